@@ -1,0 +1,48 @@
+# Every target sets itself up: Python >= 3.11, make and a package index are all it takes.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test test-slow check format bench clean
+.DEFAULT_GOAL := help
+
+help:           ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps are remade only when pyproject.toml changes, so a second run installs nothing.
+$(VENV)/.run: pyproject.toml | $(VENV)/bin/python
+	$(PIP) --editable '.[cli]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.run
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run       ## fit ridge five ways on one data set and print the table
+	$(BIN)/ling demo
+
+test: $(VENV)/.dev       ## run all tests, in random order, warnings as errors
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.dev  ## run the proofs that take minutes
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/.dev      ## format, lint, types, import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev     ## rewrite the code as `make check` wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev      ## measure ling beside its peers; ratios, not times
+	$(BIN)/python -m benchmarks
+
+clean:                   ## remove everything that make made
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

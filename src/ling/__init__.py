@@ -1,0 +1,24 @@
+"""Ridge regression on data of any size.
+
+`ling.paper` holds the algorithms of Lu & Foster, "Fast Ridge Regression with Randomized Principal
+Component Analysis and Gradient Descent", exactly as printed.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+from ling.errors import LingError
+
+__version__ = "0.1.0"
+__all__ = ["LingError", "design", "paper"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    # `import ling; ling.paper.ridge(...)` works, and `import ling` alone loads neither.
+    if name in ("design", "paper"):
+        return import_module(f"ling.{name}")
+    raise AttributeError(f"module 'ling' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,20 @@
+"""Everything X can be, behind one protocol."""
+
+from ling.design.affine import AffineDesign
+from ling.design.base import Array, Between, Design, Storage, as_design
+from ling.design.dense import DenseDesign
+from ling.design.metered import Meter, Metered
+from ling.design.sparse import SparseDesign
+
+__all__ = [
+    "AffineDesign",
+    "Array",
+    "Between",
+    "DenseDesign",
+    "Design",
+    "Meter",
+    "Metered",
+    "SparseDesign",
+    "Storage",
+    "as_design",
+]

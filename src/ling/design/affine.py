@@ -1,0 +1,176 @@
+"""Centring, scaling, weighting and low-rank corrections, never materialised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from ling.design.base import Affine, Array, Between, Design, Storage, scaled
+from ling.errors import NegativeWeight, NotFinite, WrongShape, WrongType
+
+
+class AffineDesign(Design):
+    """X~ = diag(row_scale) X diag(col_scale) - left right', as arithmetic around the products of X.
+
+    An affine design over an affine design is folded into one, so `storage` always holds numbers.
+    A product with X~ costs one pass over X and O(rank (n + p)) on top.
+    """
+
+    def __init__(self, design: Design, affine: Affine) -> None:
+        storage, inner = storage_and_map(design)
+        self.storage = storage
+        self.affine = inner.then(affine)
+        self.shape = storage.shape
+        self.dtype = storage.dtype
+
+    @classmethod
+    def standardised(
+        cls,
+        design: Design,
+        shift: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> AffineDesign:
+        """sqrt(weights) * (X - 1 shift') * diag(scale)."""
+        n, p = design.shape
+        root = None if weights is None else np.sqrt(_weights(weights, n))
+        columns = _vector(scale, "scale", p)
+        shifts = _vector(shift, "shift", p)
+        if shifts is None:
+            return cls(design, Affine(root, columns))
+        left = np.ones(n) if root is None else root
+        return cls(design, Affine(root, columns, left[:, None], scaled(shifts, columns)[:, None]))
+
+    @classmethod
+    def centred(cls, design: Design, weights: ArrayLike | None = None) -> AffineDesign:
+        """sqrt(weights) * (X - the weighted mean of its rows); one pass for the mean."""
+        w = np.ones(design.shape[0]) if weights is None else _weights(weights, design.shape[0])
+        return cls.standardised(design, shift=design.rmatmat(w / w.sum()), weights=weights)
+
+    @classmethod
+    def corrected(cls, design: Design, left: Array, right: Array) -> AffineDesign:
+        """X - left right', a low-rank correction."""
+        return cls(design, Affine(left=left, right=right))
+
+    def matmat(self, V: Array) -> Array:
+        """X~ V, one pass."""
+        V, dtype = self._right(V)
+        U = self.storage.matmat(scaled(V, self.affine.col_scale))
+        return self._finish_rows(U, slice(None), self._low(V)).astype(dtype, copy=False)
+
+    def rmatmat(self, U: Array) -> Array:
+        """X~'U, one pass."""
+        U, dtype = self._left(U)
+        sums = None if self.affine.left is None else self.affine.left.T @ U
+        V = self.storage.rmatmat(scaled(U, self.affine.row_scale))
+        return self._finish_columns(V, sums).astype(dtype, copy=False)
+
+    def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
+        """X~' between(X~ V), one pass: the map is applied to U = X V inside the sweep."""
+        V, dtype = self._right(V)
+        low = self._low(V)
+        left = self.affine.left
+        # Blocks may arrive from several threads; summing by row keeps the result reproducible.
+        partial: dict[int, Array] = {}
+
+        def inner(U: Array, rows: slice) -> Array:
+            U = self._finish_rows(U, rows, low).astype(dtype, copy=False)
+            if between is not None:
+                U = between(U, rows)
+            if left is not None:
+                partial[rows.start] = left[rows].T @ U
+            return scaled(U, _part(self.affine.row_scale, rows))
+
+        out = self.storage.gram_matmat(scaled(V, self.affine.col_scale), inner)
+        sums = sum((partial[start] for start in sorted(partial)), np.zeros_like(low))
+        return self._finish_columns(out, sums).astype(dtype, copy=False)
+
+    def gram(self, dtype: DTypeLike | None = None) -> Array:
+        """X~'X~, one pass."""
+        return self.storage.affine_gram(self.affine, dtype)
+
+    def row_gram(self, dtype: DTypeLike | None = None) -> Array:
+        """X~X~', one pass."""
+        return self.storage.affine_row_gram(self.affine, dtype)
+
+    @property
+    def matvec_flops(self) -> float:
+        """FLOPs of X~ v."""
+        return self.storage.matvec_flops + self._map_flops
+
+    @property
+    def gram_flops(self) -> float:
+        """FLOPs of X~'X~."""
+        return self.storage.gram_flops + self.shape[1] * self._map_flops
+
+    @property
+    def row_gram_flops(self) -> float:
+        """FLOPs of X~X~'."""
+        return self.storage.row_gram_flops + self.shape[0] * self._map_flops
+
+    @property
+    def _map_flops(self) -> float:
+        n, p = self.shape
+        scales = n * (self.affine.row_scale is not None) + p * (self.affine.col_scale is not None)
+        return scales + 2.0 * self.affine.rank * (n + p)
+
+    def _low(self, V: Array) -> Array:
+        """right' V."""
+        right = self.affine.right
+        return np.zeros((0, *V.shape[1:]), V.dtype) if right is None else right.T @ V
+
+    def _finish_rows(self, U: Array, rows: slice, low: Array) -> Array:
+        """diag(row_scale) U - left low, on `rows`."""
+        U = scaled(U, _part(self.affine.row_scale, rows))
+        return U if self.affine.left is None else U - self.affine.left[rows] @ low
+
+    def _finish_columns(self, V: Array, sums: Array | None) -> Array:
+        """diag(col_scale) V - right sums."""
+        V = scaled(V, self.affine.col_scale)
+        if self.affine.right is None or sums is None:
+            return V
+        return V - self.affine.right @ sums
+
+
+def storage_and_map(design: Design) -> tuple[Storage, Affine]:
+    """The storage under `design`, and the one affine map laid over it."""
+    if isinstance(design, AffineDesign):
+        return design.storage, design.affine
+    if isinstance(design, Storage):
+        return design, Affine()
+    raise WrongType(
+        f"{type(design).__name__} cannot be centred, scaled or corrected; "
+        "wrap the array, sparse matrix or storage that it holds, and put the wrapper around that."
+    )
+
+
+def _part(scale: Array | None, rows: slice) -> Array | None:
+    return None if scale is None else scale[rows]
+
+
+def _vector(values: ArrayLike | None, name: str, length: int) -> Array | None:
+    if values is None:
+        return None
+    vector: Array = np.asarray(values, dtype=np.float64)
+    if vector.shape != (length,):
+        raise WrongShape(f"{name} has shape {vector.shape}; pass one number each, ({length},).")
+    if not np.isfinite(vector).all():
+        at = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise NotFinite(f"{name}[{at}] is {vector[at]}; pass finite numbers only.")
+    return vector
+
+
+def _weights(values: Any, length: int) -> Array:
+    weights = _vector(values, "weights", length)
+    assert weights is not None
+    if (weights < 0).any():
+        at = int(np.flatnonzero(weights < 0)[0])
+        raise NegativeWeight(
+            f"weights[{at}] is {weights[at]}; weights must be >= 0. "
+            "To leave a row out, give it weight 0."
+        )
+    if not weights.any():
+        raise NegativeWeight("weights are all 0; give at least one row a weight above 0.")
+    return weights

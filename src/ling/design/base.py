@@ -1,0 +1,222 @@
+"""The Design protocol, the affine map that can be laid over it, and `as_design`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+
+from ling.errors import WrongShape, WrongType
+
+Array: TypeAlias = NDArray[np.floating[Any]]
+#: What happens to U = X V between the two halves of X'(X V): called with a block of U and its rows.
+Between: TypeAlias = Callable[[Array, slice], Array]
+
+
+class Design(ABC):
+    """A matrix X that is only ever multiplied with, never looked into.
+
+    Right-hand sides have shape (p,) or (p, k), and the result has as many dimensions. The result's
+    dtype is `numpy.result_type` of X and the right-hand side: float32 data times float32 stays
+    float32, and times float64 is accumulated in float64 without a converted copy of X.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def matmat(self, V: Array) -> Array:
+        """X V, one pass."""
+
+    @abstractmethod
+    def rmatmat(self, U: Array) -> Array:
+        """X' U, one pass."""
+
+    @abstractmethod
+    def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
+        """X' between(X V), one pass.
+
+        Centring, weights and fold masks are `between`. It is called once for each block of rows,
+        possibly from several threads at once, and may return its argument, changed in place.
+        """
+
+    @abstractmethod
+    def gram(self, dtype: DTypeLike | None = None) -> Array:
+        """X'X, one pass, accumulated in `dtype` (default: the design's own)."""
+
+    @abstractmethod
+    def row_gram(self, dtype: DTypeLike | None = None) -> Array:
+        """X X', the Gram matrix of the dual problem, one pass."""
+
+    @property
+    @abstractmethod
+    def matvec_flops(self) -> float:
+        """FLOPs of X v: 2 per multiply-add."""
+
+    @property
+    @abstractmethod
+    def gram_flops(self) -> float:
+        """FLOPs of X'X, one triangle."""
+
+    @property
+    @abstractmethod
+    def row_gram_flops(self) -> float:
+        """FLOPs of X X', one triangle."""
+
+    # The names that `scipy.sparse.linalg.aslinearoperator`, and so lsmr, looks for.
+    def matvec(self, v: Array) -> Array:
+        """X v, one pass."""
+        return self.matmat(v)
+
+    def rmatvec(self, u: Array) -> Array:
+        """X' u, one pass."""
+        return self.rmatmat(u)
+
+    def __repr__(self) -> str:
+        n, p = self.shape
+        return f"{type(self).__name__}({n} x {p}, {self.dtype})"
+
+    def _right(self, V: Array) -> tuple[Array, np.dtype[Any]]:
+        """V checked for X V, and the dtype to compute in."""
+        return self._operand(V, "V", 1, "n_features")
+
+    def _left(self, U: Array) -> tuple[Array, np.dtype[Any]]:
+        """U checked for X'U, and the dtype to compute in."""
+        return self._operand(U, "U", 0, "n_samples")
+
+    def _operand(self, A: Array, name: str, axis: int, rows: str) -> tuple[Array, np.dtype[Any]]:
+        A = np.asarray(A)
+        if A.ndim not in (1, 2) or A.shape[0] != self.shape[axis]:
+            raise WrongShape(
+                f"{name} has shape {A.shape}; this design has shape {self.shape}, so pass "
+                f"({rows},) = ({self.shape[axis]},) or ({rows}, k) = ({self.shape[axis]}, k)."
+            )
+        dtype = np.result_type(self.dtype, A.dtype)
+        return A.astype(dtype, copy=False), dtype
+
+
+class Storage(Design):
+    """A design that holds numbers itself, rather than wrapping another design."""
+
+    @abstractmethod
+    def affine_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
+        """X~'X~ of X~ = affine(X), one pass and no copy of X."""
+
+    @abstractmethod
+    def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
+        """X~X~' of X~ = affine(X), one pass and no copy of X."""
+
+    @abstractmethod
+    def first_not_finite(self) -> tuple[int, int] | None:
+        """Row and column of the first NaN or infinity, if there is one."""
+
+    def gram(self, dtype: DTypeLike | None = None) -> Array:
+        """X'X, one pass."""
+        return self.affine_gram(Affine(), dtype)
+
+    def row_gram(self, dtype: DTypeLike | None = None) -> Array:
+        """X X', one pass."""
+        return self.affine_row_gram(Affine(), dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """The map X -> diag(row_scale) X diag(col_scale) - left right'; None stands for no change.
+
+    This form, with the low-rank part outside the scales, is closed under composition and never
+    divides, so weights and scales of zero need no care.
+    """
+
+    row_scale: Array | None = None
+    col_scale: Array | None = None
+    left: Array | None = None
+    right: Array | None = None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether nothing is changed at all."""
+        return self.row_scale is None and self.col_scale is None and self.left is None
+
+    @property
+    def rank(self) -> int:
+        """Number of columns of `left`."""
+        return 0 if self.left is None else self.left.shape[1]
+
+    def then(self, after: Affine) -> Affine:
+        """The one map that does this and then `after`."""
+        left, right = after.left, after.right
+        if self.left is not None and self.right is not None:
+            mine = scaled(self.left, after.row_scale), scaled(self.right, after.col_scale)
+            left = mine[0] if left is None else np.hstack([mine[0], left])
+            right = mine[1] if right is None else np.hstack([mine[1], right])
+        return Affine(
+            _product(self.row_scale, after.row_scale),
+            _product(self.col_scale, after.col_scale),
+            left,
+            right,
+        )
+
+    def apply(self, block: Array, rows: slice, cols: slice = slice(None)) -> Array:
+        """A dense block of X, mapped."""
+        if self.is_identity:
+            return block
+        if self.col_scale is not None:
+            block = block * self.col_scale[cols].astype(block.dtype, copy=False)
+        if self.row_scale is not None:
+            block = block * self.row_scale[rows, None].astype(block.dtype, copy=False)
+        if self.left is not None and self.right is not None:
+            block = block - (self.left[rows] @ self.right[cols].T).astype(block.dtype, copy=False)
+        return block
+
+
+def scaled(A: Array, scale: Array | None) -> Array:
+    """diag(scale) A, for A of one or two dimensions."""
+    if scale is None:
+        return A
+    scale = scale.astype(A.dtype, copy=False)
+    return A * (scale if A.ndim == 1 else scale[:, None])
+
+
+def _product(a: Array | None, b: Array | None) -> Array | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a * b
+
+
+def as_design(X: Any) -> Design:
+    """The Design for an array, a SciPy sparse array or matrix, or a Design (returned as it is).
+
+    Nothing is copied, except that sparse formats other than CSR are converted to it once.
+
+    >>> import numpy as np
+    >>> as_design(np.ones((3, 2)))
+    DenseDesign(3 x 2, float64)
+    """
+    # Imported here because each storage is itself a Design.
+    from ling.design.dense import DenseDesign
+    from ling.design.sparse import SparseDesign
+
+    if isinstance(X, Design):
+        return X
+    if sparse.issparse(X):
+        return SparseDesign(X)
+    if isinstance(X, np.ma.MaskedArray):
+        raise WrongType("X is a masked array; fill or drop the masked entries, and pass X.data.")
+    return DenseDesign(np.asarray(X))
+
+
+def float_dtype(dtype: np.dtype[Any], name: str = "X") -> np.dtype[Any]:
+    """float32 for float32, float64 for every other real type; an error for the rest."""
+    if dtype.kind == "c":
+        raise WrongType(f"{name} is complex; pass its real part, or real and imaginary columns.")
+    if dtype.kind not in "fiub":
+        raise WrongType(
+            f"{name} has dtype {dtype}; pass numbers: encode text and categories first, "
+            f"or convert with {name}.astype(float)."
+        )
+    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)

@@ -1,0 +1,187 @@
+"""Dense storage: C and Fortran order, strided views, read-only memory maps, any real dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+from scipy.linalg import blas
+
+from ling.design import threads
+from ling.design.base import Affine, Array, Between, Storage, float_dtype
+from ling.errors import WrongShape
+
+MB = 2**20
+# Below this size X stays in cache, and a second sweep over it costs next to nothing.
+CACHED = 32 * MB
+# Half of a core's second-level cache: a block is still there when X'u comes to it.
+KERNEL_BLOCK = MB // 2
+
+
+class DenseDesign(Storage):
+    """A two-dimensional array of real numbers, used where it lies.
+
+    Integers, booleans and odd layouts are converted one block of rows at a time, never as a whole.
+    """
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        if array.ndim != 2:
+            raise WrongShape(
+                f"X has shape {array.shape}; pass two dimensions, (n_samples, n_features): "
+                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
+            )
+        self.dtype = float_dtype(array.dtype)
+        self.array = array
+        self.shape = array.shape
+
+    def matmat(self, V: Array) -> Array:
+        """X V, one pass."""
+        V, dtype = self._right(V)
+        if self._blas_reads(dtype):
+            return np.asarray(self.array @ V)
+        U = np.empty((self.shape[0], *V.shape[1:]), dtype)
+        for rows, block in self._blocks(dtype, 4 * MB):
+            U[rows] = block @ V
+        return U
+
+    def rmatmat(self, U: Array) -> Array:
+        """X'U, one pass."""
+        U, dtype = self._left(U)
+        if self._blas_reads(dtype):
+            return np.asarray(self.array.T @ U)
+        V = np.zeros((self.shape[1], *U.shape[1:]), dtype)
+        for rows, block in self._blocks(dtype, 4 * MB):
+            V += block.T @ U[rows]
+        return V
+
+    def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
+        """X' between(X V), one pass over blocks of rows that stay in cache."""
+        V, dtype = self._right(V)
+        columns = 1 if V.ndim == 1 else V.shape[1]
+        if columns == 1 and self.array.nbytes > CACHED and self._kernel_reads(dtype):
+            return self._gram_matvec(V.reshape(-1), V.shape, between)
+        out = np.zeros_like(V)
+        c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
+        for rows, block in self._blocks(dtype, (2 if c_order else max(4, columns)) * MB):
+            U = block @ V
+            out += block.T @ (U if between is None else between(U, rows))
+        return out
+
+    def affine_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
+        """X~'X~ by symmetric rank-k updates; X~ exists one block of rows at a time."""
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        if affine.is_identity and self._blas_reads(wanted):
+            return np.asarray(self.array.T @ self.array)
+        blocks = (
+            affine.apply(block, rows) for rows, block in self._blocks(wanted, 32 * MB, least=256)
+        )
+        return _sum_of_grams(blocks, self.shape[1], wanted)
+
+    def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
+        """X~X~' likewise, one block of columns at a time."""
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        if affine.is_identity and self._blas_reads(wanted):
+            return np.asarray(self.array @ self.array.T)
+        n, p = self.shape
+        width = max(256, 32 * MB // max(1, n * wanted.itemsize))
+        blocks = (
+            affine.apply(self.array[:, cols].astype(wanted), slice(None), cols).T
+            for cols in (slice(a, min(a + width, p)) for a in range(0, p, width))
+        )
+        return _sum_of_grams(blocks, n, wanted)
+
+    def first_not_finite(self) -> tuple[int, int] | None:
+        """Row and column of the first NaN or infinity, if there is one."""
+        if self.array.dtype.kind != "f":
+            return None
+        for rows, block in self._blocks(self.dtype, 4 * MB):
+            bad = ~np.isfinite(block)
+            if bad.any():
+                i, j = np.argwhere(bad)[0]
+                return rows.start + int(i), int(j)
+        return None
+
+    @property
+    def matvec_flops(self) -> float:
+        """2 n p."""
+        n, p = self.shape
+        return 2.0 * n * p
+
+    @property
+    def gram_flops(self) -> float:
+        """n p (p + 1)."""
+        n, p = self.shape
+        return float(n) * p * (p + 1)
+
+    @property
+    def row_gram_flops(self) -> float:
+        """p n (n + 1)."""
+        n, p = self.shape
+        return float(p) * n * (n + 1)
+
+    def _gram_matvec(self, v: Array, shape: tuple[int, ...], between: Between | None) -> Array:
+        # Compiled loops, because BLAS starts and stops its threads twice for each block and then
+        # takes as long as two sweeps would.
+        from ling.design.kernels import dense_adjoint, dense_product
+
+        height = max(4, KERNEL_BLOCK // (self.shape[1] * self.array.itemsize) // 4 * 4)
+
+        def sweep(part: slice) -> Array:
+            out = np.zeros_like(v)
+            for start in range(part.start, part.stop, height):
+                rows = slice(start, min(start + height, part.stop))
+                u = np.empty(rows.stop - rows.start, v.dtype)
+                dense_product(self.array[rows], v, u)
+                if between is not None:
+                    u = between(u.reshape(-1, *shape[1:]), rows).reshape(-1)
+                dense_adjoint(self.array[rows], u, out)
+            return out
+
+        n_parts = threads.n_threads()
+        bounds = np.linspace(0, self.shape[0], n_parts + 1).astype(int)
+        parts = [slice(int(a), int(b)) for a, b in zip(bounds, bounds[1:], strict=False)]
+        return threads.total(sweep, parts).reshape(shape)
+
+    def _kernel_reads(self, dtype: np.dtype[Any]) -> bool:
+        return self.array.dtype == dtype and self.array.flags.c_contiguous
+
+    def _blas_reads(self, dtype: np.dtype[Any]) -> bool:
+        """Whether `array` can be handed to BLAS as it lies, without a copy."""
+        a = self.array
+        if a.dtype != dtype or not a.flags.aligned or a.size == 0:
+            return False
+        n, p = a.shape
+        by_rows = a.strides[1] == a.itemsize and a.strides[0] >= p * a.itemsize
+        by_columns = a.strides[0] == a.itemsize and a.strides[1] >= n * a.itemsize
+        return by_rows or by_columns
+
+    def _blocks(
+        self, dtype: np.dtype[Any], n_bytes: int, least: int = 4
+    ) -> Iterator[tuple[slice, Array]]:
+        """Consecutive blocks of rows that BLAS can read, of about `n_bytes` each."""
+        n, p = self.shape
+        height = max(least, n_bytes // max(1, p * dtype.itemsize))
+        ready = self._blas_reads(dtype)
+        for start in range(0, n, height):
+            rows = slice(start, min(start + height, n))
+            block = self.array[rows]
+            yield rows, block if ready else np.ascontiguousarray(block, dtype)
+
+
+def _sum_of_grams(blocks: Iterator[Array], size: int, dtype: np.dtype[Any]) -> Array:
+    """The sum of B'B, in place and one triangle at a time."""
+    syrk = blas.ssyrk if dtype == np.float32 else blas.dsyrk
+    total = np.zeros((size, size), dtype, order="F")
+    for block in blocks:
+        if block.size:
+            # A C-ordered block is the transpose of a Fortran-ordered one, which syrk reads as is.
+            total = syrk(1.0, np.ascontiguousarray(block).T, beta=1.0, c=total, overwrite_c=True)
+    step = 512
+    for a in range(0, size, step):
+        b = min(a + step, size)
+        corner = total[a:b, a:b]
+        corner[...] = np.triu(corner) + np.triu(corner, 1).T
+        total[b:, a:b] = total[a:b, b:].T
+    return total

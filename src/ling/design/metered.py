@@ -1,0 +1,91 @@
+"""Counts passes and FLOPs of whatever it wraps, so that no algorithm contains a counter."""
+
+from __future__ import annotations
+
+from numpy.typing import DTypeLike
+
+from ling.design.base import Array, Between, Design
+from ling.report import Cost
+
+
+class Meter:
+    """A running total; several metered designs may share one."""
+
+    def __init__(self) -> None:
+        self.cost = Cost()
+
+    def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
+        """Count work that is not a product with a metered design."""
+        self.cost = self.cost + Cost(flops, passes)
+
+
+class Metered(Design):
+    """The same matrix, with every product counted.
+
+    >>> import numpy as np
+    >>> from ling.design import DenseDesign
+    >>> X = Metered(DenseDesign(np.ones((4, 3))))
+    >>> _ = X.gram_matmat(np.ones(3))
+    >>> X.cost
+    Cost(flops=48.0, passes=1.0)
+    """
+
+    def __init__(self, design: Design, meter: Meter | None = None) -> None:
+        self.design = design
+        self.meter = Meter() if meter is None else meter
+        self.shape = design.shape
+        self.dtype = design.dtype
+
+    @property
+    def cost(self) -> Cost:
+        """What has been spent so far."""
+        return self.meter.cost
+
+    def matmat(self, V: Array) -> Array:
+        """X V, one pass."""
+        U = self.design.matmat(V)
+        self.meter.add(self.matvec_flops * _columns(U), 1.0)
+        return U
+
+    def rmatmat(self, U: Array) -> Array:
+        """X'U, one pass."""
+        V = self.design.rmatmat(U)
+        self.meter.add(self.matvec_flops * _columns(V), 1.0)
+        return V
+
+    def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
+        """X' between(X V), one pass."""
+        out = self.design.gram_matmat(V, between)
+        self.meter.add(2.0 * self.matvec_flops * _columns(out), 1.0)
+        return out
+
+    def gram(self, dtype: DTypeLike | None = None) -> Array:
+        """X'X, one pass."""
+        G = self.design.gram(dtype)
+        self.meter.add(self.gram_flops, 1.0)
+        return G
+
+    def row_gram(self, dtype: DTypeLike | None = None) -> Array:
+        """X X', one pass."""
+        G = self.design.row_gram(dtype)
+        self.meter.add(self.row_gram_flops, 1.0)
+        return G
+
+    @property
+    def matvec_flops(self) -> float:
+        """FLOPs of X v."""
+        return self.design.matvec_flops
+
+    @property
+    def gram_flops(self) -> float:
+        """FLOPs of X'X."""
+        return self.design.gram_flops
+
+    @property
+    def row_gram_flops(self) -> float:
+        """FLOPs of X X'."""
+        return self.design.row_gram_flops
+
+
+def _columns(A: Array) -> int:
+    return 1 if A.ndim == 1 else A.shape[1]

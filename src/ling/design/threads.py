@@ -1,0 +1,56 @@
+"""A pool for the kernels that numba compiles: as many threads as BLAS uses, safe to fork."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+Array: TypeAlias = NDArray[np.floating[Any]]
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Kernels release the GIL and run in Python threads. numba's own `parallel=True` is not used: its
+# default layer aborts the process when two threads enter it at once.
+_pools: dict[int, ThreadPoolExecutor] = {}
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+@cache
+def _blas() -> list[Any]:
+    import scipy.linalg  # noqa: F401  (loads SciPy's BLAS, so that the controller sees it)
+
+    libraries = ThreadpoolController().lib_controllers
+    return [library for library in libraries if library.user_api == "blas"]
+
+
+def n_threads() -> int:
+    """Threads to use: BLAS's number, so that `threadpoolctl.threadpool_limits` rules both."""
+    libraries = _blas()
+    if not libraries:
+        return os.cpu_count() or 1
+    return max(1, min(int(library.num_threads) for library in libraries))
+
+
+def run(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
+    """`[task(part) for part in parts]`, the parts side by side."""
+    if len(parts) <= 1:
+        return [task(part) for part in parts]
+    pool = _pools.get(len(parts))
+    if pool is None:
+        pool = _pools.setdefault(len(parts), ThreadPoolExecutor(len(parts), "ling"))
+    return list(pool.map(task, parts))
+
+
+def total(task: Callable[[T], Array], parts: Sequence[T]) -> Array:
+    """The sum of what the parts give, added in their order, so that it does not depend on timing."""
+    results = run(task, parts)
+    for result in results[1:]:
+        np.add(results[0], result, out=results[0])
+    return results[0]
