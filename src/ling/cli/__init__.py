@@ -1,0 +1,1 @@
+"""The `ling` command."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ class DenseDesign(Storage):
 
         n_parts = threads.n_threads()
         bounds = np.linspace(0, self.shape[0], n_parts + 1).astype(int)
-        parts = [slice(int(a), int(b)) for a, b in zip(bounds, bounds[1:], strict=False)]
+        parts = [slice(int(a), int(b)) for a, b in pairwise(bounds)]
         return threads.total(sweep, parts).reshape(shape)
 
     def _kernel_reads(self, dtype: np.dtype[Any]) -> bool:

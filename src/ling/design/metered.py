@@ -9,14 +9,17 @@ from ling.report import Cost
 
 
 class Meter:
-    """A running total; several metered designs may share one."""
+    """A running total, which is also added to `parent`; metered designs may share one."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: Meter | None = None) -> None:
         self.cost = Cost()
+        self.parent = parent
 
     def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
         """Count work that is not a product with a metered design."""
         self.cost = self.cost + Cost(flops, passes)
+        if self.parent is not None:
+            self.parent.add(flops, passes)
 
 
 class Metered(Design):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,7 @@ class SparseDesign(Storage):
         bounds = np.unique([part.start, *inner, part.stop])
         if len(bounds) == 1:
             return [part]
-        return [slice(int(a), int(b)) for a, b in zip(bounds, bounds[1:], strict=False)]
+        return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
     def _converted(self, dtype: DTypeLike | None) -> Any:
         return self.csr if dtype is None else self.csr.astype(dtype, copy=False)

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-Array: TypeAlias = NDArray[np.floating[Any]]
+from ling.design.base import Array
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -49,7 +49,7 @@ def run(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
 
 
 def total(task: Callable[[T], Array], parts: Sequence[T]) -> Array:
-    """The sum of what the parts give, added in their order, so that it does not depend on timing."""
+    """The sum of what the parts give, added in their order, whichever finished first."""
     results = run(task, parts)
     for result in results[1:]:
         np.add(results[0], result, out=results[0])

@@ -1,0 +1,98 @@
+"""Checks of what users pass, in one place; every message says what to pass instead."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ling.design import AffineDesign, Array, Design, Meter, Metered, Storage, as_design
+from ling.design.base import float_dtype
+from ling.errors import BadOption, NotFinite, WrongShape, WrongType
+
+
+def checked_design(X: Any) -> Metered:
+    """X as a metered design with at least one row and column, all finite."""
+    if isinstance(X, Metered):
+        design, meter = X.design, Meter(parent=X.meter)
+    else:
+        design, meter = as_design(X), Meter()
+    n, p = design.shape
+    if n == 0 or p == 0:
+        raise WrongShape(f"X has shape {design.shape}; pass at least one row and one column.")
+    storage = design.storage if isinstance(design, AffineDesign) else design
+    at = storage.first_not_finite() if isinstance(storage, Storage) else None
+    if at is not None:
+        raise NotFinite(
+            f"X[{at[0]}, {at[1]}] is not a finite number; drop that row or fill it in "
+            "(sklearn.impute.SimpleImputer) before fitting."
+        )
+    return Metered(design, meter)
+
+
+def checked_target(y: Any, design: Design) -> Array:
+    """y as a float64 vector with one finite number for each row of X."""
+    values = np.asarray(y)
+    float_dtype(values.dtype, "y")
+    n = design.shape[0]
+    if values.shape != (n,):
+        hint = "y.ravel() has it" if values.size == n else f"X has {n} rows"
+        raise WrongShape(f"y has shape {values.shape}; pass shape ({n},): {hint}.")
+    target: Array = values.astype(np.float64)
+    if not np.isfinite(target).all():
+        at = int(np.flatnonzero(~np.isfinite(target))[0])
+        raise NotFinite(f"y[{at}] is {target[at]}; drop that row before fitting.")
+    return target
+
+
+def checked_lam(lam: Any) -> float:
+    """lam as a finite number >= 0."""
+    if isinstance(lam, bool) or not isinstance(lam, Real):
+        raise WrongType(f"lam is {lam!r}; pass a number >= 0.")
+    if not 0 <= float(lam) < np.inf:
+        raise BadOption(
+            f"lam is {lam}; pass a finite number >= 0 (0 is least squares without a penalty)."
+        )
+    return float(lam)
+
+
+def checked_count(value: Any, name: str, least: int, most: int | None = None) -> int:
+    """A whole number in [least, most]."""
+    upper = "" if most is None else f" and <= {most}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise WrongType(f"{name} is {value!r}; pass a whole number >= {least}{upper}.")
+    if int(value) < least or (most is not None and int(value) > most):
+        raise BadOption(f"{name} is {value}; pass a whole number >= {least}{upper}.")
+    return int(value)
+
+
+def checked_rank(k: Any, design: Design) -> int:
+    """k as a number of directions that X can have."""
+    return checked_count(k, "k", 1, min(design.shape))
+
+
+def checked_start(start: Any, design: Design) -> Array:
+    """A starting vector of one finite number for each column; None is zero."""
+    p = design.shape[1]
+    if start is None:
+        return np.zeros(p)
+    values: Array = np.array(start, dtype=np.float64)
+    if values.shape != (p,) or not np.isfinite(values).all():
+        raise WrongShape(
+            f"start has shape {values.shape}; pass ({p},) finite numbers, one for each column."
+        )
+    return values
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A generator from None, a seed, a Generator or a legacy RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint64))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise BadOption(
+            f"random_state is {random_state!r}; pass None, a whole number >= 0, "
+            "or a numpy.random.Generator."
+        ) from error

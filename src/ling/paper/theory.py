@@ -1,0 +1,96 @@
+"""What the paper proves: risks under the fixed design model, and rates of convergence.
+
+    y = X beta + noise,  X = U diag(d) V',  a = V' beta        risk = E ||X beta - fitted||^2 / n
+
+`spectrum` is d, all min(n, p) singular values; `rotated` is a, the coefficients in the basis V.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ling.design import Array
+from ling.errors import BadOption, WrongShape
+from ling.paper.inputs import checked_count, checked_lam
+
+
+def ridge_risk(spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int) -> float:
+    """sum_j (d_j^4 noise^2 + n^2 lam^2 d_j^2 a_j^2) / (d_j^2 + n lam)^2 / n, the risk of ridge.
+
+    >>> ridge_risk([1.0], [2.0], noise=0.0, lam=0.5, n=2)
+    0.5
+    """
+    d, a = _sorted(spectrum, rotated)
+    return float(_directions(d, d * a, noise, lam, n).sum() / n)
+
+
+def ling_risk(
+    spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int, k: int
+) -> float:
+    """Theorem 2: the risk of LING with exact U1 and stage 2 solved to the end.
+
+    Lemma 1 on the top k directions, with gamma1 = D1 V1'beta, and Lemma 2 on the others. As
+    printed, Lemma 2 has n lam^2 where its proof and the theorem have n^2 lam^2; the latter is used
+    here. The sum is that of ridge.
+    """
+    d, a = _sorted(spectrum, rotated)
+    k = checked_count(k, "k", 0, len(d))
+    gamma1 = d[:k] * a[:k]
+    stage1 = _directions(d[:k], gamma1, noise, lam, n).sum() / n
+    stage2 = _directions(d[k:], d[k:] * a[k:], noise, lam, n).sum() / n
+    return float(stage1 + stage2)
+
+
+def gd_rate(spectrum: ArrayLike, lam: float, n: int, p: int) -> float:
+    """Equation (3): every step of gradient descent leaves at most this share of the gap.
+
+    ((d_1^2 - d_p^2) / (d_1^2 + d_p^2 + 2 n lam))^2, with d_p = 0 when p exceeds the number of
+    singular values.
+
+    >>> gd_rate([3.0, 1.0], lam=0.0, n=2, p=2)  # doctest: +ELLIPSIS
+    0.64...
+    """
+    d = np.sort(np.asarray(spectrum, dtype=np.float64))
+    largest = float(d[-1]) ** 2
+    smallest = float(d[0]) ** 2 if len(d) >= p else 0.0
+    return _rate(largest, smallest, n * checked_lam(lam))
+
+
+def ling_rate(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
+    """Equation (4): the same for stage 2 of LING, with the exact top k directions removed.
+
+    (d_{k+1}^2 / (d_{k+1}^2 + 2 n lam))^2: the smallest eigenvalue is 0, that of what was removed.
+    """
+    d = np.sort(np.asarray(spectrum, dtype=np.float64))[::-1]
+    k = checked_count(k, "k", 0, len(d))
+    largest = float(d[k]) ** 2 if k < len(d) else 0.0
+    return _rate(largest, 0.0, n * checked_lam(lam))
+
+
+def _rate(largest: float, smallest: float, alpha: float) -> float:
+    total = largest + smallest + 2.0 * alpha
+    return ((largest - smallest) / total) ** 2 if total > 0 else 0.0
+
+
+def _directions(d: Array, gamma: Array, noise: float, lam: float, n: int) -> Array:
+    """Variance and squared bias in each direction, d a = gamma being the signal in it."""
+    if noise < 0:
+        raise BadOption(f"noise is {noise}; pass a standard deviation >= 0.")
+    alpha = n * checked_lam(lam)
+    total = d**2 + alpha
+    share = np.divide(d**2, total, out=np.zeros_like(d), where=total > 0)
+    return np.asarray((share * noise) ** 2 + ((1.0 - share) * gamma) ** 2)
+
+
+def _sorted(spectrum: ArrayLike, rotated: ArrayLike) -> tuple[Array, Array]:
+    """Both by decreasing singular value; entries of `rotated` beyond the spectrum do not matter."""
+    d: Array = np.asarray(spectrum, dtype=np.float64)
+    a: Array = np.asarray(rotated, dtype=np.float64)
+    if d.ndim != 1 or a.ndim != 1 or len(a) < len(d):
+        raise WrongShape(
+            f"spectrum has shape {d.shape} and rotated {a.shape}; "
+            "pass two vectors with one entry for each singular value."
+        )
+    order = np.argsort(d)[::-1]
+    return d[order], a[: len(d)][order]

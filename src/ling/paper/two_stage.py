@@ -1,0 +1,176 @@
+"""Algorithm 1 of the paper, LING, and its closing conjecture, LING with SVRG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ling.design import AffineDesign, Array, Metered
+from ling.errors import WrongShape
+from ling.paper.components import PartialSVD, decompose, find_range
+from ling.paper.descent import descend
+from ling.paper.fit import Fit
+from ling.paper.inputs import (
+    checked_count,
+    checked_design,
+    checked_lam,
+    checked_rank,
+    checked_start,
+    checked_target,
+    generator,
+)
+from ling.paper.variance_reduced import minimise_by_rows
+from ling.report import Cost
+
+
+@dataclass(frozen=True, eq=False)
+class LingFit(Fit):
+    """`gamma1` (shrunk) and `gamma2`, the output of Algorithm 1: fitted = U1 gamma1 + X_r gamma2.
+
+    `objective` holds that of stage 2 after each iteration of gradient descent; `step` and
+    `tuning_cost` belong to SVRG. What does not apply is empty, NaN and zero.
+    """
+
+    gamma1: Array = field(repr=False)
+    gamma2: Array = field(repr=False)
+    objective: Array = field(repr=False, default_factory=lambda: np.empty(0))
+    step: float = float("nan")
+    tuning_cost: Cost = field(default_factory=Cost)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage1:
+    """y regressed on U, an orthonormal basis with U = X map, and what it leaves over."""
+
+    U: Array
+    map: Array
+    UtX: Array
+    shrunk: Array
+    y_left: Array
+    X_left: Metered
+
+    def combine(self, gamma2: Array, X_left_gamma2: Array) -> tuple[Array, Array, Array, Array]:
+        """coef, fitted, gamma1 and gamma2 of the whole fit.
+
+        X_r = X (I - map U'X), so both stages are linear in the features and carry to new rows.
+        """
+        coef = self.map @ (self.shrunk - self.UtX @ gamma2) + gamma2
+        return coef, self.U @ self.shrunk + X_left_gamma2, self.shrunk, gamma2
+
+
+def ling(
+    X: Any,
+    y: Any,
+    lam: float,
+    k: int,
+    n_iter: int,
+    power: int = 1,
+    shrink: bool = True,
+    random_state: Any = None,
+    *,
+    svd: PartialSVD | None = None,
+    start: Any = None,
+) -> LingFit:
+    """Algorithm 1: shrunken regression on the top k components, gradient descent on what is left.
+
+    Stage 1 costs Algorithm 2: (4 power + 4) n p k FLOPs in products, power + 2 passes. Stage 2
+    costs 4 n p FLOPs and 2 passes an iteration. X_r = X - U1 U1'X is a rank-k correction, never
+    stored.
+
+    shrink=False is the simplified version of section 2.1, with Q1 in place of U1. `svd` replaces
+    Algorithm 2 (`exact_svd` is what the theorems assume); `start` is stage 2's first gamma2.
+
+    With U1 approximate the limit of LING is near ridge, not equal to it.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.standard_normal((50, 10)), rng.standard_normal(50)
+    >>> fit = ling(X, y, lam=0.1, k=3, n_iter=20, random_state=0)
+    >>> bool(np.allclose(X @ fit.coef, fit.fitted))
+    True
+    """
+    design = checked_design(X)
+    target = checked_target(y, design)
+    alpha = design.shape[0] * checked_lam(lam)
+    n_iter = checked_count(n_iter, "n_iter", 0)
+    first = checked_start(start, design)
+    stage1 = _first_stage(design, target, alpha, k, power, shrink, random_state, svd)
+    end = descend(stage1.X_left, stage1.y_left, alpha, n_iter, first)
+    coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, end.fitted)
+    return LingFit(coef, fitted, design.cost, gamma1, gamma2, end.objective)
+
+
+def ling_svrg(
+    X: Any,
+    y: Any,
+    lam: float,
+    k: int,
+    n_passes: int,
+    step: float | None = None,
+    random_state: Any = None,
+    *,
+    power: int = 1,
+    shrink: bool = True,
+    svd: PartialSVD | None = None,
+) -> LingFit:
+    """LING with stage 2 by SVRG: the paper's closing conjecture is that stage 1 speeds SVRG up.
+
+    Arguments and costs as for `ling` and `svrg`; a row of X_r costs O(k) more than a row of X.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.standard_normal((50, 10)), rng.standard_normal(50)
+    >>> ling_svrg(X, y, lam=0.1, k=3, n_passes=5, step=0.02, random_state=0).coef.shape
+    (10,)
+    """
+    design = checked_design(X)
+    target = checked_target(y, design)
+    lam = checked_lam(lam)
+    rng = generator(random_state)
+    alpha = design.shape[0] * lam
+    stage1 = _first_stage(design, target, alpha, k, power, shrink, rng, svd)
+    end = minimise_by_rows(stage1.X_left, stage1.y_left, lam, n_passes, step, rng)
+    coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, stage1.X_left.matmat(end.gamma))
+    return LingFit(
+        coef, fitted, design.cost, gamma1, gamma2, step=end.step, tuning_cost=end.tuning_cost
+    )
+
+
+def _first_stage(
+    design: Metered,
+    target: Array,
+    alpha: float,
+    k: Any,
+    power: Any,
+    shrink: bool,
+    random_state: Any,
+    svd: PartialSVD | None,
+) -> Stage1:
+    """Steps 1, 2, 3 and 5 of Algorithm 1."""
+    factor: Array
+    UtX: Array
+    if shrink or svd is not None:
+        found = decompose(design, k, power, random_state) if svd is None else svd
+        _check_svd(found, design, checked_rank(k, design))
+        U, to_features, UtX = found.U, found.map, found.d[:, None] * found.Vt
+        factor = found.d**2 / (found.d**2 + alpha) if shrink else np.ones(found.d.size)
+    else:
+        basis = find_range(design, k, power, random_state)
+        U, to_features, UtX = basis.Q, basis.map, design.rmatmat(basis.Q).T
+        factor = np.ones(U.shape[1])
+    gamma1 = U.T @ target
+    left = AffineDesign.corrected(design.design, U, UtX.T)
+    return Stage1(
+        U, to_features, UtX, factor * gamma1, target - U @ gamma1, Metered(left, design.meter)
+    )
+
+
+def _check_svd(svd: PartialSVD, design: Metered, k: int) -> None:
+    n, p = design.shape
+    if svd.U.shape[0] != n or svd.Vt.shape[1] != p or svd.d.size > k:
+        raise WrongShape(
+            f"svd has U {svd.U.shape} and Vt {svd.Vt.shape}; for this X and k pass U ({n}, {k}) "
+            f"and Vt ({k}, {p}), as random_svd(X, k) or exact_svd(X, k) give."
+        )
