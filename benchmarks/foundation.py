@@ -1,0 +1,80 @@
+"""The design layer's fused products, and SVRG's row loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from benchmarks.harness import Cell, Contest, Figure
+from ling import paper
+from ling.design import AffineDesign, Design, as_design
+
+
+def limited(threads: int, call: Callable[[], object]) -> object:
+    with threadpool_limits(threads):
+        return call()
+
+
+def dense(order: str, dtype: str, centred: bool = False) -> Contest:
+    """gram_matmat of one vector beside X @ v, on 0.8 GB."""
+    rng = np.random.default_rng(0)
+    p = 4000
+    n = int(0.8e9) // p // np.dtype(dtype).itemsize
+    X = np.asarray(rng.standard_normal((n, p), dtype=dtype), order=order)
+    v = rng.standard_normal(p, dtype=dtype)
+    design: Design = as_design(X)
+    if centred:
+        design = AffineDesign.centred(design)
+    return {"X'(Xv)": lambda: design.gram_matmat(v), "X @ v": lambda: X @ v}
+
+
+def csr(n: int, p: int, per_row: int, zipf: bool) -> Contest:
+    """The fused kernel on one and two threads beside SciPy's two products."""
+    rng = np.random.default_rng(0)
+    chance = 1.0 / np.arange(1, p + 1) if zipf else np.ones(p)
+    columns = np.searchsorted(np.cumsum(chance) / chance.sum(), rng.random((n, per_row)))
+    indices = np.sort(columns, axis=1).astype(np.int32).ravel()
+    indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    X = sparse.csr_array((rng.standard_normal(n * per_row), indices, indptr), shape=(n, p))
+    v = rng.standard_normal(p)
+    design = as_design(X)
+    fused = partial(design.gram_matmat, v)
+    return {
+        "fused, 1 thread": lambda: limited(1, fused),
+        "fused, 2 threads": lambda: limited(2, fused),
+        "X.T @ (X @ v)": lambda: X.T @ (X @ v),
+    }
+
+
+def svrg() -> Contest:
+    """SVRG on the paper's Model 3, compiled beforehand, for 20 passes."""
+    model = paper.models.model3(0)
+    X = model.X
+    return {
+        "20 passes": lambda: paper.svrg(X, model.y, model.lam, 20, step=1e-4, random_state=0),
+        "20 X @ v": lambda: [X @ model.beta for _ in range(20)],
+    }
+
+
+CSR_FIGURES = (
+    Figure("fused, 1 thread", "X.T @ (X @ v)", 1.0),
+    Figure("fused, 2 threads", "X.T @ (X @ v)", 1 / 1.5),
+)
+CELLS = [
+    Cell("dense", partial(dense, "C", "float64"), (Figure("X'(Xv)", "X @ v", 1.4),)),
+    Cell("dense centred", partial(dense, "C", "float64", True), (Figure("X'(Xv)", "X @ v", 1.4),)),
+    Cell("dense float32", partial(dense, "C", "float32"), (Figure("X'(Xv)", "X @ v", 1.4),)),
+    Cell("dense Fortran", partial(dense, "F", "float64"), (Figure("X'(Xv)", "X @ v", 2.2),)),
+    Cell("CSR Zipf columns", partial(csr, 200_000, 47_000, 60, zipf=True), CSR_FIGURES),
+    Cell("CSR even columns", partial(csr, 200_000, 5_000, 50, zipf=False), CSR_FIGURES),
+    Cell("CSR short rows", partial(csr, 1_000_000, 1_000, 10, zipf=False), CSR_FIGURES),
+    Cell(
+        "SVRG 2000 x 1500",
+        svrg,
+        (Figure("20 passes", 20 * 0.030, 1.0), Figure("20 passes", "20 X @ v", 10.0)),
+    ),
+]
