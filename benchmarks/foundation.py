@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from benchmarks.harness import Cell, Contest, Figure
 from ling import paper
 from ling.design import AffineDesign, Design, as_design
 
+BLAS = ThreadpoolController()
+
 
 def limited(threads: int, call: Callable[[], object]) -> object:
-    with threadpool_limits(threads):
+    with BLAS.limit(limits=threads):
         return call()
 
 
@@ -60,11 +64,24 @@ def svrg() -> Contest:
     }
 
 
+def imports() -> Contest:
+    """`import ling` beside the import that it replaces, each in an interpreter of its own."""
+
+    def fresh(module: str) -> None:
+        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+
+    return {
+        "import ling": lambda: fresh("ling"),
+        "import sklearn.linear_model": lambda: fresh("sklearn.linear_model"),
+    }
+
+
 CSR_FIGURES = (
     Figure("fused, 1 thread", "X.T @ (X @ v)", 1.0),
     Figure("fused, 2 threads", "X.T @ (X @ v)", 1 / 1.5),
 )
 CELLS = [
+    Cell("import", imports, (Figure("import ling", "import sklearn.linear_model", 1.2),)),
     Cell("dense", partial(dense, "C", "float64"), (Figure("X'(Xv)", "X @ v", 1.4),)),
     Cell("dense centred", partial(dense, "C", "float64", True), (Figure("X'(Xv)", "X @ v", 1.4),)),
     Cell("dense float32", partial(dense, "C", "float32"), (Figure("X'(Xv)", "X @ v", 1.4),)),

@@ -22,7 +22,7 @@ Contest = dict[str, Callable[[], object]]
 
 @dataclass(frozen=True)
 class Figure:
-    """Seconds of `of` over seconds of `to` (a contestant, or a number of seconds), wanted <= `most`."""
+    """Seconds of `of` over those of `to` (a contestant, or a number), wanted <= `most`."""
 
     of: str
     to: str | float

@@ -1,0 +1,69 @@
+"""What README and docs say is true: their code runs, their commands exist, their links lead on."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import ling
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def found(pattern: str) -> list:
+    return [
+        pytest.param(match, id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, match in enumerate(re.findall(pattern, page.read_text(), re.M | re.S))
+    ]
+
+
+@pytest.mark.parametrize("code", found(r"^```python\n(.*?)^```"))
+def test_code_runs(code, capsys):
+    exec(compile(code, "page", "exec"), {})
+    # What a trailing comment says is printed, up to "...", is printed.
+    for line, said in re.findall(r"print\((.*)\) +# ([\w(].*)", code):
+        if "=" in said or said.replace(".", "").isdigit():
+            assert said.split("...")[0] in capsys.readouterr().out, line
+
+
+@pytest.mark.parametrize("target", found(r"\bmake ([a-z-]+)\b(?=`| +#|\n)"))
+def test_make_targets_exist(target):
+    subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("path", found(r"\]\(([\w./-]+)\)"))
+def test_links_lead_somewhere(path):
+    assert any((page.parent / path).exists() for page in PAGES)
+
+
+@pytest.mark.parametrize("command", found(r"`ling ([a-z]+)`"))
+def test_commands_exist(command):
+    program = shutil.which("ling", path=str(Path(importlib.sys.executable).parent))
+    subprocess.run([program, command, "--help"], check=True, capture_output=True)
+
+
+def modules() -> list[str]:
+    walked = pkgutil.walk_packages(ling.__path__, "ling.")
+    return [module.name for module in walked if not module.name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_docstring_examples_run(module):
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def test_the_architecture_page_names_every_module():
+    page = (ROOT / "docs" / "design.md").read_text()
+    missing = [
+        path.name
+        for path in (ROOT / "src" / "ling").rglob("*.py")
+        if not path.name.startswith("__") and path.parent.name != "cli" and path.name not in page
+    ]
+    assert not missing
