@@ -4,18 +4,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-slow check format bench clean
+.PHONY: help demo test test-slow check format bench reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The stamps are remade only when pyproject.toml changes, so a second run installs nothing.
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
-	$(PIP) --editable '.[cli]'
+	$(PIP) --editable '.[cli,plot]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.run
@@ -43,6 +43,9 @@ format: $(VENV)/.dev     ## rewrite the code as `make check` wants it
 
 bench: $(VENV)/.dev      ## measure ling beside its peers; ratios, not times
 	$(BIN)/python -m benchmarks
+
+reproduction: $(VENV)/.dev  ## redo the paper and docs/reproduction.md (needs LING_DATA)
+	$(BIN)/python docs/make_reproduction.py
 
 clean:                   ## remove everything that make made
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -28,5 +28,9 @@ class NegativeWeight(LingError):
     """A sample weight is negative."""
 
 
+class MissingData(LingError):
+    """A data file is nowhere to be found, or is not what it should be."""
+
+
 class Diverged(LingError):
     """An iteration left the finite numbers; its step was too long."""

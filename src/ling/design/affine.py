@@ -52,6 +52,12 @@ class AffineDesign(Design):
     @classmethod
     def corrected(cls, design: Design, left: Array, right: Array) -> AffineDesign:
         """X - left right', a low-rank correction."""
+        for name, factor, rows in zip(("left", "right"), (left, right), design.shape, strict=True):
+            if factor.ndim != 2 or factor.shape != (rows, left.shape[-1]):
+                raise WrongShape(
+                    f"{name} has shape {factor.shape}; for a design of shape {design.shape} pass "
+                    f"({rows}, rank), with the same rank for left and right."
+                )
         return cls(design, Affine(left=left, right=right))
 
     def matmat(self, V: Array) -> Array:

@@ -109,7 +109,7 @@ class Storage(Design):
 
     @abstractmethod
     def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
-        """X~X~' of X~ = affine(X), one pass and no copy of X."""
+        """X~X~' of X~ = affine(X), one pass."""
 
     @abstractmethod
     def first_not_finite(self) -> tuple[int, int] | None:
@@ -182,6 +182,17 @@ def scaled(A: Array, scale: Array | None) -> Array:
     return A * (scale if A.ndim == 1 else scale[:, None])
 
 
+def mirrored(G: Array) -> Array:
+    """G with its upper triangle copied onto the lower one, in place and block by block."""
+    size, step = len(G), 512
+    for a in range(0, size, step):
+        b = min(a + step, size)
+        corner = G[a:b, a:b]
+        corner[...] = np.triu(corner) + np.triu(corner, 1).T
+        G[b:, a:b] = G[a:b, b:].T
+    return G
+
+
 def _product(a: Array | None, b: Array | None) -> Array | None:
     if a is None or b is None:
         return b if a is None else a
@@ -205,9 +216,23 @@ def as_design(X: Any) -> Design:
         return X
     if sparse.issparse(X):
         return SparseDesign(X)
-    if isinstance(X, np.ma.MaskedArray):
-        raise WrongType("X is a masked array; fill or drop the masked entries, and pass X.data.")
-    return DenseDesign(np.asarray(X))
+    return DenseDesign(as_numbers(X, "X"))
+
+
+def as_numbers(values: Any, name: str) -> np.ndarray[Any, Any]:
+    """An array of real numbers, not copied if it is one; `name` is what a message calls it."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise WrongType(
+            f"{name} is a masked array; fill or drop the masked entries, and pass {name}.data."
+        )
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise WrongType(
+            f"{name} cannot be read as an array ({error}); pass rows of equal length."
+        ) from error
+    float_dtype(array.dtype, name)
+    return array
 
 
 def float_dtype(dtype: np.dtype[Any], name: str = "X") -> np.dtype[Any]:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from scipy.linalg import blas
 
 from ling.design import threads
-from ling.design.base import Affine, Array, Between, Storage, float_dtype
+from ling.design.base import Affine, Array, Between, Storage, float_dtype, mirrored
 from ling.errors import WrongShape
 
 MB = 2**20
@@ -179,10 +179,4 @@ def _sum_of_grams(blocks: Iterator[Array], size: int, dtype: np.dtype[Any]) -> A
         if block.size:
             # A C-ordered block is the transpose of a Fortran-ordered one, which syrk reads as is.
             total = syrk(1.0, np.ascontiguousarray(block).T, beta=1.0, c=total, overwrite_c=True)
-    step = 512
-    for a in range(0, size, step):
-        b = min(a + step, size)
-        corner = total[a:b, a:b]
-        corner[...] = np.triu(corner) + np.triu(corner, 1).T
-        total[b:, a:b] = total[a:b, b:].T
-    return total
+    return mirrored(total)

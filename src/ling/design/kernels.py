@@ -95,6 +95,24 @@ def csr_gram(indptr: Any, indices: Any, data: Any, v: Any, lo: int, hi: int, out
 
 
 @_sparse
+def csr_gram_matrix(
+    indptr: Any, indices: Any, data: Any, scale: Any, lo: int, hi: int, G: Any
+) -> None:
+    """Upper triangle of G += X[lo:hi]' diag(scale)^2 X[lo:hi]; `scale` may be None."""
+    for i in range(lo, hi):
+        weight = G.dtype.type(1) if scale is None else scale[i] * scale[i]
+        for a in range(indptr[i], indptr[i + 1]):
+            j, x = indices[a], weight * data[a]
+            G[j, j] += x * data[a]
+            for b in range(a + 1, indptr[i + 1]):
+                k = indices[b]
+                if k == j:  # an entry stored in two parts
+                    G[j, j] += 2 * x * data[b]
+                else:
+                    G[min(j, k), max(j, k)] += x * data[b]
+
+
+@_sparse
 def csr_product_block(
     indptr: Any, indices: Any, data: Any, V: Any, lo: int, hi: int, U: Any
 ) -> None:

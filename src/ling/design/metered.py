@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 from numpy.typing import DTypeLike
 
 from ling.design.base import Array, Between, Design
@@ -14,10 +16,12 @@ class Meter:
     def __init__(self, parent: Meter | None = None) -> None:
         self.cost = Cost()
         self.parent = parent
+        self._lock = Lock()
 
     def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
         """Count work that is not a product with a metered design."""
-        self.cost = self.cost + Cost(flops, passes)
+        with self._lock:
+            self.cost = self.cost + Cost(flops, passes)
         if self.parent is not None:
             self.parent.add(flops, passes)
 

@@ -10,18 +10,34 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from ling.design import threads
-from ling.design.base import Affine, Array, Between, Storage, float_dtype, scaled
+from ling.design.base import (
+    Affine,
+    Array,
+    Between,
+    Storage,
+    float_dtype,
+    mirrored,
+    scaled,
+)
+from ling.errors import WrongShape
 
 # A block of this many stored entries (12 bytes each) stays in a core's second-level cache.
 BLOCK_ENTRIES = 2**15
 # Below this many stored entries starting threads costs more than it saves.
 SMALL = 2**16
+# Up to this many columns each thread may have a Gram matrix of its own.
+SHARED_GRAM = 4096
 
 
 class SparseDesign(Storage):
     """Compressed sparse rows, read once per product by compiled loops, side by side over rows."""
 
     def __init__(self, matrix: Any) -> None:
+        if matrix.ndim != 2:
+            raise WrongShape(
+                f"X is sparse with shape {matrix.shape}; pass two dimensions, "
+                "(n_samples, n_features): X.reshape(1, -1) for one sample."
+            )
         self.dtype = float_dtype(matrix.dtype)
         csr = sparse.csr_array(matrix)
         if csr.dtype != self.dtype:
@@ -68,19 +84,32 @@ class SparseDesign(Storage):
         Where a column's mean is far above its spread, centring this way cancels: the relative error
         grows like (mean / spread)^2 times the rounding unit.
         """
-        csr = self._converted(dtype)
-        if affine.row_scale is not None:
-            csr = sparse.diags_array(affine.row_scale.astype(csr.dtype, copy=False)).tocsr() @ csr
-        G = (csr.T @ csr).toarray()
-        return _corrected(G, csr.T, affine.col_scale, affine.left, affine.right)
+        from ling.design.kernels import csr_gram_matrix
+
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+
+        def sweep(part: slice) -> Array:
+            G = np.zeros((self.shape[1], self.shape[1]), wanted)
+            csr_gram_matrix(*self._arrays(), affine.row_scale, part.start, part.stop, G)
+            return G
+
+        # Every thread needs a Gram matrix of its own; a large one is left to a single thread.
+        parts = self._parts() if self.shape[1] <= SHARED_GRAM else [slice(0, self.shape[0])]
+        G = mirrored(threads.total(sweep, parts))
+        if affine.left is None or affine.right is None:
+            return _scaled_both(G, affine.col_scale)
+        XtL = self.csr.T @ scaled(affine.left, affine.row_scale)
+        return _corrected(G, XtL, affine.col_scale, affine.left, affine.right)
 
     def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
-        """X~X~' likewise."""
-        csr = self._converted(dtype)
+        """X~X~' likewise; SciPy transposes X for it, which copies its stored entries."""
+        csr: Any = self.csr if dtype is None else self.csr.astype(dtype, copy=False)
         if affine.col_scale is not None:
             csr = csr @ sparse.diags_array(affine.col_scale.astype(csr.dtype, copy=False)).tocsr()
         G = (csr @ csr.T).toarray()
-        return _corrected(G, csr, affine.row_scale, affine.right, affine.left)
+        if affine.left is None or affine.right is None:
+            return _scaled_both(G, affine.row_scale)
+        return _corrected(G, csr @ affine.right, affine.row_scale, affine.right, affine.left)
 
     def first_not_finite(self) -> tuple[int, int] | None:
         """Row and column of the first stored NaN or infinity, if there is one."""
@@ -150,22 +179,18 @@ class SparseDesign(Storage):
             return [part]
         return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
-    def _converted(self, dtype: DTypeLike | None) -> Any:
-        return self.csr if dtype is None else self.csr.astype(dtype, copy=False)
-
 
 def _pairs(counts: Any) -> float:
     return float((counts.astype(np.float64) * (counts + 1)).sum())
 
 
-def _corrected(
-    G: Array, tall: Any, scale: Array | None, left: Array | None, right: Array | None
-) -> Array:
-    """(diag(scale) A - right left')(diag(scale) A - right left')' from G = A A', A = `tall`."""
-    if scale is not None:
-        G = scaled(scaled(G, scale).T, scale)
-    if left is not None and right is not None:
-        left, right = left.astype(G.dtype, copy=False), right.astype(G.dtype, copy=False)
-        cross = scaled(tall @ left, scale) @ right.T
-        G = G - cross - cross.T + right @ (left.T @ left) @ right.T
-    return G
+def _scaled_both(G: Array, scale: Array | None) -> Array:
+    """diag(scale) G diag(scale)."""
+    return G if scale is None else scaled(scaled(G, scale).T, scale)
+
+
+def _corrected(G: Array, AL: Array, scale: Array | None, left: Array, right: Array) -> Array:
+    """(diag(scale) A - right left')(diag(scale) A - right left')' from G = A A' and AL = A left."""
+    G = _scaled_both(G, scale)
+    cross = scaled(AL, scale) @ right.T
+    return (G - cross - cross.T + right @ (left.T @ left) @ right.T).astype(G.dtype, copy=False)

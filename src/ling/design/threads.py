@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -13,6 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from ling.design.base import Array
 
+NAME = "ling-kernel"
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -40,11 +42,12 @@ def n_threads() -> int:
 
 def run(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
     """`[task(part) for part in parts]`, the parts side by side."""
-    if len(parts) <= 1:
+    # A task of the pool that waited for other tasks of the pool could wait forever.
+    if len(parts) <= 1 or threading.current_thread().name.startswith(NAME):
         return [task(part) for part in parts]
     pool = _pools.get(len(parts))
     if pool is None:
-        pool = _pools.setdefault(len(parts), ThreadPoolExecutor(len(parts), "ling"))
+        pool = _pools.setdefault(len(parts), ThreadPoolExecutor(len(parts), NAME))
     return list(pool.map(task, parts))
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from ling.design import Array, Design
 from ling.paper.fit import Fit
 from ling.paper.inputs import (
+    checked_alpha,
     checked_count,
     checked_design,
-    checked_lam,
     checked_start,
     checked_target,
 )
@@ -46,7 +47,7 @@ def gradient_descent(X: Any, y: Any, lam: float, n_iter: int, start: Any = None)
     """
     design = checked_design(X)
     target = checked_target(y, design)
-    alpha = design.shape[0] * checked_lam(lam)
+    alpha = checked_alpha(lam, design.shape[0])
     n_iter = checked_count(n_iter, "n_iter", 0)
     end = descend(design, target, alpha, n_iter, checked_start(start, design))
     return DescentFit(end.gamma, end.fitted, design.cost, end.objective)
@@ -60,11 +61,13 @@ def descend(design: Design, target: Array, alpha: float, n_iter: int, start: Arr
     objective[0] = residual @ residual + alpha * (gamma @ gamma)
     for t in range(n_iter):
         w = 2.0 * (design.rmatmat(residual) - alpha * gamma)
-        Xw = design.matmat(w)
-        curvature = 2.0 * (Xw @ Xw + alpha * (w @ w))
-        # The gradient is exactly zero at the solution; there is nowhere left to go.
-        step = (w @ w) / curvature if curvature > 0 else 0.0
-        gamma += step * w
-        residual -= step * Xw
+        # w at unit length: the same step, and squares of large or small data stay representable.
+        length = linalg.norm(w)
+        if length > 0:
+            w /= length
+            Xw = design.matmat(w)
+            step = length / (2.0 * (Xw @ Xw + alpha))
+            gamma += step * w
+            residual -= step * Xw
         objective[t + 1] = residual @ residual + alpha * (gamma @ gamma)
     return Descent(gamma, target - residual, objective)

@@ -9,7 +9,7 @@ from scipy import linalg
 
 from ling.design import Array, Meter
 from ling.paper.fit import Fit
-from ling.paper.inputs import checked_design, checked_lam, checked_target
+from ling.paper.inputs import checked_alpha, checked_design, checked_target
 
 
 def ridge(X: Any, y: Any, lam: float) -> Fit:
@@ -30,7 +30,7 @@ def ridge(X: Any, y: Any, lam: float) -> Fit:
     design = checked_design(X)
     target = checked_target(y, design)
     n, p = design.shape
-    alpha = n * checked_lam(lam)
+    alpha = checked_alpha(lam, n)
     if p <= n:
         gram = design.gram(np.float64)
         coef = _solve_shifted(gram, alpha, design.rmatmat(target), design.meter)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ling.design import AffineDesign, Array, Design, Meter, Metered, Storage, as_design
-from ling.design.base import float_dtype
+from ling.design.base import as_numbers
 from ling.errors import BadOption, NotFinite, WrongShape, WrongType
 
 
@@ -33,28 +33,49 @@ def checked_design(X: Any) -> Metered:
 
 def checked_target(y: Any, design: Design) -> Array:
     """y as a float64 vector with one finite number for each row of X."""
-    values = np.asarray(y)
-    float_dtype(values.dtype, "y")
+    values = as_numbers(y, "y")
     n = design.shape[0]
     if values.shape != (n,):
         hint = "y.ravel() has it" if values.size == n else f"X has {n} rows"
         raise WrongShape(f"y has shape {values.shape}; pass shape ({n},): {hint}.")
-    target: Array = values.astype(np.float64)
-    if not np.isfinite(target).all():
-        at = int(np.flatnonzero(~np.isfinite(target))[0])
-        raise NotFinite(f"y[{at}] is {target[at]}; drop that row before fitting.")
-    return target
+    return _finite(values.astype(np.float64), "y", "drop that row before fitting")
+
+
+def checked_vector(values: Any, name: str) -> Array:
+    """A float64 vector of finite numbers."""
+    array = as_numbers(values, name)
+    if array.ndim != 1 or not array.size:
+        raise WrongShape(f"{name} has shape {array.shape}; pass a vector of numbers.")
+    return _finite(array.astype(np.float64), name, "pass finite numbers")
+
+
+def _finite(array: Array, name: str, advice: str) -> Array:
+    if not np.isfinite(array).all():
+        at = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise NotFinite(f"{name}[{at}] is {array[at]}; {advice}.")
+    return array
+
+
+def checked_number(value: Any, name: str, hint: str = "") -> float:
+    """A finite number >= 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise WrongType(f"{name} is {value!r}; pass a number >= 0{hint}.")
+    if not 0 <= float(value) < np.inf:
+        raise BadOption(f"{name} is {value}; pass a finite number >= 0{hint}.")
+    return float(value)
 
 
 def checked_lam(lam: Any) -> float:
     """lam as a finite number >= 0."""
-    if isinstance(lam, bool) or not isinstance(lam, Real):
-        raise WrongType(f"lam is {lam!r}; pass a number >= 0.")
-    if not 0 <= float(lam) < np.inf:
-        raise BadOption(
-            f"lam is {lam}; pass a finite number >= 0 (0 is least squares without a penalty)."
-        )
-    return float(lam)
+    return checked_number(lam, "lam", " (0 is least squares without a penalty)")
+
+
+def checked_alpha(lam: Any, n: int) -> float:
+    """n lam, if that is a finite number as well."""
+    alpha = n * checked_lam(lam)
+    if not np.isfinite(alpha):
+        raise BadOption(f"lam is {lam}; pass less, because n lam is beyond the largest number.")
+    return alpha
 
 
 def checked_count(value: Any, name: str, least: int, most: int | None = None) -> int:
@@ -77,11 +98,9 @@ def checked_start(start: Any, design: Design) -> Array:
     p = design.shape[1]
     if start is None:
         return np.zeros(p)
-    values: Array = np.array(start, dtype=np.float64)
-    if values.shape != (p,) or not np.isfinite(values).all():
-        raise WrongShape(
-            f"start has shape {values.shape}; pass ({p},) finite numbers, one for each column."
-        )
+    values = checked_vector(start, "start")
+    if values.shape != (p,):
+        raise WrongShape(f"start has shape {values.shape}; pass ({p},), one number a column.")
     return values
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ling.design import Array
 from ling.errors import BadOption
-from ling.paper.inputs import checked_count, generator
+from ling.paper.inputs import checked_count, checked_number, generator
 
 # Coefficients are drawn uniformly from [-REACH, REACH].
 REACH = 2.5
@@ -54,7 +54,7 @@ def model1(
     """
     rng = generator(random_state)
     n, p, r = _sizes(n, p, least=30)
-    if not 0 <= tail <= 1.3**11:
+    if checked_number(tail, "tail") > 1.3**11:
         raise BadOption(f"tail is {tail}; pass a number from 0 to 1.3^11, the 30th singular value.")
     d = np.full(r, tail)
     d[:30] = 1.3 ** np.arange(40.0, 10.0, -1.0)
@@ -94,8 +94,7 @@ def _model(
     rng: np.random.Generator,
     rotate: bool = True,
 ) -> Model:
-    if noise < 0:
-        raise BadOption(f"noise is {noise}; pass a standard deviation >= 0.")
+    noise = checked_number(noise, "noise")
     p, r = len(beta), len(d)
     V = _orthonormal(p, r, rng) if rotate else np.eye(p, r)
     X = (_orthonormal(n, r, rng) * d) @ V.T

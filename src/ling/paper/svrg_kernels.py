@@ -82,3 +82,21 @@ def csr_epoch(
     for j in range(v.shape[0]):
         lag = order.shape[0] - seen[j]
         v[j] = powers[lag] * v[j] - sums[lag] * h[j]
+
+
+@_compiled
+def dense_norms(X: Any, d: Any, squares: Any) -> None:
+    """squares[i] = ||d * x_i||^2, in float64."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            x = 1.0 * X[i, j] if d is None else X[i, j] * d[j]
+            squares[i] += x * x
+
+
+@_compiled
+def csr_norms(indptr: Any, indices: Any, data: Any, d: Any, squares: Any) -> None:
+    """The same for sparse rows."""
+    for i in range(squares.shape[0]):
+        for e in range(indptr[i], indptr[i + 1]):
+            x = 1.0 * data[e] if d is None else data[e] * d[indices[e]]
+            squares[i] += x * x

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ling.design import Array
-from ling.errors import BadOption, WrongShape
-from ling.paper.inputs import checked_count, checked_lam
+from ling.errors import WrongShape
+from ling.paper.inputs import checked_alpha, checked_count, checked_number, checked_vector
 
 
 def ridge_risk(spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int) -> float:
@@ -51,10 +51,11 @@ def gd_rate(spectrum: ArrayLike, lam: float, n: int, p: int) -> float:
     >>> gd_rate([3.0, 1.0], lam=0.0, n=2, p=2)  # doctest: +ELLIPSIS
     0.64...
     """
-    d = np.sort(np.asarray(spectrum, dtype=np.float64))
+    d = np.sort(checked_vector(spectrum, "spectrum"))
+    p = checked_count(p, "p", 1)
     largest = float(d[-1]) ** 2
     smallest = float(d[0]) ** 2 if len(d) >= p else 0.0
-    return _rate(largest, smallest, n * checked_lam(lam))
+    return _rate(largest, smallest, checked_alpha(lam, checked_count(n, "n", 1)))
 
 
 def ling_rate(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
@@ -62,10 +63,10 @@ def ling_rate(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
 
     (d_{k+1}^2 / (d_{k+1}^2 + 2 n lam))^2: the smallest eigenvalue is 0, that of what was removed.
     """
-    d = np.sort(np.asarray(spectrum, dtype=np.float64))[::-1]
+    d = np.sort(checked_vector(spectrum, "spectrum"))[::-1]
     k = checked_count(k, "k", 0, len(d))
     largest = float(d[k]) ** 2 if k < len(d) else 0.0
-    return _rate(largest, 0.0, n * checked_lam(lam))
+    return _rate(largest, 0.0, checked_alpha(lam, checked_count(n, "n", 1)))
 
 
 def _rate(largest: float, smallest: float, alpha: float) -> float:
@@ -75,9 +76,8 @@ def _rate(largest: float, smallest: float, alpha: float) -> float:
 
 def _directions(d: Array, gamma: Array, noise: float, lam: float, n: int) -> Array:
     """Variance and squared bias in each direction, d a = gamma being the signal in it."""
-    if noise < 0:
-        raise BadOption(f"noise is {noise}; pass a standard deviation >= 0.")
-    alpha = n * checked_lam(lam)
+    noise = checked_number(noise, "noise")
+    alpha = checked_alpha(lam, checked_count(n, "n", 1))
     total = d**2 + alpha
     share = np.divide(d**2, total, out=np.zeros_like(d), where=total > 0)
     return np.asarray((share * noise) ** 2 + ((1.0 - share) * gamma) ** 2)
@@ -85,12 +85,10 @@ def _directions(d: Array, gamma: Array, noise: float, lam: float, n: int) -> Arr
 
 def _sorted(spectrum: ArrayLike, rotated: ArrayLike) -> tuple[Array, Array]:
     """Both by decreasing singular value; entries of `rotated` beyond the spectrum do not matter."""
-    d: Array = np.asarray(spectrum, dtype=np.float64)
-    a: Array = np.asarray(rotated, dtype=np.float64)
-    if d.ndim != 1 or a.ndim != 1 or len(a) < len(d):
+    d, a = checked_vector(spectrum, "spectrum"), checked_vector(rotated, "rotated")
+    if len(a) < len(d):
         raise WrongShape(
-            f"spectrum has shape {d.shape} and rotated {a.shape}; "
-            "pass two vectors with one entry for each singular value."
+            f"rotated has {len(a)} entries; pass {len(d)}, one for each singular value."
         )
     order = np.argsort(d)[::-1]
     return d[order], a[: len(d)][order]

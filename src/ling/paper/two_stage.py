@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ling.design import AffineDesign, Array, Metered
-from ling.errors import WrongShape
+from ling.errors import WrongShape, WrongType
 from ling.paper.components import PartialSVD, decompose, find_range
 from ling.paper.descent import descend
 from ling.paper.fit import Fit
 from ling.paper.inputs import (
+    checked_alpha,
     checked_count,
     checked_design,
-    checked_lam,
     checked_rank,
     checked_start,
     checked_target,
@@ -93,7 +93,7 @@ def ling(
     """
     design = checked_design(X)
     target = checked_target(y, design)
-    alpha = design.shape[0] * checked_lam(lam)
+    alpha = checked_alpha(lam, design.shape[0])
     n_iter = checked_count(n_iter, "n_iter", 0)
     first = checked_start(start, design)
     stage1 = _first_stage(design, target, alpha, k, power, shrink, random_state, svd)
@@ -127,9 +127,8 @@ def ling_svrg(
     """
     design = checked_design(X)
     target = checked_target(y, design)
-    lam = checked_lam(lam)
+    alpha = checked_alpha(lam, design.shape[0])
     rng = generator(random_state)
-    alpha = design.shape[0] * lam
     stage1 = _first_stage(design, target, alpha, k, power, shrink, rng, svd)
     end = minimise_by_rows(stage1.X_left, stage1.y_left, lam, n_passes, step, rng)
     coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, stage1.X_left.matmat(end.gamma))
@@ -169,6 +168,8 @@ def _first_stage(
 
 def _check_svd(svd: PartialSVD, design: Metered, k: int) -> None:
     n, p = design.shape
+    if not isinstance(svd, PartialSVD):
+        raise WrongType(f"svd is a {type(svd).__name__}; pass what random_svd or exact_svd gives.")
     if svd.U.shape[0] != n or svd.Vt.shape[1] != p or svd.d.size > k:
         raise WrongShape(
             f"svd has U {svd.U.shape} and Vt {svd.Vt.shape}; for this X and k pass U ({n}, {k}) "

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ling.design import Array, DenseDesign, Meter, Metered, SparseDesign
 from ling.design.affine import storage_and_map
@@ -17,9 +16,9 @@ from ling.design.base import scaled
 from ling.errors import BadOption, Diverged, WrongType
 from ling.paper.fit import Fit
 from ling.paper.inputs import (
+    checked_alpha,
     checked_count,
     checked_design,
-    checked_lam,
     checked_target,
     generator,
 )
@@ -77,8 +76,9 @@ def svrg(
     """
     design = checked_design(X)
     target = checked_target(y, design)
+    checked_alpha(lam, design.shape[0])
     rng = generator(random_state)
-    end = minimise_by_rows(design, target, checked_lam(lam), n_passes, step, rng)
+    end = minimise_by_rows(design, target, float(lam), n_passes, step, rng)
     fitted = design.matmat(end.gamma)
     return SvrgFit(end.gamma, fitted, design.cost, end.step, end.tuning_cost)
 
@@ -127,6 +127,8 @@ class Rows:
     @classmethod
     def of(cls, design: Metered) -> Rows:
         """Precompute what a step needs; one pass if the design has a low-rank part."""
+        from ling.paper import svrg_kernels
+
         storage, affine = storage_and_map(design.design)
         n, p = design.shape
         s = np.ones(n) if affine.row_scale is None else affine.row_scale
@@ -138,24 +140,22 @@ class Rows:
         T = s[:, None] * P - L @ (R.T @ R)
         if isinstance(storage, DenseDesign):
             # Where rows do not lie in one piece a step would fetch a cache line for each element.
-            array = np.ascontiguousarray(storage.array, storage.dtype)
-            arrays: tuple[Any, ...] = (array,)
-            epoch, squares = _dense_epoch, np.einsum("ij,ij->i", *2 * [_times(array, d)])
-            flops = 6.0 * n * p
+            arrays: tuple[Any, ...] = (np.ascontiguousarray(storage.array, storage.dtype),)
+            epoch, norms_of, flops = _dense_epoch, "dense_norms", 6.0 * n * p
         elif isinstance(storage, SparseDesign):
             csr = storage.csr
             if not csr.has_canonical_format:
                 csr = csr.copy()
                 csr.sum_duplicates()
             arrays = (csr.indptr, csr.indices, csr.data)
-            weighted = csr if d is None else csr @ sparse.diags_array(d).tocsr()
-            epoch, squares = _csr_epoch, np.asarray(weighted.multiply(weighted).sum(axis=1))
-            flops = 10.0 * csr.nnz
+            epoch, norms_of, flops = _csr_epoch, "csr_norms", 10.0 * csr.nnz
         else:
             raise WrongType(
                 f"SVRG reads single rows, which a {type(storage).__name__} does not offer; "
                 "pass an array or a sparse matrix."
             )
+        squares = np.zeros(n)
+        getattr(svrg_kernels, norms_of)(*arrays, d, squares)
         norms = s**2 * squares - ((s[:, None] * P + T) * L).sum(axis=1)
         flops += n * (10.0 * rank)
         return cls(epoch, arrays, s, d, L, R, P, T, float(norms.max()), flops)
@@ -250,7 +250,3 @@ def _cross_validated_step(
             error += np.square(misses[fold == k]).sum(axis=0)
     error[~np.isfinite(error)] = np.inf
     return float(steps[int(np.argmin(error))]), apart.cost
-
-
-def _times(array: Array, d: Array | None) -> Array:
-    return array if d is None else array * d

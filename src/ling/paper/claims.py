@@ -1,0 +1,413 @@
+"""The sentences of the paper's section 4, each as a function of measured points with a threshold.
+
+"Close to RR" means: within a tenth of RR's own value, or within a thousandth of the way from RR to
+predicting nothing, whichever is wider. (Risks of the models span six decades; errors of the real
+data do not.) `LEVELS` holds a stricter and a looser meaning, under which every claim is judged too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from ling.design import Array
+from ling.paper.experiments import GD, PCR, RR, SVRG, Experiment, Repeat, Theory
+
+
+@dataclass(frozen=True)
+class Level:
+    """How close is close: a share of RR's value, or of the way from RR to nothing."""
+
+    of_rr: float
+    of_null: float
+
+
+CLOSE = Level(0.1, 1e-3)
+LEVELS = {"stricter": Level(0.1, 0.0), "looser": Level(0.25, 1e-2)}
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One algorithm: mean cost by parameter, and `values` by parameter and repeat."""
+
+    algorithm: str
+    parameters: tuple[int, ...]
+    flops: Array
+    passes: Array
+    seconds: Array
+    values: Array
+
+    @property
+    def value(self) -> Array:
+        """Mean over the repeats, by parameter."""
+        return np.asarray(self.values.mean(axis=1))
+
+    @property
+    def deviation(self) -> Array:
+        """Standard deviation over the repeats, by parameter."""
+        return np.asarray(self.values.std(axis=1))
+
+    def cost_to(self, level: float) -> float:
+        """FLOPs of the cheapest point at or below `level`; infinite if there is none."""
+        reached = self.flops[self.value <= level]
+        return float(reached.min()) if reached.size else float("inf")
+
+    @property
+    def best(self) -> float:
+        """The smallest value."""
+        return float(self.value.min())
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """All repeats of one experiment, by algorithm."""
+
+    experiment: Experiment
+    data: str
+    shape: tuple[int, int]
+    lam: float
+    null: float
+    n_repeats: int
+    curves: dict[str, Curve]
+    theory: list[Theory]
+    spectrum: list[float]
+
+    @property
+    def rr(self) -> Curve:
+        """The benchmark."""
+        return self.curves[RR]
+
+    def level(self, level: Level) -> float:
+        """The largest value that counts as close to RR's."""
+        best = self.rr.best
+        return best + max(level.of_rr * best, level.of_null * (self.null - best))
+
+    def starting(self, prefix: str) -> list[Curve]:
+        """The curves of one family, such as "LING k="."""
+        return [curve for name, curve in self.curves.items() if name.startswith(prefix)]
+
+    def cost_to(self, algorithm: str, level: Level) -> float:
+        """Cost to come close, as a multiple of RR's; the dearest curve of a family."""
+        goal = self.level(level)
+        return max(c.cost_to(goal) for c in self.starting(algorithm)) / float(self.rr.flops[0])
+
+
+def summarise(experiment: Experiment, repeats: list[Repeat]) -> Summary:
+    """Means and deviations over the repeats."""
+    points = [point for repeat in repeats for point in repeat.points]
+    curves = {}
+    for name in dict.fromkeys(point.algorithm for point in points):
+        mine = sorted((p for p in points if p.algorithm == name), key=lambda p: p.parameter)
+        groups = [list(g) for _, g in groupby(mine, key=lambda p: p.parameter)]
+        curves[name] = Curve(
+            name,
+            tuple(group[0].parameter for group in groups),
+            _means(groups, "flops"),
+            _means(groups, "passes"),
+            _means(groups, "seconds"),
+            np.array([[p.value for p in sorted(g, key=lambda p: p.repeat)] for g in groups]),
+        )
+    first = repeats[0]
+    null = float(np.mean([repeat.null for repeat in repeats]))
+    found = [repeat.theory for repeat in repeats if repeat.theory is not None]
+    return Summary(
+        experiment, first.data, first.shape, float(np.mean([r.lam for r in repeats])), null,
+        len(repeats), curves, found, first.spectrum,
+    )  # fmt: skip
+
+
+def _means(groups: Iterable[list[Any]], name: str) -> Array:
+    return np.array([np.mean([getattr(point, name) for point in group]) for group in groups])
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was measured; `holds` is None where these data cannot tell."""
+
+    holds: bool | np.bool_ | None
+    measured: str
+
+    @property
+    def verdict(self) -> bool | None:
+        """`holds` without NumPy's own kind of boolean."""
+        return None if self.holds is None else bool(self.holds)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: our words, the threshold, and the check."""
+
+    experiments: tuple[str, ...]
+    text: str
+    threshold: str
+    check: Callable[[Summary, Level], Finding]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim judged; `otherwise` holds the verdicts under the other meanings of "close"."""
+
+    experiment: str
+    claim: str
+    threshold: str
+    measured: str
+    holds: bool | None
+    otherwise: dict[str, bool | None] = field(default_factory=dict)
+
+
+def judge(summary: Summary) -> list[Verdict]:
+    """Every claim that the paper makes of this experiment."""
+    verdicts = []
+    for claim in CLAIMS:
+        if summary.experiment.name in claim.experiments:
+            found = claim.check(summary, CLOSE)
+            others = {name: claim.check(summary, level).verdict for name, level in LEVELS.items()}
+            name = summary.experiment.name
+            verdicts.append(
+                Verdict(name, claim.text, claim.threshold, found.measured, found.verdict, others)
+            )
+    return verdicts
+
+
+def _costs(summary: Summary, level: Level, *names: str) -> tuple[list[float], str]:
+    found = [summary.cost_to(name, level) for name in names]
+    said = [f"{name.split(' ')[0]} {_times(cost)}" for name, cost in zip(names, found, strict=True)]
+    return found, "cost to come close, RR = 1: " + ", ".join(said)
+
+
+def _times(cost: float) -> str:
+    return f"{cost:.3f}" if np.isfinite(cost) else "never"
+
+
+LING = "LING k="
+
+
+def cheap_and_close(summary: Summary, level: Level) -> Finding:
+    """PCR and LING come close at less than half of RR's cost."""
+    costs, said = _costs(summary, level, PCR, LING)
+    return Finding(max(costs) < 0.5, said)
+
+
+def svrg_close_but_dearer(summary: Summary, level: Level) -> Finding:
+    """SVRG comes close, at more cost than PCR and than LING."""
+    (svrg, *others), said = _costs(summary, level, SVRG, PCR, LING)
+    return Finding(np.isfinite(svrg) and svrg > max(others), said)
+
+
+def gd_never_close(summary: Summary, level: Level) -> Finding:
+    """GD does not come close within its grid."""
+    best, goal = summary.curves[GD].best, summary.level(level)
+    return Finding(best > goal, f"GD's best {best:.3g}; close is {goal:.3g}")
+
+
+def svrg_far_better_than_gd(summary: Summary, level: Level) -> Finding:
+    """At the end of its grid SVRG's risk is less than half of GD's."""
+    svrg, gd = summary.curves[SVRG].best, summary.curves[GD].best
+    return Finding(svrg < gd / 2, f"best risk: SVRG {svrg:.3g}, GD {gd:.3g}")
+
+
+def gd_first(summary: Summary, level: Level) -> Finding:
+    """GD comes close at the lowest cost of all."""
+    (gd, *others), said = _costs(summary, level, GD, LING, SVRG, PCR)
+    return Finding(gd < min(others), said)
+
+
+def ling_and_svrg_below_rr(summary: Summary, level: Level) -> Finding:
+    """LING and SVRG come close for less than RR's cost, but for more than GD's."""
+    (gd, *others), said = _costs(summary, level, GD, LING, SVRG)
+    return Finding(gd < min(others) and max(others) < 1, said)
+
+
+def pcr_far_off(summary: Summary, level: Level) -> Finding:
+    """PCR's value is above ten times RR's at every k."""
+    best, rr = summary.curves[PCR].best, summary.rr.best
+    return Finding(best > 10 * rr, f"PCR's best {best:.3g}, RR {rr:.3g}")
+
+
+def ling_first(summary: Summary, level: Level) -> Finding:
+    """LING comes close at the lowest cost of all."""
+    (ling, *others), said = _costs(summary, level, LING, SVRG, GD, PCR)
+    return Finding(ling < min(others), said)
+
+
+def svrg_just_behind_ling(summary: Summary, level: Level) -> Finding:
+    """SVRG comes close after LING, at no more than twice its cost."""
+    (ling, svrg), said = _costs(summary, level, LING, SVRG)
+    return Finding(ling < svrg <= 2 * ling, said)
+
+
+def gd_later(summary: Summary, level: Level) -> Finding:
+    """GD comes close too, later than LING and SVRG."""
+    (gd, *others), said = _costs(summary, level, GD, LING, SVRG)
+    return Finding(np.isfinite(gd) and gd > max(others), said)
+
+
+def paper_error(summary: Summary, level: Level) -> Finding:
+    """RR's error is within 0.006 (one split's standard error) of the paper's 0.019."""
+    error = summary.rr.best
+    said = f"RR's error {error:.4f} on: {summary.data}"
+    full = summary.data.startswith("Gisette, 5000")
+    return Finding(abs(error - 0.019) <= 0.006 if full else None, said)
+
+
+def svrg_first(summary: Summary, level: Level) -> Finding:
+    """SVRG comes close at the lowest cost of all."""
+    (svrg, *others), said = _costs(summary, level, SVRG, LING, GD, PCR)
+    return Finding(svrg < min(others), said)
+
+
+def ling_then_lower(summary: Summary, level: Level) -> Finding:
+    """Both LING curves start dearer than SVRG, come close, and end at or below SVRG's best."""
+    lings, svrg = summary.starting(LING), summary.curves[SVRG]
+    later = all(curve.flops.min() > svrg.flops.min() for curve in lings)
+    lowest = [curve.best for curve in lings]
+    close = summary.cost_to(LING, level)
+    said = f"best: LING {', '.join(f'{b:.4f}' for b in lowest)}, SVRG {svrg.best:.4f}"
+    return Finding(later and np.isfinite(close) and max(lowest) <= svrg.best, said)
+
+
+def gd_and_pcr_below_rr(summary: Summary, level: Level) -> Finding:
+    """GD and PCR come close as well, for less than RR's cost."""
+    costs, said = _costs(summary, level, GD, PCR)
+    return Finding(max(costs) < 1, said)
+
+
+def pcr_worst(summary: Summary, level: Level) -> Finding:
+    """PCR comes close last, or never, and no other algorithm has a higher best value."""
+    (pcr, *others), said = _costs(summary, level, PCR, LING, SVRG, GD)
+    best = {name: curve.best for name, curve in summary.curves.items() if name != RR}
+    worst = max(best, key=lambda name: best[name])
+    said += f"; best values {', '.join(f'{n} {b:.4f}' for n, b in best.items() if '+' not in n)}"
+    return Finding(pcr > max(others) and worst == PCR, said)
+
+
+def svrg_and_ling_before_gd(summary: Summary, level: Level) -> Finding:
+    """SVRG and both LING curves come close for less than RR's and than GD's cost."""
+    (gd, *others), said = _costs(summary, level, GD, LING, SVRG)
+    return Finding(max(others) < min(1.0, gd), said)
+
+
+def pcr_falls_then_rises(summary: Summary, level: Level) -> Finding:
+    """PCR's best k is inside its grid, and the last k is at least 1 % worse."""
+    curve = summary.curves[PCR]
+    at = int(curve.value.argmin())
+    inside = 0 < at < len(curve.value) - 1
+    said = f"best at k = {curve.parameters[at]} ({curve.best:.4g}), last {curve.value[-1]:.4g}"
+    return Finding(inside and curve.value[-1] > 1.01 * curve.best, said)
+
+
+def pcr_best_at_50(summary: Summary, level: Level) -> Finding:
+    """The k with PCR's smallest error is 50."""
+    curve = summary.curves[PCR]
+    best = curve.parameters[int(curve.value.argmin())]
+    return Finding(best == 50, f"best at k = {best}")
+
+
+def ridge_as_in_theory(summary: Summary, level: Level) -> Finding:
+    """The mean difference between RR's risk and its closed form is within 3 sigma of 0."""
+    return _risk_as_in_theory(summary, RR, [t.ridge_risk for t in summary.theory])
+
+
+def ling_as_in_theory(summary: Summary, level: Level) -> Finding:
+    """The same for LING at the end of its grid."""
+    return _risk_as_in_theory(summary, LING, [t.ling_risk for t in summary.theory])
+
+
+def _risk_as_in_theory(summary: Summary, family: str, expected: list[float]) -> Finding:
+    measured = summary.starting(family)[0].values[-1]
+    if len(expected) < 2:
+        return Finding(None, "needs at least two repeats")
+    miss = measured - np.array(expected)
+    error = float(np.std(miss, ddof=1) / np.sqrt(len(miss)))
+    said = f"measured {measured.mean():.4g}, closed form {np.mean(expected):.4g}"
+    said += f", difference {miss.mean():.2g} +- {error:.1g}"
+    # Student's t: with few repeats the standard error is itself uncertain.
+    allowed = stats.t.ppf(stats.norm.cdf(3), len(miss) - 1) * error
+    return Finding(abs(miss.mean()) <= allowed, said)
+
+
+def gd_rate_holds(summary: Summary, level: Level) -> Finding:
+    """No step of GD leaves more of the gap than equation (3) allows, in any repeat."""
+    worst, bound = max((t.gd_rate, t.gd_bound) for t in summary.theory)
+    holds = all(t.gd_rate <= t.gd_bound * (1 + 1e-9) for t in summary.theory)
+    return Finding(holds, f"worst step {worst:.6g}, bound {bound:.6g}")
+
+
+def ling_rate_holds(summary: Summary, level: Level) -> Finding:
+    """No step of LING's stage 2 leaves more of the gap than equation (4) allows."""
+    worst, bound = max((t.ling_rate, t.ling_bound) for t in summary.theory)
+    holds = all(t.ling_rate <= t.ling_bound * (1 + 1e-9) for t in summary.theory)
+    return Finding(holds, f"worst step {worst:.6g}, bound {bound:.6g}")
+
+
+def conjecture(summary: Summary, level: Level) -> Finding:
+    """At equal FLOPs LING+SVRG's excess over RR is below SVRG's, in the geometric mean."""
+    plain = summary.curves[SVRG]
+    floor = 1e-3 * summary.rr.best
+    ratios = []
+    for curve in summary.starting("LING+SVRG"):
+        inside = (curve.flops >= plain.flops.min()) & (curve.flops <= plain.flops.max())
+        beside = np.interp(np.log(curve.flops[inside]), np.log(plain.flops), np.log(plain.value))
+        excess = np.maximum(curve.value[inside] - summary.rr.best, floor)
+        ratios.extend(excess / np.maximum(np.exp(beside) - summary.rr.best, floor))
+    if not ratios:
+        return Finding(None, "the two curves share no cost")
+    ratio = float(np.exp(np.mean(np.log(ratios))))
+    return Finding(ratio < 1, f"excess over RR, LING+SVRG / SVRG at equal FLOPs: {ratio:.2g}")
+
+
+def ling_runs_faster(summary: Summary, level: Level) -> Finding:
+    """LING does at least twice as many FLOPs a second as (compiled) SVRG."""
+    rates = [
+        float(np.median(np.concatenate([c.flops / c.seconds for c in summary.starting(name)])))
+        for name in (LING, SVRG)
+    ]
+    said = f"GFLOP/s: LING {rates[0] / 1e9:.1f}, SVRG {rates[1] / 1e9:.1f}"
+    return Finding(rates[0] >= 2 * rates[1], said)
+
+
+def _claim(
+    experiments: tuple[str, ...], text: str, check: Callable[[Summary, Level], Finding]
+) -> Claim:
+    return Claim(experiments, text, " ".join((check.__doc__ or "").split()), check)
+
+
+M1, M2, M3, BUZZ = ("model1",), ("model2",), ("model3",), ("buzz",)
+MODELS = M1 + M2 + M3
+GISETTES = ("gisette", "gisette-surrogate")
+ALL = MODELS + GISETTES + BUZZ
+
+CLAIMS = [
+    _claim(M1, "PCR and LING get near RR's risk for a fraction of its cost.", cheap_and_close),
+    _claim(M1, "SVRG gets near it too, but costs more than both.", svrg_close_but_dearer),
+    _claim(M1, "GD is slow and does not get there.", gd_never_close),
+    _claim(M1, "SVRG is much better than GD.", svrg_far_better_than_gd),
+    _claim(M2, "GD gets to RR's risk at the lowest cost.", gd_first),
+    _claim(M2, "LING and SVRG follow, still below RR's cost.", ling_and_svrg_below_rr),
+    _claim(M2, "PCR has a huge risk, however many components.", pcr_far_off),
+    _claim(M3, "LING is first to RR's risk.", ling_first),
+    _claim(M3, "SVRG is slightly behind LING.", svrg_just_behind_ling),
+    _claim(M3, "GD gets there later.", gd_later),
+    _claim(M3, "PCR is completely off, however many components.", pcr_far_off),
+    _claim(GISETTES, "RR's classification error is 0.019.", paper_error),
+    _claim(GISETTES, "SVRG is the fastest to a small error.", svrg_first),
+    _claim(GISETTES, "Both LING curves start later and end at a lower error.", ling_then_lower),
+    _claim(GISETTES, "GD gets to RR's error later than both.", gd_later),
+    _claim(GISETTES, "GD and PCR are still faster than RR.", gd_and_pcr_below_rr),
+    _claim(GISETTES, "PCR is worst in error and in cost.", pcr_worst),
+    _claim(BUZZ, "SVRG and both LING curves get to RR's MSE fast.", svrg_and_ling_before_gd),
+    _claim(BUZZ, "GD is slower than both.", gd_later),
+    _claim(BUZZ, "PCR's MSE first falls with k, then rises.", pcr_falls_then_rises),
+    _claim(BUZZ, "PCR is best at 50 components.", pcr_best_at_50),
+    _claim(MODELS, "RR has the risk that theory gives.", ridge_as_in_theory),
+    _claim(MODELS, "LING has the same risk (Theorem 2).", ling_as_in_theory),
+    _claim(MODELS, "GD converges at least at the rate of equation (3).", gd_rate_holds),
+    _claim(MODELS, "LING's stage 2 converges at least at the rate of (4).", ling_rate_holds),
+    _claim(ALL, "Conjecture: LING's first stage speeds up SVRG.", conjecture),
+    _claim(ALL, "LING runs much faster than SVRG at equal FLOPs.", ling_runs_faster),
+]

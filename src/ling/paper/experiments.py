@@ -1,0 +1,422 @@
+"""Section 4 of the paper: five experiments as data, and how one repeat of each is run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ling import datasets
+from ling.design import AffineDesign, Array, as_design
+from ling.paper import theory
+from ling.paper.components import pcr, random_svd
+from ling.paper.descent import gradient_descent
+from ling.paper.exact import ridge
+from ling.paper.fit import Fit
+from ling.paper.models import Model, model1, model2, model3
+from ling.paper.two_stage import ling, ling_svrg
+from ling.paper.variance_reduced import svrg
+
+RR, PCR, GD, SVRG = "RR", "PCR", "GD", "SVRG"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The parameters tried: Table 1 and the lists of section 4.2, under the paper's letters."""
+
+    k1: tuple[int, ...]
+    n1: tuple[int, ...]
+    k2: tuple[int, ...]
+    n2: tuple[int, ...]
+    n_svrg: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open. The defaults were set on ridge's own results alone.
+
+    `noise` and `tail` belong to the models (see `ling.paper.models`). `lam_factor` multiplies the
+    default lambda, `step` is SVRG's step in units of 1 / max ||x_i||^2 (None: cross-validation),
+    `centre` centres Gisette on its training rows, `log` takes logarithms of Buzz's counts.
+    """
+
+    noise: float = 1.0
+    tail: float = 0.1
+    lam_factor: float = 1.0
+    step: float | None = None
+    centre: bool = False
+    log: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One repeat's training data, and how a fit to it is judged; `data` says what exactly it is."""
+
+    data: str
+    X: Array
+    y: Array
+    lam: float
+    judge: Callable[[Fit], float]
+    null: float
+    model: Model | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure of the paper."""
+
+    name: str
+    title: str
+    measure: str
+    repeats: int
+    grid: Grid
+    make: Callable[[np.random.Generator, Choices, bool], Problem]
+
+    def quick_repeats(self) -> int:
+        """Repeats of a quick run."""
+        return 2
+
+
+@dataclass(frozen=True)
+class Point:
+    """One fit: what it cost and how good it was."""
+
+    algorithm: str
+    parameter: int
+    repeat: int
+    flops: float
+    passes: float
+    seconds: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What the theory predicts for one draw of a model, and what was measured on it."""
+
+    ridge_risk: float
+    ling_risk: float
+    gd_bound: float
+    gd_rate: float
+    ling_bound: float
+    ling_rate: float
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """All that one repeat produced."""
+
+    data: str
+    shape: tuple[int, int]
+    lam: float
+    null: float
+    points: list[Point]
+    theory: Theory | None = None
+    spectrum: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fit to be made: a point of a curve."""
+
+    algorithm: str
+    parameter: int
+    fit: Callable[[np.random.Generator], Fit]
+
+
+def tasks(experiment: Experiment, problem: Problem, step: dict[str, float]) -> list[Task]:
+    """Every fit of one repeat; LING in its simplified version, as the paper has it here."""
+    X, y, lam, grid = problem.X, problem.y, problem.lam, experiment.grid
+    most = min(X.shape)
+    found = [Task(RR, 0, lambda rng: ridge(X, y, lam))]
+    for k in (k for k in grid.k1 if k <= most):
+        found.append(Task(PCR, k, partial(_pcr, X, y, k)))
+    for n in grid.n1:
+        found.append(Task(GD, n, partial(_gd, X, y, lam, n)))
+    for n in grid.n_svrg:
+        found.append(Task(SVRG, n, partial(_svrg, X, y, lam, n, step)))
+    for k in grid.k2:
+        for n in grid.n2:
+            found.append(Task(f"LING k={k}", n, partial(_ling, X, y, lam, k, n)))
+        for n in grid.n_svrg:
+            name = f"LING+SVRG k={k}"
+            found.append(Task(name, n, partial(_ling_svrg, X, y, lam, k, n, step, name)))
+    return found
+
+
+def _pcr(X: Array, y: Array, k: int, rng: np.random.Generator) -> Fit:
+    return pcr(X, y, k, random_state=rng)
+
+
+def _gd(X: Array, y: Array, lam: float, n: int, rng: np.random.Generator) -> Fit:
+    return gradient_descent(X, y, lam, n)
+
+
+def _svrg(
+    X: Array, y: Array, lam: float, n: int, step: dict[str, float], rng: np.random.Generator
+) -> Fit:
+    return svrg(X, y, lam, n, step[SVRG], random_state=rng)
+
+
+def _ling(X: Array, y: Array, lam: float, k: int, n: int, rng: np.random.Generator) -> Fit:
+    return ling(X, y, lam, k, n, shrink=False, random_state=rng)
+
+
+def _ling_svrg(
+    X: Array, y: Array, lam: float, k: int, n: int, step: dict[str, float], name: str,
+    rng: np.random.Generator,
+) -> Fit:  # fmt: skip
+    return ling_svrg(X, y, lam, k, n, step[name], random_state=rng, shrink=False)
+
+
+def run_repeat(
+    experiment: Experiment,
+    repeat: int,
+    seed: int,
+    choices: Choices,
+    quick: bool,
+    advance: Callable[[], None] = lambda: None,
+) -> Repeat:
+    """One repeat, the same whichever others were run before it; `advance` is called per fit."""
+    problem = experiment.make(_rng(seed, experiment, repeat, "data", 0), choices, quick)
+    step = _steps(experiment, problem, repeat, seed, choices)
+    points = []
+    for task in tasks(experiment, problem, step):
+        rng = _rng(seed, experiment, repeat, task.algorithm, task.parameter)
+        started = time.perf_counter()
+        fit = task.fit(rng)
+        seconds = time.perf_counter() - started
+        points.append(
+            Point(
+                task.algorithm,
+                task.parameter,
+                repeat,
+                fit.cost.flops,
+                fit.cost.passes,
+                seconds,
+                problem.judge(fit),
+            )
+        )
+        advance()
+    measured = None
+    if problem.model is not None:
+        k, n_gd, n_ling = experiment.grid.k2[0], experiment.grid.n1[-1], experiment.grid.n2[-1]
+        rng = _rng(seed, experiment, repeat, "theory", 0)
+        measured = _against_theory(problem.model, problem.lam, k, n_gd, n_ling, rng)
+    spectrum = _spectrum(problem) if repeat == 0 else []
+    shape = (problem.X.shape[0], problem.X.shape[1])
+    return Repeat(problem.data, shape, problem.lam, problem.null, points, measured, spectrum)
+
+
+def n_tasks(experiment: Experiment) -> int:
+    """Fits in one repeat, for a progress bar."""
+    grid = experiment.grid
+    per_k = len(grid.n2) + len(grid.n_svrg)
+    return 1 + len(grid.k1) + len(grid.n1) + len(grid.n_svrg) + len(grid.k2) * per_k
+
+
+def _rng(
+    seed: int, experiment: Experiment, repeat: int, what: str, which: int
+) -> np.random.Generator:
+    words = list(f"{experiment.name}/{what}".encode())
+    return np.random.default_rng([seed, repeat, which, *words])
+
+
+def _steps(
+    experiment: Experiment, problem: Problem, repeat: int, seed: int, choices: Choices
+) -> dict[str, float]:
+    """The step of each SVRG curve, chosen once per repeat; the paper does not count its cost."""
+    X, y, lam, most = problem.X, problem.y, problem.lam, max(experiment.grid.n_svrg)
+    if choices.step is not None:
+        fixed = choices.step / float(np.einsum("ij,ij->i", X, X).max())
+        return {SVRG: fixed} | {f"LING+SVRG k={k}": fixed for k in experiment.grid.k2}
+    # One short fit is made to have its step; fits of the curve then reuse it.
+    rng = _rng(seed, experiment, repeat, "step", 0)
+    found = {SVRG: svrg(X, y, lam, min(most, 10), random_state=rng).step}
+    for k in experiment.grid.k2:
+        rng = _rng(seed, experiment, repeat, "step", k)
+        fit = ling_svrg(X, y, lam, k, min(most, 10), random_state=rng, shrink=False)
+        found[f"LING+SVRG k={k}"] = fit.step
+    return found
+
+
+def _against_theory(
+    model: Model, lam: float, k: int, n_gd: int, n_ling: int, rng: np.random.Generator
+) -> Theory:
+    X, y = model.X, model.y
+    n, p = X.shape
+    d, a = model.spectrum, model.rotated
+    svd = random_svd(X, k, random_state=rng)
+    left = AffineDesign.corrected(as_design(X), svd.U, (svd.d[:, None] * svd.Vt).T)
+    y_left = y - svd.U @ (svd.U.T @ y)
+    descent = gradient_descent(X, y, lam, n_gd)
+    stage2 = ling(X, y, lam, k, n_ling, svd=svd)
+    best, best2 = ridge(X, y, lam), ridge(left, y_left, lam)
+    return Theory(
+        theory.ridge_risk(d, a, model.noise, lam, n),
+        theory.ling_risk(d, a, model.noise, lam, n, k),
+        theory.gd_rate(d, lam, n, p),
+        _worst_rate(descent.objective, _objective(best, y, n * lam)),
+        theory.ling_rate(d, lam, n, k),
+        _worst_rate(stage2.objective, _objective(best2, y_left, n * lam)),
+    )
+
+
+def _objective(fit: Fit, y: Array, alpha: float) -> float:
+    return float(np.sum((y - fit.fitted) ** 2) + alpha * np.sum(fit.coef**2))
+
+
+def _worst_rate(objective: Array, best: float) -> float:
+    """The largest share of the gap that a step left, while the gap is above rounding."""
+    gap = objective - best
+    seen = gap[:-1] > 1e-9 * objective[0]
+    return float((gap[1:] / gap[:-1])[seen].max())
+
+
+def _spectrum(problem: Problem, top: int = 150) -> list[float]:
+    if problem.model is not None:
+        return [float(d) for d in problem.model.spectrum]
+    design = as_design(problem.X)
+    n, p = design.shape
+    gram = design.gram() if p <= n else design.row_gram()
+    last = min(n, p) - 1
+    squares = linalg.eigvalsh(gram, subset_by_index=[max(0, last - top + 1), last])
+    return [float(d) for d in np.sqrt(np.maximum(squares, 0.0))[::-1]]
+
+
+# The models ------------------------------------------------------------------------------------
+
+
+def _simulated(
+    draw: Callable[..., Model], rng: np.random.Generator, choices: Choices, quick: bool
+) -> Problem:
+    n, p = (1000, 750) if quick else (2000, 1500)
+    options: dict[str, Any] = {"tail": choices.tail} if draw is model1 else {}
+    model = draw(rng, n=n, p=p, noise=choices.noise, **options)
+    data = f"{model.name}, {n} x {p}"
+    lam = model.lam * choices.lam_factor
+    null = float(np.mean(model.mean**2))
+    return Problem(data, model.X, model.y, lam, lambda fit: model.risk(fit.fitted), null, model)
+
+
+# The real data ---------------------------------------------------------------------------------
+
+# Ridge's best decade, from its own test error on these data.
+GISETTE_LAM = 1e-2
+BUZZ_LAM = 0.3
+
+
+def _gisette(variant: str, rng: np.random.Generator, choices: Choices, quick: bool) -> Problem:
+    found = datasets.load_gisette(variant)
+    n_train, n_test = (1500, 500) if quick else (5000, 1000)
+    train, test = _split(len(found.y), n_train, n_test, rng)
+    X, X_new = (found.X[rows].astype(np.float64) / 999 for rows in (train, test))
+    y, y_new = (found.y[rows].astype(np.float64) for rows in (train, test))
+    if choices.centre:
+        mean = X.mean(axis=0)
+        X, X_new = X - mean, X_new - mean
+    shift = y.mean() if choices.centre else 0.0
+
+    def error(fit: Fit) -> float:
+        return float(np.mean(np.where(fit.predict(X_new) + shift > 0, 1, -1) != y_new))
+
+    data = f"{found.name}, {n_train} training rows"
+    return Problem(data, X, y - shift, GISETTE_LAM * choices.lam_factor, error, 0.5)
+
+
+def _buzz(rng: np.random.Generator, choices: Choices, quick: bool) -> Problem:
+    found = datasets.load_buzz()
+    n_train, n_test = (2000, 1000) if quick else (6000, 2000)
+    train, test = _split(len(found.y), n_train, n_test, rng)
+    rows = np.concatenate([train, test])
+    X, y = found.X[rows], found.y[rows]
+    if choices.log:
+        X, y = np.log1p(X), np.log1p(y)
+    X = datasets.quadratic_features(_standardised(X, n_train))
+    X = _standardised(X, n_train)
+    mean = y[:n_train].mean()
+
+    def mse(fit: Fit) -> float:
+        return float(np.mean((fit.predict(X[n_train:]) + mean - y[n_train:]) ** 2))
+
+    scale = "log counts" if choices.log else "raw counts"
+    data = f"{found.name}, {scale}, {X.shape[1]} features, {n_train} training rows"
+    null = float(np.mean((y[n_train:] - mean) ** 2))
+    lam = BUZZ_LAM * choices.lam_factor
+    return Problem(data, X[:n_train], y[:n_train] - mean, lam, mse, null)
+
+
+def _split(
+    n: int, n_train: int, n_test: int, rng: np.random.Generator
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    order = rng.permutation(n)
+    n_train = min(n_train, n * n_train // (n_train + n_test))
+    return order[:n_train], order[n_train : n_train + n_test]
+
+
+def _standardised(X: Array, n_train: int) -> Array:
+    """Columns with mean 0 and deviation 1 over the training rows, which come first; in place."""
+    mean, deviation = X[:n_train].mean(axis=0), X[:n_train].std(axis=0)
+    X -= mean
+    X /= np.where(deviation > 0, deviation, 1.0)
+    return X
+
+
+def _experiments() -> Iterator[Experiment]:
+    yield Experiment(
+        "model1", "Model 1: a steep spectrum", "risk", 20,
+        Grid(
+            k1=(21, 22, 23, 26, 30, 50, 100), n1=(10, 20, 30, 50, 80, 100, 150, 200), k2=(20,),
+            n2=(1, 2, 3, 5, 8, 13, 20), n_svrg=(30, 50, 80, 120, 150),
+        ),
+        partial(_simulated, model1),
+    )  # fmt: skip
+    yield Experiment(
+        "model2", "Model 2: a flat spectrum", "risk", 20,
+        Grid(
+            k1=(20, 30, 50, 100, 150, 400), n1=(2, 4, 6, 8, 10, 15, 20, 30), k2=(20,),
+            n2=(2, 4, 6, 8, 10, 15, 20, 30), n_svrg=(5, 10, 20, 30, 50),
+        ),
+        partial(_simulated, model2),
+    )  # fmt: skip
+    yield Experiment(
+        "model3", "Model 3: strong directions above a flat spectrum", "risk", 20,
+        Grid(
+            k1=(20, 30, 50, 100, 150, 400), n1=(6, 10, 15, 20, 30, 50, 80, 120, 180, 250),
+            k2=(20,), n2=(2, 4, 6, 8, 10, 15, 30), n_svrg=(5, 10, 15, 25, 40, 60, 90),
+        ),
+        partial(_simulated, model3),
+    )  # fmt: skip
+    gisette = Experiment(
+        "gisette", "Gisette", "classification error", 6,
+        Grid(
+            k1=(10, 20, 40, 80, 150, 300, 400), n1=(2, 5, 10, 15, 20, 30, 50, 100, 150),
+            k2=(5, 15), n2=(1, 2, 4, 8, 10, 15, 20, 30, 50),
+            n_svrg=(1, 2, 3, 5, 10, 20, 40, 80),
+        ),
+        partial(_gisette, "auto"),
+    )  # fmt: skip
+    yield gisette
+    yield replace(
+        gisette,
+        name="gisette-surrogate",
+        title="Gisette-style surrogate",
+        make=partial(_gisette, "surrogate"),
+    )
+    yield Experiment(
+        "buzz", "Buzz in social media", "test MSE", 5,
+        Grid(
+            k1=(10, 20, 30, 50, 100, 150), n1=(1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 60, 100),
+            k2=(5, 15), n2=(0, 1, 2, 4, 6, 8, 10, 15, 20, 25),
+            n_svrg=(1, 2, 3, 5, 10, 15, 20, 40, 80),
+        ),
+        _buzz,
+    )  # fmt: skip
+
+
+EXPERIMENTS = {experiment.name: experiment for experiment in _experiments()}

@@ -1,0 +1,158 @@
+"""The laws that every design obeys, each stated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ling.design import Design
+from tests.design.registry import OPERANDS, Case
+
+
+@dataclass(frozen=True)
+class Product:
+    """A method of a design, the axis of X its operand runs along, and the dense equivalent."""
+
+    axis: int
+    dense: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+PRODUCTS = {
+    "matmat": Product(1, lambda X, V: X @ V),
+    "rmatmat": Product(0, lambda X, U: X.T @ U),
+    "gram_matmat": Product(1, lambda X, V: X.T @ (X @ V)),
+}
+GRAMS = {
+    "gram": lambda X: X.T @ X,
+    "row_gram": lambda X: X @ X.T,
+}
+
+
+def assert_close(actual, expected, magnitude, dtype=np.float64, what=""):
+    """Equal up to the rounding in `dtype` of sums whose terms' sizes add up to `magnitude`."""
+    assert actual.shape == expected.shape, what
+    error, allowed = np.abs(actual - expected), 16 * np.finfo(dtype).eps * magnitude
+    assert (error <= allowed).all(), f"{what}: off by {np.max(error / allowed):.3g} x the rounding"
+
+
+def operands(rng, size: int) -> dict[str, np.ndarray]:
+    """Every kind of right-hand side with `size` rows."""
+    return {name: make(rng, size) for name, make in OPERANDS.items()}
+
+
+def call_everything(design: Design, V, U) -> dict[str, np.ndarray]:
+    """The result of each method that computes something, by its name."""
+    return {
+        "matmat": design.matmat(V),
+        "rmatmat": design.rmatmat(U),
+        "gram_matmat": design.gram_matmat(V),
+        "gram_matmat between": design.gram_matmat(V, lambda block, rows: np.negative(block, block)),
+        "gram": design.gram(),
+        "row_gram": design.row_gram(),
+    }
+
+
+def products_are_the_dense_ones(case: Case, rng) -> None:
+    """With every operand, and in the dtype that is promised."""
+    for method, product in PRODUCTS.items():
+        for kind, operand in operands(rng, case.matrix.shape[product.axis]).items():
+            what = f"{method} of {kind}"
+            actual = getattr(case.design, method)(operand)
+            dtype = case.result_dtype(operand)
+            assert actual.dtype == dtype, what
+            exact = operand.astype(np.float64)
+            expected = product.dense(case.matrix, exact)
+            magnitude = product.dense(case.magnitude, np.abs(exact))
+            assert_close(actual, expected, magnitude, dtype, what)
+
+
+def grams_are_the_dense_ones(case: Case, rng) -> None:
+    """In the design's own dtype and in the one that is asked for; and symmetric."""
+    own = case.design.dtype
+    other = np.dtype(np.float64 if own == np.float32 else np.float32)
+    for method, dense in GRAMS.items():
+        expected, magnitude = dense(case.matrix), dense(case.magnitude)
+        for asked, dtype in ((None, own), (other, other)):
+            what = f"{method} in {asked}"
+            actual = getattr(case.design, method)(asked)
+            assert actual.dtype == dtype, what
+            assert_close(actual, expected, magnitude, dtype, what)
+            assert_close(actual, actual.T, magnitude, dtype, f"{what}, transposed")
+
+
+def adjoint_is_the_transpose(case: Case, rng) -> None:
+    """<X v, u> == <v, X'u>."""
+    n, p = case.matrix.shape
+    v, u = rng.standard_normal(p), rng.standard_normal(n)
+    there, back = case.design.matmat(v) @ u, v @ case.design.rmatmat(u)
+    assert_close(there, back, np.abs(u) @ case.magnitude @ np.abs(v))
+
+
+def fused_product_is_one_after_the_other(case: Case, rng) -> None:
+    """gram_matmat(V) == rmatmat(matmat(V))."""
+    V = rng.standard_normal((case.matrix.shape[1], 2))
+    fused, composed = case.design.gram_matmat(V), case.design.rmatmat(case.design.matmat(V))
+    assert_close(fused, composed, case.magnitude.T @ (case.magnitude @ np.abs(V)))
+
+
+def every_row_is_seen_exactly_once(case: Case, rng) -> None:
+    """`between` is handed X V in blocks that partition its rows: the proof of a single sweep."""
+    n, p = case.matrix.shape
+    for V in (rng.standard_normal(p), rng.standard_normal((p, 1)), rng.standard_normal((p, 3))):
+        seen: list[slice] = []
+        product = np.full((n, *V.shape[1:]), np.nan)
+
+        def record(U, rows, seen=seen, product=product):
+            seen.append(rows)
+            product[rows] = U
+            return U
+
+        case.design.gram_matmat(V, record)
+        visited = sorted(row for rows in seen for row in range(rows.start, rows.stop))
+        assert visited == list(range(n))
+        assert_close(product, case.matrix @ V, case.magnitude @ np.abs(V))
+
+
+def rows_may_be_weighted_and_masked(case: Case, rng) -> None:
+    """X'(W * XV) for weights of rows, masks of rows, and masks of rows for each column."""
+    n, p = case.matrix.shape
+    V = rng.standard_normal((p, 3))
+    for W in (rng.uniform(0, 2, (n, 1)), rng.random((n, 1)) < 0.5, rng.random((n, 3)) < 0.5):
+        actual = case.design.gram_matmat(V, lambda U, rows, W=W: W[rows] * U)
+        expected = case.matrix.T @ (W * (case.matrix @ V))
+        magnitude = case.magnitude.T @ (W * (case.magnitude @ np.abs(V)))
+        assert_close(actual, expected, magnitude)
+
+
+def blocks_may_be_changed_in_place(case: Case, rng) -> None:
+    """X'(3 XV), with the block that `between` is given overwritten; V is not."""
+    V = rng.standard_normal((case.matrix.shape[1], 2))
+    before = V.copy()
+    in_place = case.design.gram_matmat(V, lambda U, rows: np.multiply(U, 3.0, out=U))
+    expected, size = case.matrix.T @ (case.matrix @ (3.0 * V)), np.abs(3.0 * V)
+    assert_close(in_place, expected, case.magnitude.T @ (case.magnitude @ size))
+    assert (before == V).all()
+
+
+#: What every design obeys, whatever the shape of the matrix and however it is swept.
+LAWS = (
+    products_are_the_dense_ones,
+    grams_are_the_dense_ones,
+    adjoint_is_the_transpose,
+    fused_product_is_one_after_the_other,
+    every_row_is_seen_exactly_once,
+    rows_may_be_weighted_and_masked,
+    blocks_may_be_changed_in_place,
+)
+
+
+def check(law, cases: Iterable[Case], rng) -> None:
+    """`law` holds for each of `cases`; an error names the first one where it does not."""
+    for case in cases:
+        try:
+            law(case, rng)
+        except Exception as error:
+            error.add_note(f"the design: {case.name}")
+            raise

@@ -1,0 +1,183 @@
+"""Centring, scaling, weights and low-rank corrections: their accuracy, and what they refuse."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ling.design import AffineDesign, DenseDesign, Metered, SparseDesign, Storage
+from ling.errors import NegativeWeight, NotFinite, WrongShape, WrongType
+from tests.design.laws import assert_close
+from tests.design.registry import DESIGNS, Parts, case_of
+
+WEIGHTS = {"unweighted": lambda n: None, "weighted": lambda n: Parts.of(np.empty((n, 1))).weights}
+weighted_or_not = pytest.mark.parametrize("weigh", WEIGHTS.values(), ids=WEIGHTS)
+
+
+def centred_in_long_double(X, weights):
+    """sqrt(w) * (X - mean), with the mean in more digits than the code under test has."""
+    X = X.astype(np.longdouble)
+    w = np.ones(len(X)) if weights is None else weights
+    w = w.astype(np.longdouble)[:, None]
+    return np.sqrt(w) * (X - (w * X).sum(axis=0) / w.sum())
+
+
+def relative_error(actual, expected) -> float:
+    return float(np.linalg.norm((actual - expected).astype(float)) / np.linalg.norm(expected * 1.0))
+
+
+@weighted_or_not
+@pytest.mark.parametrize("storage", ["dense-c", "dense-fortran", "dense-column-strided"])
+def test_centring_is_accurate_when_the_mean_is_a_million_times_the_spread(storage, weigh, rng):
+    X = 1e6 + rng.standard_normal((2000, 10))
+    weights, V = weigh(len(X)), rng.standard_normal((10, 3))
+    design = AffineDesign.centred(DESIGNS[storage](X), weights)
+    C = centred_in_long_double(X, weights)
+    assert relative_error(design.gram(), C.T @ C) < 1e-8
+    assert relative_error(design.gram_matmat(V), C.T @ (C @ V)) < 1e-8
+    assert relative_error(design.gram_matmat(V[:, 0]), C.T @ (C @ V[:, 0])) < 1e-8
+    assert relative_error(design.matmat(V), C @ V) < 1e-8
+    wide = AffineDesign.centred(DESIGNS[storage](X[:50]), None if weights is None else weights[:50])
+    C = centred_in_long_double(X[:50], None if weights is None else weights[:50])
+    assert relative_error(wide.row_gram(), C @ C.T) < 1e-8
+
+
+@pytest.mark.parametrize("ratio", [1e1, 1e3, 1e5])
+def test_centring_sparse_data_loses_no_more_than_it_says(ratio, rng):
+    """The relative error of the Gram matrix grows like (mean / spread)^2 times the rounding."""
+    X = ratio + rng.standard_normal((300, 6))
+    design = AffineDesign.centred(SparseDesign(sparse.csr_array(X)))
+    C = centred_in_long_double(X, None)
+    assert relative_error(design.gram(), C.T @ C) < 64 * ratio**2 * np.finfo(float).eps
+
+
+@weighted_or_not
+@pytest.mark.parametrize("storage", DESIGNS)
+def test_centred_columns_have_mean_zero(storage, weigh):
+    case = case_of(storage, matrix="tall")
+    n = len(case.matrix)
+    weights = weigh(n)
+    root = np.ones(n) if weights is None else np.sqrt(weights)
+    sums = AffineDesign.centred(case.design, weights).rmatmat(root)
+    assert_close(sums, np.zeros_like(sums), case.magnitude.T @ root**2)
+
+
+@pytest.mark.parametrize("storage", DESIGNS)
+def test_weight_zero_leaves_a_row_out_and_weight_two_doubles_it(storage):
+    case = case_of(storage, matrix="zero-columns")
+    weights = np.array([1.0, 0.0, 2.0, 1.0, 0.0, 1.0, 2.0, 1.0])
+    weighted = AffineDesign.centred(case.design, weights)
+    repeated = AffineDesign.centred(
+        DenseDesign(np.repeat(case.matrix, weights.astype(int), axis=0))
+    )
+    magnitude = case.magnitude.T @ case.magnitude
+    assert_close(weighted.gram(np.float64), repeated.gram(), magnitude)
+
+
+def test_an_affine_design_over_an_affine_design_is_folded_into_one(rng):
+    X = DenseDesign(rng.standard_normal((5, 3)))
+    twice = AffineDesign.centred(AffineDesign.standardised(X, scale=[1.0, 2.0, 3.0]))
+    assert twice.storage is X
+    assert isinstance(twice.storage, Storage)
+
+
+def test_arguments_may_be_lists_and_are_not_changed():
+    X = DenseDesign(np.arange(6.0).reshape(3, 2))
+    shift, scale, weights = [1.0, 2.0], [3.0, 4.0], [4.0, 0.0, 1.0]
+    from_lists = AffineDesign.standardised(X, shift, scale, weights)
+    arrays = [np.array(values) for values in (shift, scale, weights)]
+    from_arrays = AffineDesign.standardised(X, *arrays)
+    np.testing.assert_array_equal(from_lists.matmat(np.eye(2)), from_arrays.matmat(np.eye(2)))
+    from_arrays.gram()
+    assert [array.tolist() for array in arrays] == [shift, scale, weights]
+
+
+SQUARE = DenseDesign(np.eye(3))
+REFUSED = {
+    "negative-weight": (
+        lambda: AffineDesign.standardised(SQUARE, weights=[1.0, -0.5, 1.0]),
+        NegativeWeight,
+        r"weights\[1\] is -0.5; weights must be >= 0.*give it weight 0",
+    ),
+    "negative-weight-centred": (
+        lambda: AffineDesign.centred(SQUARE, weights=[1.0, 1.0, -2.0]),
+        NegativeWeight,
+        r"weights\[2\] is -2.0",
+    ),
+    "zero-weights": (
+        lambda: AffineDesign.standardised(SQUARE, weights=np.zeros(3)),
+        NegativeWeight,
+        "all 0; give at least one row a weight above 0",
+    ),
+    "zero-weights-centred": (
+        lambda: AffineDesign.centred(SQUARE, weights=np.zeros(3)),
+        NegativeWeight,
+        "all 0; give at least one row a weight above 0",
+    ),
+    "nan-shift": (
+        lambda: AffineDesign.standardised(SQUARE, shift=[0.0, np.nan, 0.0]),
+        NotFinite,
+        r"shift\[1\] is nan; pass finite",
+    ),
+    "infinite-scale": (
+        lambda: AffineDesign.standardised(SQUARE, scale=[1.0, 1.0, np.inf]),
+        NotFinite,
+        r"scale\[2\] is inf; pass finite",
+    ),
+    "nan-weight": (
+        lambda: AffineDesign.standardised(SQUARE, weights=[np.nan, 1.0, 1.0]),
+        NotFinite,
+        r"weights\[0\] is nan; pass finite",
+    ),
+    "long-shift": (
+        lambda: AffineDesign.standardised(SQUARE, shift=np.zeros(4)),
+        WrongShape,
+        r"shift has shape \(4,\); pass .*\(3,\)",
+    ),
+    "scalar-scale": (
+        lambda: AffineDesign.standardised(SQUARE, scale=2.0),
+        WrongShape,
+        r"scale has shape \(\); pass .*\(3,\)",
+    ),
+    "two-dimensional-weights": (
+        lambda: AffineDesign.standardised(SQUARE, weights=np.ones((3, 1))),
+        WrongShape,
+        r"weights has shape \(3, 1\); pass .*\(3,\)",
+    ),
+    # One row would be broadcast over all of them without a word.
+    "short-left": (
+        lambda: AffineDesign.corrected(SQUARE, np.ones((1, 2)), np.ones((3, 2))),
+        WrongShape,
+        r"left has shape \(1, 2\)",
+    ),
+    "long-right": (
+        lambda: AffineDesign.corrected(SQUARE, np.ones((3, 2)), np.ones((4, 2))),
+        WrongShape,
+        r"right has shape \(4, 2\)",
+    ),
+    "ranks-that-differ": (
+        lambda: AffineDesign.corrected(SQUARE, np.ones((3, 2)), np.ones((3, 1))),
+        WrongShape,
+        r"shape \(3, 1\)",
+    ),
+    "one-dimensional-left": (
+        lambda: AffineDesign.corrected(SQUARE, np.ones(3), np.ones(3)),
+        WrongShape,
+        r"left has shape \(3,\)",
+    ),
+    "metered": (
+        lambda: AffineDesign.centred(Metered(SQUARE)),
+        WrongType,
+        "Metered cannot be centred.*wrap the array",
+    ),
+    "metered-standardised": (
+        lambda: AffineDesign.standardised(Metered(SQUARE), scale=np.ones(3)),
+        WrongType,
+        "Metered cannot be centred.*wrap the array",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "error", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

@@ -1,0 +1,101 @@
+"""What `as_design` accepts, what it refuses and says then, and where it finds a NaN."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ling.design import DenseDesign, SparseDesign, as_design
+from ling.errors import LingError, WrongShape, WrongType
+from tests.design.registry import DESIGNS, every_design, single
+
+TWO_BY_THREE = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
+
+
+@every_design
+def test_a_design_is_passed_through(case):
+    assert as_design(case.design) is case.design
+
+
+ACCEPTED = {
+    "lists": (TWO_BY_THREE.tolist(), DenseDesign),
+    "tuples": (tuple(map(tuple, TWO_BY_THREE.tolist())), DenseDesign),
+    "lists-of-ints": (TWO_BY_THREE.astype(int).tolist(), DenseDesign),
+    "float16": (TWO_BY_THREE.astype(np.float16), DenseDesign),
+    "long-double": (TWO_BY_THREE.astype(np.longdouble), DenseDesign),
+    "sparse-int8": (sparse.csr_array(TWO_BY_THREE.astype(np.int8)), SparseDesign),
+    "sparse-long-double": (sparse.csr_array(TWO_BY_THREE.astype(np.longdouble)), SparseDesign),
+    **{
+        f"sparse-{form}": (sparse.csr_array(TWO_BY_THREE).asformat(form), SparseDesign)
+        for form in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+    },
+}
+
+
+@pytest.mark.parametrize(("X", "kind"), ACCEPTED.values(), ids=ACCEPTED)
+def test_accepted(X, kind):
+    design = as_design(X)
+    assert type(design) is kind
+    assert design.dtype == np.float64
+    for identity, product in ((np.eye(3), design.matmat), (np.eye(2), design.rmatmat)):
+        expected = TWO_BY_THREE if len(identity) == 3 else TWO_BY_THREE.T
+        np.testing.assert_array_equal(product(identity), expected)
+
+
+def test_csr_arrays_are_shared_with_the_input():
+    X = sparse.csr_array(TWO_BY_THREE)
+    stored = as_design(X).csr
+    for name in ("data", "indices", "indptr"):
+        assert np.shares_memory(getattr(stored, name), getattr(X, name)), name
+
+
+REFUSED = {
+    "no-dimensions": (np.float64(1.0), WrongShape, "pass two dimensions"),
+    "none": (None, LingError, "pass"),
+    "vector": (np.ones(3), WrongShape, r"shape (3,); pass two dimensions"),
+    "list": ([1.0, 2.0], WrongShape, r"shape (2,); pass two dimensions"),
+    "cube": (np.ones((2, 3, 4)), WrongShape, r"shape (2, 3, 4); pass two dimensions"),
+    "ragged": ([[1.0, 2.0], [3.0]], LingError, "pass"),
+    "complex": (TWO_BY_THREE * 1j, WrongType, "complex; pass its real part"),
+    "text": (np.array([["a", "b"]]), WrongType, "pass numbers: encode text"),
+    "bytes": (np.array([[b"a", b"b"]]), WrongType, "pass numbers: encode text"),
+    "objects": (TWO_BY_THREE.astype(object), WrongType, "convert with X.astype(float)"),
+    "missing": ([[1.0, None]], WrongType, "convert with X.astype(float)"),
+    "dates": (np.array([["2024-02-29"]], "datetime64[D]"), WrongType, "pass numbers"),
+    "durations": (np.array([[1]], "timedelta64[s]"), WrongType, "pass numbers"),
+    "records": (np.zeros((2, 2), [("a", float)]), WrongType, "pass numbers"),
+    "masked": (np.ma.masked_equal(TWO_BY_THREE, 0.0), WrongType, "pass X.data"),
+    "sparse-complex": (sparse.csr_array(TWO_BY_THREE * 1j), WrongType, "pass its real part"),
+    "sparse-vector": (sparse.csr_array(np.ones(3)), WrongShape, "pass two dimensions"),
+    "sparse-cube": (sparse.coo_array(np.ones((2, 3, 4))), WrongShape, "pass two dimensions"),
+}
+
+
+@pytest.mark.parametrize(("X", "error", "advice"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_advice(X, error, advice):
+    assert issubclass(error, LingError)
+    with pytest.raises(error, match=re.escape(advice)):
+        as_design(X)
+
+
+FLOATS = [name for name, stored in DESIGNS.items() if stored.values is single]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("storage", FLOATS)
+def test_the_first_number_that_is_not_finite_is_found(storage, bad, rng, treat_as_large):
+    treat_as_large(1)  # so that it lies in a later block
+    X = np.where(rng.random((400, 7)) < 0.5, 0.0, 1.0)
+    X[:3] = 0.0  # rows without entries
+    for row, column in ((399, 6), (257, 0), (200, 3), (0, 5)):
+        X[row, column] = bad
+        assert DESIGNS[storage](X).first_not_finite() == (row, column)
+
+
+@pytest.mark.parametrize("storage", DESIGNS)
+def test_finite_numbers_are_not_reported(storage, rng):
+    stored = DESIGNS[storage]
+    X = stored.values(rng.standard_normal((6, 4)))
+    assert stored(X).first_not_finite() is None
+    assert stored(X[:0]).first_not_finite() is None

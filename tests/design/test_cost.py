@@ -1,0 +1,159 @@
+"""Passes and FLOPs, counted by hand and by `Metered`."""
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ling.design import AffineDesign, DenseDesign, Design, Meter, Metered, SparseDesign
+from ling.errors import WrongShape
+from ling.report import Cost
+from tests.design.registry import every_design
+
+FOUR_BY_THREE = np.arange(12.0).reshape(4, 3)
+#: Rows of 2, 0 and 3 entries; columns of 2, 1 and 2.
+FIVE_ENTRIES = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [3.0, 4.0, 5.0]])
+
+
+@dataclass(frozen=True)
+class Count:
+    """A design, and its FLOPs counted by hand: X v, one triangle of X'X, one triangle of XX'."""
+
+    make: Callable[[], Design]
+    product: float
+    gram: float
+    row_gram: float
+
+
+COUNTS = {
+    # 2 n p, n p (p + 1), p n (n + 1)
+    "dense": Count(lambda: DenseDesign(FOUR_BY_THREE), 24, 48, 60),
+    "dense-float32": Count(lambda: DenseDesign(FOUR_BY_THREE.astype(np.float32)), 24, 48, 60),
+    # 2 nnz, and c (c + 1) for each row or column of c entries
+    "sparse": Count(
+        lambda: SparseDesign(sparse.csr_array(FIVE_ENTRIES)),
+        10,
+        2 * 3 + 3 * 4,
+        2 * 3 + 1 * 2 + 2 * 3,
+    ),
+    # a scale of n rows and of p columns, and 2 (n + p) for each rank, once per column of the result
+    "shifted": Count(
+        lambda: AffineDesign.standardised(DenseDesign(FOUR_BY_THREE), shift=np.ones(3)),
+        24 + 14,
+        48 + 3 * 14,
+        60 + 4 * 14,
+    ),
+    "standardised": Count(
+        lambda: AffineDesign.standardised(
+            DenseDesign(FOUR_BY_THREE), np.ones(3), np.ones(3), np.ones(4)
+        ),
+        24 + 4 + 3 + 14,
+        48 + 3 * (4 + 3 + 14),
+        60 + 4 * (4 + 3 + 14),
+    ),
+    "corrected": Count(
+        lambda: AffineDesign.corrected(
+            SparseDesign(sparse.csr_array(FIVE_ENTRIES)), np.ones((3, 2)), np.ones((3, 2))
+        ),
+        10 + 2 * 12,
+        18 + 3 * 2 * 12,
+        14 + 3 * 2 * 12,
+    ),
+    "metered": Count(lambda: Metered(DenseDesign(FOUR_BY_THREE)), 24, 48, 60),
+}
+
+
+@pytest.mark.parametrize("columns", [None, 1, 5])
+@pytest.mark.parametrize("count", COUNTS.values(), ids=COUNTS)
+def test_costs_are_those_counted_by_hand(count, columns):
+    metered = Metered(count.make())
+    n, p = metered.shape
+    V, U = (np.ones(size if columns is None else (size, columns)) for size in (p, n))
+    k = columns or 1
+    spent = [metered.cost]
+    for call in (
+        lambda: metered.matmat(V),
+        lambda: metered.rmatmat(U),
+        lambda: metered.gram_matmat(V),
+        lambda: metered.gram_matmat(V, lambda block, rows: block),
+        metered.gram,
+        metered.row_gram,
+    ):
+        call()
+        spent.append(metered.cost)
+    steps = [(b.flops - a.flops, b.passes - a.passes) for a, b in pairwise(spent)]
+    assert spent[0] == Cost(0.0, 0.0)
+    assert steps == [
+        (count.product * k, 1.0),
+        (count.product * k, 1.0),
+        (2 * count.product * k, 1.0),
+        (2 * count.product * k, 1.0),
+        (count.gram, 1.0),
+        (count.row_gram, 1.0),
+    ]
+
+
+@every_design
+def test_metering_any_design_adds_up_its_own_flops(case):
+    metered = Metered(case.design)
+    metered.matvec(np.ones(metered.shape[1]))
+    metered.rmatvec(np.ones(metered.shape[0]))
+    metered.gram()
+    metered.row_gram()
+    flops = 2 * case.design.matvec_flops + case.design.gram_flops + case.design.row_gram_flops
+    assert metered.cost == Cost(flops, 4.0)
+
+
+def test_a_product_that_fails_costs_nothing():
+    metered = Metered(DenseDesign(FOUR_BY_THREE))
+    with pytest.raises(WrongShape):
+        metered.matmat(np.ones(5))
+    assert metered.cost == Cost()
+
+
+def test_a_meter_adds_to_its_parent():
+    parent = Meter()
+    children = [Meter(parent), Meter(parent)]
+    grandchild = Meter(children[0])
+    parent.add(flops=1.0)
+    children[1].add(flops=10.0, passes=1.0)
+    grandchild.add(flops=100.0, passes=2.0)
+    assert grandchild.cost == Cost(100.0, 2.0)
+    assert [child.cost for child in children] == [Cost(100.0, 2.0), Cost(10.0, 1.0)]
+    assert parent.cost == Cost(111.0, 3.0)
+
+
+def test_metered_designs_may_share_a_meter():
+    meter = Meter()
+    designs = [Metered(DenseDesign(FOUR_BY_THREE), meter) for _ in range(2)]
+    for design in designs:
+        design.matmat(np.ones(3))
+    assert meter.cost == designs[0].cost == designs[1].cost == Cost(48.0, 2.0)
+
+
+@pytest.fixture
+def restless_threads():
+    """Python threads that take turns after every few instructions, so that races show."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless_threads")
+def test_a_meter_shared_by_threads_loses_nothing():
+    meter, rounds = Meter(Meter()), 2000
+    workers = [
+        threading.Thread(target=lambda: [meter.add(1.0, 1.0) for _ in range(rounds)])
+        for _ in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert meter.cost == meter.parent.cost == Cost(4.0 * rounds, 4.0 * rounds)

@@ -1,0 +1,141 @@
+"""Every claim can hold and can fail: each is judged on a made-up world of either kind."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ling.paper import claims
+from ling.paper.claims import CLAIMS, CLOSE, LEVELS, Curve, Summary, judge, summarise
+from ling.paper.experiments import EXPERIMENTS, Point, Repeat, Theory
+
+NULL = 1000.0
+FAIR = Theory(1.0, 1.0, gd_bound=0.9, gd_rate=0.5, ling_bound=0.8, ling_rate=0.4)
+
+
+def curve(name: str, points: dict[float, float], seconds_per_flop: float = 1e-9) -> Curve:
+    """A curve through {cost: value}; RR costs 100 and has value 1 in every world."""
+    flops = np.array(list(points), dtype=float)
+    values = np.array(list(points.values()))[:, None] + np.array([-1e-3, 0.0, 1e-3])
+    parameters = tuple(range(10, 10 * len(points) + 1, 10))
+    return Curve(name, parameters, flops, flops / 10, flops * seconds_per_flop, values)
+
+
+def world(experiment: str = "model1", data: str = "made up", **curves) -> Summary:
+    """A world in which every algorithm gets from far off (500) to close (1) at cost 50."""
+    usual = {name: {10: 500.0, 50: 1.0} for name in ("PCR", "GD", "SVRG", "LING k=5", "LING k=15")}
+    usual["LING+SVRG k=5"] = {10: 500.0, 50: 1.0}
+    usual["RR"] = {100: 1.0}
+    given = {name.replace("_", " k=").replace("plus", "+SVRG"): c for name, c in curves.items()}
+    made = {n: c if isinstance(c, Curve) else curve(n, c) for n, c in (usual | given).items()}
+    shape = (2000, 1500)
+    return Summary(EXPERIMENTS[experiment], data, shape, 0.1, NULL, 3, made, [FAIR] * 3, [])
+
+
+def with_theory(**changes) -> Summary:
+    return replace(world(), theory=[replace(FAIR, **changes)] * 3)
+
+
+LATE = {10: 500.0, 90: 1.0}
+NEVER = {10: 500.0, 90: 400.0}
+DEAR = {10: 500.0, 150: 1.0}
+SOON = {5: 500.0, 20: 1.0}
+LINGS_SOON = {"LING_5": SOON, "LING_15": SOON}
+
+# check: (a world in which the claim holds, one in which it does not)
+WORLDS = {
+    claims.cheap_and_close: (world(PCR=SOON, **LINGS_SOON), world(PCR=SOON, LING_15=NEVER)),
+    claims.svrg_close_but_dearer: (world(SVRG=LATE), world(SVRG=SOON)),
+    claims.gd_never_close: (world(GD=NEVER), world(GD=DEAR)),
+    claims.svrg_far_better_than_gd: (world(GD=NEVER), world(SVRG=NEVER, GD=NEVER)),
+    claims.gd_first: (world(GD=SOON), world(GD=LATE)),
+    claims.ling_and_svrg_below_rr: (world(GD=SOON), world(GD=SOON, SVRG=DEAR)),
+    claims.pcr_far_off: (world(PCR=NEVER), world()),
+    claims.ling_first: (world(**LINGS_SOON), world(LING_5=SOON)),
+    claims.svrg_just_behind_ling: (
+        world(**LINGS_SOON, SVRG={10: 500.0, 30: 1.0}),
+        world(**LINGS_SOON, SVRG=LATE),
+    ),
+    claims.gd_later: (world(GD=LATE), world(GD=NEVER)),
+    claims.paper_error: (
+        world("gisette", "Gisette, 5000 training rows", RR={100: 0.02}),
+        world("gisette", "Gisette, 5000 training rows", RR={100: 0.04}),
+    ),
+    claims.svrg_first: (world(SVRG=SOON), world(SVRG=LATE)),
+    claims.ling_then_lower: (
+        world(SVRG={5: 500.0, 20: 1.0}, LING_5={10: 2.0, 50: 0.9}, LING_15={10: 2.0, 50: 0.9}),
+        world(SVRG={5: 500.0, 20: 0.8}),
+    ),
+    claims.gd_and_pcr_below_rr: (world(), world(PCR=NEVER)),
+    claims.pcr_worst: (world(PCR=NEVER), world(PCR=LATE, GD=NEVER)),
+    claims.svrg_and_ling_before_gd: (world(GD=LATE), world(GD=SOON)),
+    claims.pcr_falls_then_rises: (
+        world(PCR={10: 3.0, 20: 1.0, 30: 1.1}),
+        world(PCR={10: 3.0, 20: 1.2, 30: 1.1}),
+    ),
+    claims.pcr_best_at_50: (
+        world(PCR=dict(zip(range(1, 8), (9.0, 8.0, 7.0, 6.0, 1.0, 2.0, 3.0), strict=True))),
+        world(PCR=SOON),
+    ),
+    claims.ridge_as_in_theory: (with_theory(ridge_risk=1.0), with_theory(ridge_risk=1.1)),
+    claims.ling_as_in_theory: (with_theory(ling_risk=1.0), with_theory(ling_risk=0.9)),
+    claims.gd_rate_holds: (world(), with_theory(gd_rate=0.95)),
+    claims.ling_rate_holds: (world(), with_theory(ling_rate=0.85)),
+    claims.conjecture: (
+        world(LINGplus_5={10: 50.0, 50: 1.0}),
+        world(LINGplus_5={10: 900.0, 50: 5.0}),
+    ),
+    claims.ling_runs_faster: (
+        world(LING_5=curve("LING k=5", SOON, 1e-10), LING_15=curve("LING k=15", SOON, 1e-10)),
+        world(),
+    ),
+}
+
+
+@pytest.mark.parametrize("check", {claim.check for claim in CLAIMS}, ids=lambda c: c.__name__)
+def test_every_claim_can_hold_and_can_fail(check):
+    holds, fails = WORLDS[check]
+    assert check(holds, CLOSE).verdict is True, check(holds, CLOSE).measured
+    assert check(fails, CLOSE).verdict is False, check(fails, CLOSE).measured
+
+
+def test_every_experiment_has_claims_and_they_are_judged_under_all_levels():
+    for name in EXPERIMENTS:
+        verdicts = judge(world(name))
+        assert verdicts
+        assert {v.experiment for v in verdicts} == {name}
+        assert all(set(v.otherwise) == set(LEVELS) for v in verdicts)
+
+
+def test_other_data_than_the_papers_cannot_tell_its_error():
+    found = claims.paper_error(world("gisette", "Gisette, first 1000 columns"), CLOSE)
+    assert found.verdict is None
+    assert "first 1000 columns" in found.measured
+
+
+def test_one_repeat_cannot_tell_an_average():
+    assert claims.ridge_as_in_theory(replace(world(), theory=[FAIR]), CLOSE).verdict is None
+
+
+def test_curves_without_a_common_cost_cannot_be_compared():
+    apart = world(SVRG={1: 9.0, 2: 8.0}, LINGplus_5={50: 2.0, 60: 1.0})
+    assert claims.conjecture(apart, CLOSE).verdict is None
+
+
+def test_close_is_the_wider_of_two_meanings():
+    summary = world()
+    assert summary.level(CLOSE) == pytest.approx(1 + 1e-3 * (NULL - 1))
+    assert summary.level(LEVELS["stricter"]) == pytest.approx(1.1)
+
+
+def test_a_summary_averages_over_repeats_by_parameter():
+    points = [
+        [Point("RR", 0, r, 7.0, 3.0, 0.1, 2.0 + r), Point("GD", 5, r, 4.0 + r, 1.0, 0.1, 8.0)]
+        for r in (0, 1)
+    ]
+    repeats = [Repeat("made up", (3, 2), 0.1, 9.0, p) for p in points]
+    summary = summarise(EXPERIMENTS["model1"], repeats)
+    assert summary.n_repeats == 2
+    assert summary.rr.value == pytest.approx([2.5])
+    assert summary.rr.deviation == pytest.approx([0.5])
+    assert summary.curves["GD"].flops == pytest.approx([4.5])

@@ -1,0 +1,246 @@
+"""`ling reproduce`: what it writes, that it can be interrupted, and that a browser shows it."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ling.cli.app import app
+from ling.cli.reproduce import parse_choices
+from ling.errors import MissingData
+from ling.paper import experiments, reproduction
+from ling.paper.experiments import EXPERIMENTS, Choices, Grid
+from ling.paper.models import model1
+from ling.paper.page import render
+from ling.paper.reproduction import Run, run_experiment
+
+
+def tiny(name: str = "model1"):
+    """A real experiment, with a grid and data that take a moment."""
+    grid = Grid(k1=(2, 5), n1=(1, 3), k2=(4,), n2=(1, 2), n_svrg=(1, 2))
+    return replace(EXPERIMENTS[name], grid=grid, make=partial(small_model))
+
+
+def small_model(rng, choices, quick):
+    model = model1(rng, n=50, p=35, noise=choices.noise)
+    return experiments.Problem(
+        "Model 1, 50 x 35", model.X, model.y, model.lam * choices.lam_factor,
+        lambda fit: model.risk(fit.fitted), float((model.mean**2).mean()), model,
+    )  # fmt: skip
+
+
+def rows(out: Path) -> list[dict]:
+    with (out / "model1" / "points.csv").open() as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """One finished run of the tiny experiment."""
+    run = Run(tmp_path_factory.mktemp("whole"), repeats=3, quick=True)
+    return run, run_experiment(tiny(), run)
+
+
+def test_grids_and_repeats_are_the_papers():
+    sizes = {n: (e.repeats, e.grid.k2, len(e.grid.n1)) for n, e in EXPERIMENTS.items()}
+    assert sizes == {
+        "model1": (20, (20,), 8),
+        "model2": (20, (20,), 8),
+        "model3": (20, (20,), 10),
+        "gisette": (6, (5, 15), 9),
+        "gisette-surrogate": (6, (5, 15), 9),
+        "buzz": (5, (5, 15), 12),
+    }
+
+
+def test_every_file_is_there_and_says_which_data_it_shows(done):
+    run, outcome = done
+    folder = run.out / "model1"
+    names = {"points.csv", "claims.json", "figure.svg", "figure.png", "spectrum.svg"}
+    assert names <= {path.name for path in folder.iterdir()}
+    assert not list(run.out.rglob("*.part*"))
+    assert {row["data"] for row in rows(run.out)} == {"Model 1, 50 x 35"}
+    assert set(rows(run.out)[0]) == {
+        "data", "algorithm", "parameter", "repeat", "flops", "passes", "risk",
+    }  # fmt: skip
+    claims = json.loads((folder / "claims.json").read_text())
+    assert [claim["claim"] for claim in claims] == [v.claim for v in outcome.verdicts]
+
+
+def test_every_algorithm_and_parameter_is_in_the_points(done):
+    grid = tiny().grid
+    wanted = {("RR", "0")} | {("PCR", str(k)) for k in grid.k1} | {("GD", str(n)) for n in grid.n1}
+    wanted |= {(name, str(n)) for name in ("SVRG", "LING+SVRG k=4") for n in grid.n_svrg}
+    wanted |= {("LING k=4", str(n)) for n in grid.n2}
+    found = [(row["algorithm"], row["parameter"]) for row in rows(done[0].out)]
+    assert set(found) == wanted
+    assert len(found) == 3 * len(wanted) == 3 * experiments.n_tasks(tiny())
+
+
+def test_a_quick_run_says_so_on_every_figure(done, tmp_path):
+    from ling.paper.figures import cost_figure, spectrum_figure
+
+    for draw in (cost_figure, spectrum_figure):
+        assert "quick run" in draw(done[1].summary, quick=True).axes[0].get_title()
+        assert "quick run" not in draw(done[1].summary, quick=False).axes[0].get_title()
+
+
+def test_a_second_start_runs_only_what_is_missing(done, tmp_path):
+    steps = []
+    first = Run(tmp_path, repeats=1, quick=True)
+    run_experiment(tiny(), first)
+    again = replace(first, repeats=3)
+    assert reproduction.finished(tiny(), again) == 1
+    run_experiment(tiny(), again, lambda: steps.append(1))
+    assert len(steps) == 2 * experiments.n_tasks(tiny())
+    assert rows(tmp_path) == rows(done[0].out), "the same numbers as in one go"
+
+
+def test_killed_at_any_moment_it_continues_with_the_same_numbers(done, tmp_path):
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from tests.paper.test_reproduction import Run, run_experiment, tiny\n"
+        "left = [int(sys.argv[2])]\n"
+        "def advance():\n"
+        "    left[0] -= 1\n"
+        "    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "run_experiment(tiny(), Run(Path(sys.argv[1]), repeats=3, quick=True), advance)\n"
+    )
+    here = Path(__file__).parents[2]
+    killed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), str(experiments.n_tasks(tiny()) + 4)],
+        cwd=here, env={**os.environ, "PYTHONPATH": str(here)}, check=False,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL
+    run = Run(tmp_path, repeats=3, quick=True)
+    assert reproduction.finished(tiny(), run) == 1
+    run_experiment(tiny(), run)
+    assert rows(tmp_path) == rows(done[0].out)
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"choices": Choices(noise=2.0)}, {"quick": False}])
+def test_repeats_of_another_run_are_not_taken_for_this_one(done, change):
+    assert reproduction.finished(tiny(), done[0]) == 3
+    assert reproduction.finished(tiny(), replace(done[0], **change)) == 0
+
+
+def test_a_damaged_repeat_is_named(tmp_path):
+    run = Run(tmp_path, repeats=1, quick=True)
+    file = tmp_path / "model1" / "repeats" / "000.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{")
+    with pytest.raises(MissingData, match=r"000\.json is damaged"):
+        run_experiment(tiny(), run)
+
+
+def test_choices_change_the_problem():
+    base = experiments.run_repeat(tiny(), 0, 0, Choices(), quick=True)
+    other = experiments.run_repeat(tiny(), 0, 0, Choices(lam_factor=10.0), quick=True)
+    assert other.lam == pytest.approx(10 * base.lam)
+    assert other.points[0].value != base.points[0].value
+
+
+@pytest.mark.parametrize(
+    ("pairs", "choices"),
+    [
+        ([], Choices()),
+        (["noise=2", "log=false"], Choices(noise=2, log=False)),
+        (["step=0.5", "tail=1"], Choices(step=0.5, tail=1)),
+    ],
+)
+def test_choices_are_read_from_the_command_line(pairs, choices):
+    assert asdict(parse_choices(pairs)) == asdict(choices)
+
+
+@pytest.mark.parametrize("pair", ["nois=2", "noise=loud", "log=2", "tail=true", "noise"])
+def test_bad_choices_are_refused_by_name(pair):
+    shown = CliRunner().invoke(app, ["reproduce", "model1", "--choice", pair])
+    assert shown.exit_code == 2
+    assert "--choice" in shown.output
+
+
+def test_an_unknown_experiment_is_refused():
+    shown = CliRunner().invoke(app, ["reproduce", "model9"])
+    assert shown.exit_code == 2
+    assert "model9" in shown.output
+
+
+def test_the_command_runs_and_says_where_to_look(tmp_path, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "model1", tiny())
+    shown = CliRunner().invoke(
+        app, ["reproduce", "model1", "--quick", "--repeats", "2", "--out", str(tmp_path)]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert str(tmp_path / "index.html") in shown.stdout
+    assert (tmp_path / "index.html").is_file()
+
+
+def test_data_that_are_not_there_are_left_out_with_a_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr("ling.cli.reproduce.available", lambda name: "no data here")
+    shown = CliRunner().invoke(app, ["reproduce", "buzz", "--out", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert "buzz is left out" in shown.output
+    assert "no data here" in shown.output
+
+
+# The page in a browser -------------------------------------------------------------------------
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+PROBE = """<!doctype html><meta charset=utf-8><link rel=icon href="data:,">
+<iframe style="width:{width}px;height:2000px;border:0" src="{page}"></iframe><script>
+window.onload = () => {{
+  const page = document.querySelector("iframe").contentDocument;
+  const images = [...page.images].map(i => i.complete && i.naturalWidth > 0);
+  document.title = JSON.stringify({{images, wide: page.documentElement.scrollWidth}});
+}};</script>"""
+
+
+def probe(page: Path, width: int, scratch: Path) -> tuple[dict, str]:
+    """What a browser of this width makes of the page, and what it said on the console."""
+    frame = page.with_name(f"probe-{width}.html")
+    frame.write_text(PROBE.format(width=width, page=page.name))
+    shown = subprocess.run(
+        [
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+            "--no-first-run", "--disable-background-networking", "--disable-component-update",
+            "--disable-sync", "--allow-file-access-from-files", "--enable-logging=stderr",
+            f"--user-data-dir={scratch}", "--virtual-time-budget=10000", "--dump-dom",
+            frame.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    title = re.search(r"<title>(.*?)</title>", shown.stdout)
+    assert title, shown.stdout[:2000]
+    said = [line for line in shown.stderr.splitlines() if "CONSOLE" in line]
+    return json.loads(title.group(1).replace("&quot;", '"')), "\n".join(said)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine (.ci/run installs it)")
+@pytest.mark.parametrize("width", [380, 1280])
+def test_a_browser_shows_the_page(done, tmp_path, width):
+    run, outcome = done
+    page = tmp_path / "index.html"
+    page.write_text(render([outcome], {"buzz": "no data"}, run))
+    seen, console = probe(page, width, tmp_path / "profile")
+    assert seen["images"] == [True, True]
+    assert seen["wide"] <= width
+    assert not console
+
+
+def test_the_page_needs_no_network_and_holds_every_claim(done):
+    run, outcome = done
+    text = render([outcome], {"buzz": "no data"}, run)
+    assert not re.search(r"""(src|href)=["']?(https?:|//)""", text)
+    assert text.count("<tr>") >= len(outcome.verdicts)
+    for word in ("Quick run", "Model 1, 50 x 35", "buzz was not run"):
+        assert word in text

@@ -1,0 +1,55 @@
+"""The only oracle: ridge regression computed in other ways than anywhere in ling.
+
+minimise  ||y - X w||^2 + alpha ||w||^2          alpha = n lam of the paper
+"""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+from scipy import linalg
+
+
+def ridge(X, y, alpha):
+    """R w = Q'[y; 0] with QR = [X; sqrt(alpha) I]; for alpha = 0 the minimum-norm solution.
+
+    X'X is never formed, so the condition of X enters the fitted values as it is, not squared.
+    """
+    if alpha == 0:
+        return minimum_norm(X, y)
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    p = X.shape[1]
+    Q, R = linalg.qr(np.vstack([X, np.sqrt(alpha) * np.eye(p)]), mode="economic")
+    return linalg.solve_triangular(R, Q.T @ np.concatenate([y, np.zeros(p)]))
+
+
+def minimum_norm(X, y):
+    """V diag(1 / d) U'y: of all w with the least ||y - X w||, the one with the least ||w||.
+
+    Singular values below max(n, p) eps d_1 count as zero.
+    """
+    U, d, Vt = linalg.svd(np.asarray(X, dtype=np.float64), full_matrices=False)
+    kept = d > max(np.shape(X)) * np.finfo(np.float64).eps * d[0]
+    return Vt[kept].T @ ((U[:, kept].T @ y) / d[kept])
+
+
+def extreme_ridge(X, y, alpha, digits=80):
+    """X'(XX' + alpha I)^-1 y or (X'X + alpha I)^-1 X'y in `digits` decimal digits, then rounded.
+
+    For tiny problems whose condition leaves float64 nothing; alpha = 0 needs X of full rank.
+    """
+    with mpmath.workdps(digits):
+        A = mpmath.matrix(np.asarray(X, dtype=np.float64).tolist())
+        b = mpmath.matrix(np.asarray(y, dtype=np.float64).tolist())
+        shift = mpmath.mpf(float(alpha))
+        if A.rows >= A.cols:
+            w = mpmath.lu_solve(A.T * A + shift * mpmath.eye(A.cols), A.T * b)
+        else:
+            w = A.T * mpmath.lu_solve(A * A.T + shift * mpmath.eye(A.rows), b)
+        return np.array([float(value) for value in w])
+
+
+def objective(X, y, alpha, w):
+    """||y - X w||^2 + alpha ||w||^2."""
+    residual = y - X @ w
+    return residual @ residual + alpha * (w @ w)
