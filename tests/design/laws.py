@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ling.design import Design
+from ling.design import Design, RowMap
 from tests.design.registry import OPERANDS, Case
 
 
@@ -126,6 +126,21 @@ def rows_may_be_weighted_and_masked(case: Case, rng) -> None:
         assert_close(actual, expected, magnitude)
 
 
+def a_row_map_is_the_function_it_says(case: Case, rng) -> None:
+    """X'(post (scale X v - shift)), and what was seen on the way, for a vector and a column."""
+    n, p = case.matrix.shape
+    scale, shift, post = rng.uniform(-1, 1, (3, n))
+    for v in (rng.standard_normal(p), rng.standard_normal((p, 1))):
+        rows = RowMap.of(scale, shift, post)
+        actual = case.design.gram_matmat(v, rows)
+        seen = scale * (case.matrix @ v.ravel()) - shift
+        sizes = np.abs(scale) * (case.magnitude @ np.abs(v.ravel())) + np.abs(shift)
+        assert_close(rows.seen, seen, sizes, what="seen")
+        expected = (case.matrix.T @ (post * seen)).reshape(v.shape)
+        magnitude = (case.magnitude.T @ (np.abs(post) * sizes)).reshape(v.shape)
+        assert_close(actual, expected, magnitude)
+
+
 def blocks_may_be_changed_in_place(case: Case, rng) -> None:
     """X'(3 XV), with the block that `between` is given overwritten; V is not."""
     V = rng.standard_normal((case.matrix.shape[1], 2))
@@ -144,6 +159,7 @@ LAWS = (
     fused_product_is_one_after_the_other,
     every_row_is_seen_exactly_once,
     rows_may_be_weighted_and_masked,
+    a_row_map_is_the_function_it_says,
     blocks_may_be_changed_in_place,
 )
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ling.design import sparse
 from tests.design.laws import LAWS, call_everything, check, grams_are_the_dense_ones
 from tests.design.registry import build, case_of, cases_of, designs, every_design
 
@@ -47,6 +48,15 @@ def test_results_are_the_same_bits_every_time(tall_case, treat_as_large, rng):
         return {k: v.tobytes() for k, v in call_everything(tall_case.design, V, U).items()}
 
     assert compute() == compute()
+
+
+@designs(["csr", "csr-duplicated"])
+def test_a_sparse_gram_matrix_too_large_for_one_per_thread(
+    storage, wrapper, treat_as_large, monkeypatch, rng
+):
+    treat_as_large(3)
+    monkeypatch.setattr(sparse, "SHARED_GRAM", 4)
+    check(grams_are_the_dense_ones, cases_of(storage, wrapper), rng)
 
 
 def test_a_gram_matrix_larger_than_one_tile(rng):

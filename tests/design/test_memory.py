@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from ling.design import SparseDesign, dense
-from tests.design.laws import GRAMS, PRODUCTS
+from tests.design.laws import PRODUCTS
 from tests.design.registry import WRAPPERS, build
 
 MB = 2**20
@@ -69,9 +69,8 @@ def test_sparse_data_is_not_copied(dtype, wrapper, sparse_million):
 
 
 @pytest.mark.parametrize("wrapper", ["plain", "standardised"])
-@pytest.mark.parametrize("method", GRAMS)
-def test_sparse_data_is_not_copied_for_a_gram_matrix(method, wrapper, sparse_million):
+def test_sparse_data_is_not_copied_for_its_gram_matrix(wrapper, sparse_million):
     """`Storage.affine_gram` promises it: one pass and no copy of X."""
-    X = sparse_million if method == "gram" else sparse.csr_array(sparse_million.T)
-    design = WRAPPERS[wrapper].wrap(SparseDesign(X))
-    assert peak_memory(getattr(design, method)) < sparse_million.data.nbytes / 2
+    design = WRAPPERS[wrapper].wrap(SparseDesign(sparse_million))
+    design.gram()  # compiles the kernel
+    assert peak_memory(design.gram) < sparse_million.data.nbytes / 2

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ WRONG_X = {
         "X[3, 7]",
     ),
     "nan-metered": Wrong(Metered(DenseDesign(_with(X, (3, 7), np.nan))), NotFinite, "X[3, 7]"),
+    "nan-metered-twice": Wrong(Metered(Metered(DenseDesign(_with(X, (3, 7), np.nan))))),
     "one-dimension": Wrong(X[:, 0], WrongShape, "(40,)"),
     "three-dimensions": Wrong(X[None], WrongShape, "(1, 40, 12)"),
     "one-dimension-sparse": Wrong(sparse.coo_array(y), WrongShape, "(40,)"),
@@ -95,6 +97,7 @@ WRONG_OPTIONS = {
         "negative": Wrong(-1e-9, BadOption, "-1e-09"),
         "nan": Wrong(np.nan, BadOption, "nan"),
         "inf": Wrong(np.inf, BadOption, "inf"),
+        "beyond-floats": Wrong(10**400, BadOption),
         "string": Wrong("1", WrongType, "'1'"),
         "bool": Wrong(True, WrongType, "True"),
         "none": Wrong(None, WrongType, "None"),
@@ -221,8 +224,16 @@ def test_read_only_inputs_will_do(algorithm, storage):
     assert algorithm(stored, target, LAM).cost == writeable.cost
 
 
-def test_options_may_be_numpy_numbers():
-    options = {"lam": np.float32(0.5), "k": np.int32(3), "n_iter": np.uint8(4)}
-    plain = {name: value.item() for name, value in options.items()}
-    given = paper.ling(X, y, **options, random_state=0)
-    np.testing.assert_array_equal(given.coef, paper.ling(X, y, **plain, random_state=0).coef)
+@pytest.mark.parametrize("lam", [np.float32(0.1), np.int64(2), Fraction(1, 10)], ids=repr)
+@over("algorithm", taking("lam"))
+def test_any_real_number_will_do_for_a_penalty(algorithm, lam):
+    wanted = algorithm(X, y, float(lam)).coef
+    np.testing.assert_array_equal(algorithm(X, y, lam).coef, wanted)
+
+
+@pytest.mark.parametrize("option", ["k", "n_iter", "n_passes", "power"])
+@pytest.mark.parametrize("kind", [np.int32, np.uint8])
+def test_any_whole_number_will_do_for_a_count(option, kind):
+    for algorithm in taking(option).values():
+        given, plain = (algorithm(X, y, LAM, **{option: number}) for number in (kind(3), 3))
+        assert given.cost == plain.cost

@@ -1,7 +1,7 @@
 """Everything X can be, behind one protocol."""
 
 from ling.design.affine import AffineDesign
-from ling.design.base import Array, Between, Design, Storage, as_design
+from ling.design.base import Array, Between, Design, RowMap, Storage, as_design
 from ling.design.dense import DenseDesign
 from ling.design.metered import Meter, Metered
 from ling.design.sparse import SparseDesign
@@ -14,6 +14,7 @@ __all__ = [
     "Design",
     "Meter",
     "Metered",
+    "RowMap",
     "SparseDesign",
     "Storage",
     "as_design",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ling.design.base import Affine, Array, Between, Design, Storage, scaled
+from ling.design.base import Affine, Array, Between, Design, RowMap, Storage, scaled
 from ling.errors import NegativeWeight, NotFinite, WrongShape, WrongType
 
 
@@ -76,6 +76,8 @@ class AffineDesign(Design):
     def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
         """X~' between(X~ V), one pass: the map is applied to U = X V inside the sweep."""
         V, dtype = self._right(V)
+        if V.ndim == 1 and (between is None or isinstance(between, RowMap)):
+            return self._gram_matvec(V, between or RowMap.identity(self.shape[0]))
         low = self._low(V)
         left = self.affine.left
         # Blocks may arrive from several threads; summing by row keeps the result reproducible.
@@ -92,6 +94,21 @@ class AffineDesign(Design):
         out = self.storage.gram_matmat(scaled(V, self.affine.col_scale), inner)
         sums = sum((partial[start] for start in sorted(partial)), np.zeros_like(low))
         return self._finish_columns(out, sums).astype(dtype, copy=False)
+
+    def _gram_matvec(self, v: Array, outer: RowMap) -> Array:
+        """X~' outer(X~ v): the map of this design and the one asked for, made one."""
+        low, s = self._low(v), self.affine.row_scale
+        offset = self._finish_rows(np.zeros(self.shape[0]), slice(None), low)
+        inner = RowMap(
+            scaled(outer.scale, s),
+            outer.shift - outer.scale * offset,
+            scaled(outer.post, s),
+            outer.seen,
+        )
+        out = self.storage.gram_matmat(scaled(v, self.affine.col_scale), inner)
+        left = self.affine.left
+        sums = None if left is None else left.T @ (outer.post * outer.seen)
+        return self._finish_columns(out, sums).astype(v.dtype, copy=False)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X~'X~, one pass."""

@@ -11,14 +11,12 @@ from numpy.typing import DTypeLike
 from scipy.linalg import blas
 
 from ling.design import threads
-from ling.design.base import Affine, Array, Between, Storage, float_dtype, mirrored
+from ling.design.base import Affine, Array, Between, RowMap, Storage, float_dtype, mirrored
 from ling.errors import WrongShape
 
 MB = 2**20
 # Below this size X stays in cache, and a second sweep over it costs next to nothing.
 CACHED = 32 * MB
-# Half of a core's second-level cache: a block is still there when X'u comes to it.
-KERNEL_BLOCK = MB // 2
 
 
 class DenseDesign(Storage):
@@ -61,8 +59,9 @@ class DenseDesign(Storage):
         """X' between(X V), one pass over blocks of rows that stay in cache."""
         V, dtype = self._right(V)
         columns = 1 if V.ndim == 1 else V.shape[1]
-        if columns == 1 and self.array.nbytes > CACHED and self._kernel_reads(dtype):
-            return self._gram_matvec(V.reshape(-1), V.shape, between)
+        large = columns == 1 and self.array.nbytes > CACHED and self._kernel_reads(dtype)
+        if large and (between is None or isinstance(between, RowMap)):
+            return self._gram_matvec(V, between)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         for rows, block in self._blocks(dtype, (2 if c_order else max(4, columns)) * MB):
@@ -122,28 +121,23 @@ class DenseDesign(Storage):
         n, p = self.shape
         return float(p) * n * (n + 1)
 
-    def _gram_matvec(self, v: Array, shape: tuple[int, ...], between: Between | None) -> Array:
-        # Compiled loops, because BLAS starts and stops its threads twice for each block and then
+    def _gram_matvec(self, V: Array, rows: RowMap | None) -> Array:
+        # A compiled loop, because BLAS starts and stops its threads twice for each block and then
         # takes as long as two sweeps would.
-        from ling.design.kernels import dense_adjoint, dense_product
+        from ling.design.kernels import dense_gram
 
-        height = max(4, KERNEL_BLOCK // (self.shape[1] * self.array.itemsize) // 4 * 4)
+        v = np.ascontiguousarray(V).reshape(-1)
+
+        mapped = (None, None, None, None) if rows is None else rows.arrays
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(v)
-            for start in range(part.start, part.stop, height):
-                rows = slice(start, min(start + height, part.stop))
-                u = np.empty(rows.stop - rows.start, v.dtype)
-                dense_product(self.array[rows], v, u)
-                if between is not None:
-                    u = between(u.reshape(-1, *shape[1:]), rows).reshape(-1)
-                dense_adjoint(self.array[rows], u, out)
+            dense_gram(self.array, v, *mapped, part.start, part.stop, out)
             return out
 
-        n_parts = threads.n_threads()
-        bounds = np.linspace(0, self.shape[0], n_parts + 1).astype(int)
+        bounds = np.linspace(0, self.shape[0], threads.n_pieces() + 1).astype(int)
         parts = [slice(int(a), int(b)) for a, b in pairwise(bounds)]
-        return threads.total(sweep, parts).reshape(shape)
+        return threads.total(sweep, parts).reshape(V.shape)
 
     def _kernel_reads(self, dtype: np.dtype[Any]) -> bool:
         return self.array.dtype == dtype and self.array.flags.c_contiguous

@@ -16,43 +16,62 @@ _dense = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", 
 _sparse = njit(nogil=True, cache=True, error_model="numpy")
 
 
+@njit(nogil=True, error_model="numpy", inline="always")
+def _mapped(scale: Any, shift: Any, post: Any, seen: Any, i: int, u: Any, out: Any) -> Any:
+    seen[i] = scale[i] * u - shift[i]
+    return out.dtype.type(post[i] * seen[i])
+
+
 @_dense
-def dense_product(X: Any, v: Any, u: Any) -> None:
-    """u = X v, four rows at a time: each element of v is loaded once for four products."""
-    n, p = X.shape
-    whole = n - n % 4
-    for i in range(0, whole, 4):
-        a, b, c, d = X[i], X[i + 1], X[i + 2], X[i + 3]
-        s0 = s1 = s2 = s3 = X.dtype.type(0)
+def dense_gram(
+    X: Any, v: Any, scale: Any, shift: Any, post: Any, seen: Any, lo: int, hi: int, out: Any
+) -> None:
+    """out += X[lo:hi]'(post * seen), seen = scale * X[lo:hi] v - shift, each row read once.
+
+    With None for all four it is X[lo:hi]'(X[lo:hi] v). Eight rows at a time: an element of v, and
+    of out, is loaded once for eight of X, and eight rows are still in cache for their second use.
+    """
+    p = X.shape[1]
+    zero = v.dtype.type(0)
+    whole = lo + (hi - lo) // 8 * 8
+    for i in range(lo, whole, 8):
+        x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+        x4, x5, x6, x7 = X[i + 4], X[i + 5], X[i + 6], X[i + 7]
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
         for j in range(p):
-            s0 += a[j] * v[j]
-            s1 += b[j] * v[j]
-            s2 += c[j] * v[j]
-            s3 += d[j] * v[j]
-        u[i], u[i + 1], u[i + 2], u[i + 3] = s0, s1, s2, s3
-    for i in range(whole, n):
-        s0 = X.dtype.type(0)
+            s0 += x0[j] * v[j]
+            s1 += x1[j] * v[j]
+            s2 += x2[j] * v[j]
+            s3 += x3[j] * v[j]
+            s4 += x4[j] * v[j]
+            s5 += x5[j] * v[j]
+            s6 += x6[j] * v[j]
+            s7 += x7[j] * v[j]
+        if scale is not None:
+            s0 = _mapped(scale, shift, post, seen, i, s0, out)
+            s1 = _mapped(scale, shift, post, seen, i + 1, s1, out)
+            s2 = _mapped(scale, shift, post, seen, i + 2, s2, out)
+            s3 = _mapped(scale, shift, post, seen, i + 3, s3, out)
+            s4 = _mapped(scale, shift, post, seen, i + 4, s4, out)
+            s5 = _mapped(scale, shift, post, seen, i + 5, s5, out)
+            s6 = _mapped(scale, shift, post, seen, i + 6, s6, out)
+            s7 = _mapped(scale, shift, post, seen, i + 7, s7, out)
+        for j in range(p):
+            out[j] += (s0 * x0[j] + s1 * x1[j] + s2 * x2[j] + s3 * x3[j]) + (
+                s4 * x4[j] + s5 * x5[j] + s6 * x6[j] + s7 * x7[j]
+            )
+    for i in range(whole, hi):
+        s0 = zero
         for j in range(p):
             s0 += X[i, j] * v[j]
-        u[i] = s0
-
-
-@_dense
-def dense_adjoint(X: Any, u: Any, out: Any) -> None:
-    """out += X'u, four rows at a time: `out` is read and written once for four of them."""
-    n, p = X.shape
-    whole = n - n % 4
-    for i in range(0, whole, 4):
-        a, b, c, d = X[i], X[i + 1], X[i + 2], X[i + 3]
-        s0, s1, s2, s3 = u[i], u[i + 1], u[i + 2], u[i + 3]
+        if scale is not None:
+            s0 = _mapped(scale, shift, post, seen, i, s0, out)
         for j in range(p):
-            out[j] += s0 * a[j] + s1 * b[j] + s2 * c[j] + s3 * d[j]
-    for i in range(whole, n):
-        for j in range(p):
-            out[j] += u[i] * X[i, j]
+            out[j] += s0 * X[i, j]
 
 
-@_sparse
+# Inlined, because rows may be so short that a call would cost as much as the row.
+@njit(nogil=True, error_model="numpy", inline="always")
 def _row_dot(indices: Any, data: Any, start: Any, stop: Any, v: Any) -> Any:
     s0 = s1 = s2 = s3 = v.dtype.type(0)
     t = start
@@ -85,11 +104,16 @@ def csr_adjoint(indptr: Any, indices: Any, data: Any, u: Any, lo: int, hi: int, 
 
 
 @_sparse
-def csr_gram(indptr: Any, indices: Any, data: Any, v: Any, lo: int, hi: int, out: Any) -> None:
-    """out += X[lo:hi]'(X[lo:hi] v), each row read once."""
+def csr_gram(
+    indptr: Any, indices: Any, data: Any, v: Any, scale: Any, shift: Any, post: Any, seen: Any,
+    lo: int, hi: int, out: Any,
+) -> None:  # fmt: skip
+    """The same for sparse rows."""
     for i in range(lo, hi):
         start, stop = uint64(indptr[i]), uint64(indptr[i + 1])
         s = _row_dot(indices, data, start, stop, v)
+        if scale is not None:
+            s = _mapped(scale, shift, post, seen, i, s, out)
         for t in range(start, stop):
             out[uint64(indices[t])] += s * data[t]
 

@@ -14,6 +14,7 @@ from ling.design.base import (
     Affine,
     Array,
     Between,
+    RowMap,
     Storage,
     float_dtype,
     mirrored,
@@ -66,8 +67,8 @@ class SparseDesign(Storage):
     def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
         """X' between(X V), one pass."""
         V, _ = self._right(V)
-        if between is None and V.ndim == 1:
-            return self._gram_matvec(V)
+        if V.ndim == 1 and (between is None or isinstance(between, RowMap)):
+            return self._gram_matvec(V, between)
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(V, order="C")
@@ -137,17 +138,19 @@ class SparseDesign(Storage):
     def _arrays(self) -> tuple[Any, Any, Any]:
         return self.csr.indptr, self.csr.indices, self.csr.data
 
-    def _gram_matvec(self, v: Array) -> Array:
+    def _gram_matvec(self, v: Array, rows: RowMap | None) -> Array:
         from ling.design.kernels import csr_gram
 
         v = np.ascontiguousarray(v)
 
+        mapped = (None, None, None, None) if rows is None else rows.arrays
+
         def sweep(part: slice) -> Array:
             out = np.zeros_like(v)
-            csr_gram(*self._arrays(), v, part.start, part.stop, out)
+            csr_gram(*self._arrays(), v, *mapped, part.start, part.stop, out)
             return out
 
-        return threads.total(sweep, self._parts())
+        return threads.total(sweep, self._parts(threads.n_pieces()))
 
     def _product(self, V: Array, rows: slice) -> Array:
         from ling.design.kernels import csr_product, csr_product_block
@@ -163,9 +166,10 @@ class SparseDesign(Storage):
         kernel = csr_adjoint if U.ndim == 1 else csr_adjoint_block
         kernel(*self._arrays(), np.ascontiguousarray(U), rows.start, rows.stop, out)
 
-    def _parts(self) -> list[slice]:
-        """One range of rows per thread, with about as many stored entries each."""
-        n_parts = threads.n_threads() if self.csr.nnz > SMALL else 1
+    def _parts(self, n_parts: int | None = None) -> list[slice]:
+        """Ranges of rows (default: one per thread) with about as many stored entries each."""
+        n_parts = threads.n_threads() if n_parts is None else n_parts
+        n_parts = n_parts if self.csr.nnz > SMALL else 1
         return self._cut(slice(0, self.shape[0]), -(-self.csr.nnz // n_parts))
 
     def _cut(self, part: slice, entries: int) -> list[slice]:

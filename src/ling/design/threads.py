@@ -40,14 +40,24 @@ def n_threads() -> int:
     return max(1, min(int(library.num_threads) for library in libraries))
 
 
+def n_pieces() -> int:
+    """Parts to cut a sweep into: several a thread, so that a thread held up holds nobody up.
+
+    (BLAS keeps its threads spinning for a while after a call, on the cores that we need.)
+    """
+    workers = n_threads()
+    return 1 if workers == 1 else 4 * workers
+
+
 def run(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
     """`[task(part) for part in parts]`, the parts side by side."""
     # A task of the pool that waited for other tasks of the pool could wait forever.
-    if len(parts) <= 1 or threading.current_thread().name.startswith(NAME):
+    workers = n_threads()
+    if min(workers, len(parts)) <= 1 or threading.current_thread().name.startswith(NAME):
         return [task(part) for part in parts]
-    pool = _pools.get(len(parts))
+    pool = _pools.get(workers)
     if pool is None:
-        pool = _pools.setdefault(len(parts), ThreadPoolExecutor(len(parts), NAME))
+        pool = _pools.setdefault(workers, ThreadPoolExecutor(workers, NAME))
     return list(pool.map(task, parts))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design import Array, DenseDesign, Meter, Metered, SparseDesign
+from ling.design import Array, DenseDesign, Meter, Metered, RowMap, SparseDesign
 from ling.design.affine import storage_and_map
 from ling.design.base import scaled
 from ling.errors import BadOption, Diverged, WrongType
@@ -181,9 +181,7 @@ def _run(
     with np.errstate(over="ignore", invalid="ignore"):
         while left and np.isfinite(w).all():
             n_steps = min(left, PASSES_PER_SNAPSHOT * len(chosen))
-            gradient = lam * w + design.gram_matmat(
-                w, lambda U, part: used[part] * (U - target[part])
-            )
+            gradient = lam * w + design.gram_matmat(w, RowMap.of(np.ones(n), target, used))
             order = chosen[rng.integers(len(chosen), size=n_steps)]
             w = w + rows.epoch(rows, order, step, 1.0 - step * lam, step * gradient)
             design.meter.add(rows.flops_per_pass * n_steps / n, n_steps / n)
