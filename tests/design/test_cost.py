@@ -156,4 +156,4 @@ def test_a_meter_shared_by_threads_loses_nothing():
         worker.start()
     for worker in workers:
         worker.join()
-    assert meter.cost == meter.parent.cost == Cost(4.0 * rounds, 4.0 * rounds)
+    assert meter.cost == meter.parents[0].cost == Cost(4.0 * rounds, 4.0 * rounds)

@@ -11,19 +11,19 @@ from ling.report import Cost
 
 
 class Meter:
-    """A running total, which is also added to `parent`; metered designs may share one."""
+    """A running total, which is also added to `parents`; metered designs may share one."""
 
-    def __init__(self, parent: Meter | None = None) -> None:
+    def __init__(self, *parents: Meter) -> None:
         self.cost = Cost()
-        self.parent = parent
+        self.parents = parents
         self._lock = Lock()
 
     def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
         """Count work that is not a product with a metered design."""
         with self._lock:
             self.cost = self.cost + Cost(flops, passes)
-        if self.parent is not None:
-            self.parent.add(flops, passes)
+        for parent in self.parents:
+            parent.add(flops, passes)
 
 
 class Metered(Design):

@@ -46,7 +46,7 @@ def n_pieces() -> int:
     (BLAS keeps its threads spinning for a while after a call, on the cores that we need.)
     """
     workers = n_threads()
-    return 1 if workers == 1 else 4 * workers
+    return 1 if workers == 1 else 8 * workers
 
 
 def run(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:

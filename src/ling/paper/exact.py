@@ -21,7 +21,8 @@ def ridge(X: Any, y: Any, lam: float) -> Fit:
 
     lam = 0 gives the minimum-norm least-squares solution. There, and wherever n lam is below the
     rounding errors of the Gram matrix, its eigendecomposition is used instead (9 m^3 FLOPs), and
-    directions whose singular value is under sqrt(m eps) of the largest count as absent.
+    directions whose singular value is under sqrt(m eps) of the largest count as absent. Just above
+    that limit the Gram matrix is nearly singular, and fitted values may lose most of their digits.
 
     >>> import numpy as np
     >>> ridge(np.eye(2), np.array([1.0, 3.0]), lam=0.5).coef

@@ -14,10 +14,11 @@ from ling.errors import BadOption, NotFinite, WrongShape, WrongType
 
 def checked_design(X: Any) -> Metered:
     """X as a metered design with at least one row and column, all finite."""
-    if isinstance(X, Metered):
-        design, meter = X.design, Meter(parent=X.meter)
-    else:
-        design, meter = as_design(X), Meter()
+    outer = []
+    while isinstance(X, Metered):
+        outer.append(X.meter)
+        X = X.design
+    design, meter = as_design(X), Meter(*outer)
     n, p = design.shape
     if n == 0 or p == 0:
         raise WrongShape(f"X has shape {design.shape}; pass at least one row and one column.")
@@ -60,9 +61,13 @@ def checked_number(value: Any, name: str, hint: str = "") -> float:
     """A finite number >= 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise WrongType(f"{name} is {value!r}; pass a number >= 0{hint}.")
-    if not 0 <= float(value) < np.inf:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
+    if not 0 <= number < np.inf:
         raise BadOption(f"{name} is {value}; pass a finite number >= 0{hint}.")
-    return float(value)
+    return number
 
 
 def checked_lam(lam: Any) -> float:

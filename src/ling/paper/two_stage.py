@@ -76,8 +76,8 @@ def ling(
     """Algorithm 1: shrunken regression on the top k components, gradient descent on what is left.
 
     Stage 1 costs Algorithm 2: (4 power + 4) n p k FLOPs in products, power + 2 passes. Stage 2
-    costs 4 n p FLOPs and 2 passes an iteration. X_r = X - U1 U1'X is a rank-k correction, never
-    stored.
+    costs 4 n p + 4 k (n + p) FLOPs and 2 passes an iteration: X_r = X - U1 U1'X is a rank-k
+    correction of X, never stored.
 
     shrink=False is the simplified version of section 2.1, with Q1 in place of U1. `svd` replaces
     Algorithm 2 (`exact_svd` is what the theorems assume); `start` is stage 2's first gamma2.
@@ -130,7 +130,7 @@ def ling_svrg(
     alpha = checked_alpha(lam, design.shape[0])
     rng = generator(random_state)
     stage1 = _first_stage(design, target, alpha, k, power, shrink, rng, svd)
-    end = minimise_by_rows(stage1.X_left, stage1.y_left, lam, n_passes, step, rng)
+    end = minimise_by_rows(stage1.X_left, stage1.y_left, float(lam), n_passes, step, rng)
     coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, stage1.X_left.matmat(end.gamma))
     return LingFit(
         coef, fitted, design.cost, gamma1, gamma2, step=end.step, tuning_cost=end.tuning_cost
@@ -148,6 +148,8 @@ def _first_stage(
     svd: PartialSVD | None,
 ) -> Stage1:
     """Steps 1, 2, 3 and 5 of Algorithm 1."""
+    if not isinstance(shrink, bool | np.bool_):
+        raise WrongType(f"shrink is {shrink!r}; pass True or False.")
     factor: Array
     UtX: Array
     if shrink or svd is not None:
