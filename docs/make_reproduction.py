@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ling.paper.claims import Verdict
 from ling.paper.experiments import EXPERIMENTS, Choices
-from ling.paper.reproduction import Outcome, Run, available, run_experiment, write
+from ling.paper.reproduction import Outcome, Run, run_experiment, why_not, write
 
 DOCS = Path(__file__).parent
 LAM = {"lambda / 10": Choices(lam_factor=0.1), "lambda x 10": Choices(lam_factor=10.0)}
@@ -34,7 +34,7 @@ MARKS = {True: "holds", False: "**does not**", None: "cannot tell"}
 
 
 def main(out: Path) -> None:
-    names = [name for name in EXPERIMENTS if available(name) is None]
+    names = [name for name, experiment in EXPERIMENTS.items() if why_not(experiment) is None]
     parts = [INTRODUCTION.format(date=date.today(), cores=os.cpu_count(), cpu=platform.machine())]
     for name in names:
         full = run_experiment(EXPERIMENTS[name], Run(out / "full"))

@@ -186,7 +186,7 @@ def test_the_command_runs_and_says_where_to_look(tmp_path, monkeypatch):
 
 
 def test_data_that_are_not_there_are_left_out_with_a_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr("ling.cli.reproduce.available", lambda name: "no data here")
+    monkeypatch.setattr("ling.cli.reproduce.why_not", lambda *_: "no data here")
     shown = CliRunner().invoke(app, ["reproduce", "buzz", "--out", str(tmp_path)])
     assert shown.exit_code == 1
     assert "buzz is left out" in shown.output

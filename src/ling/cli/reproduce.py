@@ -12,8 +12,10 @@ import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -25,10 +27,10 @@ from ling.paper.page import render
 from ling.paper.reproduction import (
     Outcome,
     Run,
-    available,
     chosen,
     finished,
     run_experiment,
+    why_not,
     write,
 )
 
@@ -39,7 +41,7 @@ def run(name: str, settings: Run, *, as_json: bool) -> None:
     if name != "all" and name not in EXPERIMENTS:
         names = ", ".join([*EXPERIMENTS, "all"])
         raise typer.BadParameter(f"{name!r} is none of {names}", param_hint="EXPERIMENT")
-    missing = {e.name: why for e in chosen(name) if (why := available(e.name)) is not None}
+    missing = _missing(console, chosen(name))
     wanted = [e for e in chosen(name) if e.name not in missing]
     for absent, why in missing.items():
         console.print(f"[yellow]{absent} is left out:[/yellow] {why}", highlight=False)
@@ -56,6 +58,23 @@ def run(name: str, settings: Run, *, as_json: bool) -> None:
         typer.echo(json.dumps([vars(verdict) for verdict in verdicts], indent=2))
     else:
         _print(verdicts, settings.out)
+
+
+def _missing(console: Console, experiments: list[Experiment]) -> dict[str, str]:
+    """The experiments whose data cannot be had, and why; downloads are shown."""
+    columns = TextColumn("fetching {task.description}"), BarColumn(), DownloadColumn()
+    missing = {}
+    with Progress(*columns, console=console, transient=True) as progress:
+        for experiment in experiments:
+            bar = progress.add_task(experiment.name, total=None, visible=False)
+
+            def show(done: int, size: int, bar: TaskID = bar) -> None:
+                progress.update(bar, completed=done, total=size, visible=True)
+
+            why = why_not(experiment, show)
+            if why is not None:
+                missing[experiment.name] = why
+    return missing
 
 
 def _run_all(console: Console, wanted: list[Experiment], settings: Run) -> list[Outcome]:

@@ -66,9 +66,12 @@ class Problem:
     model: Model | None = None
 
 
+Load = Callable[[datasets.Progress | None], datasets.Dataset]
+
+
 @dataclass(frozen=True)
 class Experiment:
-    """One figure of the paper."""
+    """One figure of the paper; `load` gets its data, if they are real ones."""
 
     name: str
     title: str
@@ -76,10 +79,7 @@ class Experiment:
     repeats: int
     grid: Grid
     make: Callable[[np.random.Generator, Choices, bool], Problem]
-
-    def quick_repeats(self) -> int:
-        """Repeats of a quick run."""
-        return 2
+    load: Load | None = None
 
 
 @dataclass(frozen=True)
@@ -311,8 +311,22 @@ GISETTE_LAM = 1e-2
 BUZZ_LAM = 0.3
 
 
+_last_loaded: dict[tuple[str, str], datasets.Dataset] = {}
+
+
+def _loaded(
+    load: Callable[..., datasets.Dataset], variant: str, progress: datasets.Progress | None = None
+) -> datasets.Dataset:
+    """The data, read once for all repeats of an experiment."""
+    key = load.__name__, variant
+    if key not in _last_loaded:
+        _last_loaded.clear()
+        _last_loaded[key] = load(variant, progress)
+    return _last_loaded[key]
+
+
 def _gisette(variant: str, rng: np.random.Generator, choices: Choices, quick: bool) -> Problem:
-    found = datasets.load_gisette(variant)
+    found = _loaded(datasets.load_gisette, variant)
     n_train, n_test = (1500, 500) if quick else (5000, 1000)
     train, test = _split(len(found.y), n_train, n_test, rng)
     X, X_new = (found.X[rows].astype(np.float64) / 999 for rows in (train, test))
@@ -330,7 +344,7 @@ def _gisette(variant: str, rng: np.random.Generator, choices: Choices, quick: bo
 
 
 def _buzz(rng: np.random.Generator, choices: Choices, quick: bool) -> Problem:
-    found = datasets.load_buzz()
+    found = _loaded(datasets.load_buzz, "auto")
     n_train, n_test = (2000, 1000) if quick else (6000, 2000)
     train, test = _split(len(found.y), n_train, n_test, rng)
     rows = np.concatenate([train, test])
@@ -399,7 +413,7 @@ def _experiments() -> Iterator[Experiment]:
             k2=(5, 15), n2=(1, 2, 4, 8, 10, 15, 20, 30, 50),
             n_svrg=(1, 2, 3, 5, 10, 20, 40, 80),
         ),
-        partial(_gisette, "auto"),
+        partial(_gisette, "auto"), partial(_loaded, datasets.load_gisette, "auto"),
     )  # fmt: skip
     yield gisette
     yield replace(
@@ -407,6 +421,7 @@ def _experiments() -> Iterator[Experiment]:
         name="gisette-surrogate",
         title="Gisette-style surrogate",
         make=partial(_gisette, "surrogate"),
+        load=partial(_loaded, datasets.load_gisette, "surrogate"),
     )
     yield Experiment(
         "buzz", "Buzz in social media", "test MSE", 5,
@@ -415,7 +430,7 @@ def _experiments() -> Iterator[Experiment]:
             k2=(5, 15), n2=(0, 1, 2, 4, 6, 8, 10, 15, 20, 25),
             n_svrg=(1, 2, 3, 5, 10, 15, 20, 40, 80),
         ),
-        _buzz,
+        _buzz, partial(_loaded, datasets.load_buzz, "auto"),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ling import __version__
+from ling.datasets import Progress
 from ling.errors import MissingData
 from ling.paper.claims import Summary, Verdict, judge, summarise
 from ling.paper.experiments import (
@@ -22,6 +23,8 @@ from ling.paper.experiments import (
     Theory,
     run_repeat,
 )
+
+QUICK_REPEATS = 2
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Run:
         """The number of repeats of one experiment."""
         if self.repeats is not None:
             return self.repeats
-        return experiment.quick_repeats() if self.quick else experiment.repeats
+        return QUICK_REPEATS if self.quick else experiment.repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +88,11 @@ def finished(experiment: Experiment, run: Run) -> int:
     return sum(_read(file, made_with) is not None for file in files)
 
 
-def available(name: str) -> str | None:
-    """Why an experiment cannot be run here, or None if it can."""
-    from ling import datasets
-
+def why_not(experiment: Experiment, progress: Progress | None = None) -> str | None:
+    """Why an experiment cannot be run here, or None if it can; its data are fetched if need be."""
     try:
-        if name == "gisette":
-            datasets.load_gisette()
-        elif name == "gisette-surrogate":
-            datasets.load_gisette("surrogate")
-        elif name == "buzz":
-            datasets.load_buzz()
+        if experiment.load is not None:
+            experiment.load(progress)
     except MissingData as error:
         return str(error)
     return None

@@ -1,0 +1,53 @@
+"""`RowMap`, which compiled loops read without looking at its length: what does not fit is refused.
+
+That it computes what it says is one of the laws.
+"""
+
+import numpy as np
+import pytest
+
+from ling.design import RowMap
+from ling.errors import WrongShape
+from tests.design.laws import assert_close
+from tests.design.registry import designs
+
+affine_or_not = designs(["dense-c", "csr"], ["plain", "standardised"])
+large_or_not = pytest.mark.parametrize("large", [False, True])
+
+
+def row_map(n, length):
+    """A map of `length` rows, which lie in room for `n`, so that writing past them does no harm."""
+    return RowMap(
+        np.ones(n)[:length], np.zeros(n)[:length], np.ones(n)[:length], np.ones(n)[:length]
+    )
+
+
+@large_or_not
+@pytest.mark.parametrize("length", [1, 200])
+@affine_or_not
+def test_a_map_of_too_few_rows_is_refused(tall_case, length, large, treat_as_large):
+    if large:
+        treat_as_large(1)
+    n, p = tall_case.design.shape
+    with pytest.raises(WrongShape):
+        tall_case.design.gram_matmat(np.ones(p), row_map(n, length))
+
+
+@affine_or_not
+def test_a_map_of_one_column_is_refused_for_two(tall_case):
+    n, p = tall_case.design.shape
+    with pytest.raises(WrongShape):
+        tall_case.design.gram_matmat(np.ones((p, 2)), row_map(n, n))
+
+
+@large_or_not
+@affine_or_not
+def test_whole_numbers_are_as_good_as_others(tall_case, large, treat_as_large, rng):
+    if large:
+        treat_as_large(1)
+    n, p = tall_case.design.shape
+    v, X, sizes = rng.standard_normal(p), tall_case.matrix, tall_case.magnitude
+    scale, shift, post = rng.integers(-2, 3, (3, n))
+    actual = tall_case.design.gram_matmat(v, RowMap.of(scale, shift, post))
+    magnitude = sizes.T @ (np.abs(post) * (np.abs(scale) * (sizes @ np.abs(v)) + np.abs(shift)))
+    assert_close(actual, X.T @ (post * (scale * (X @ v) - shift)), magnitude)
