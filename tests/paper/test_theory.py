@@ -149,3 +149,14 @@ def test_errors_are_of_the_documented_kinds():
         theory.ling_risk(**RISK, k=3)
     with pytest.raises(WrongShape):
         theory.ridge_risk(**RISK | {"rotated": [1.0]})
+
+
+def test_deviation_of_the_risk_is_the_one_measured(rng):
+    model = paper.models.model2(3, n=40, p=10)
+    lam = 50 * model.lam  # so that bias and variance both count
+    X, draws = model.X, 4000
+    hat = X @ np.linalg.solve(X.T @ X + 40 * lam * np.eye(10), X.T)
+    fitted = hat @ (model.mean[:, None] + rng.standard_normal((40, draws)))
+    risks = np.mean((fitted - model.mean[:, None]) ** 2, axis=0)
+    expected = theory.risk_deviation(model.spectrum, model.rotated, 1.0, lam, 40)
+    assert np.std(risks) == pytest.approx(expected, rel=4 / np.sqrt(draws))

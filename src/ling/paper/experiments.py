@@ -101,6 +101,7 @@ class Theory:
 
     ridge_risk: float
     ling_risk: float
+    risk_deviation: float
     gd_bound: float
     gd_rate: float
     ling_bound: float
@@ -260,6 +261,7 @@ def _against_theory(
     return Theory(
         theory.ridge_risk(d, a, model.noise, lam, n),
         theory.ling_risk(d, a, model.noise, lam, n, k),
+        theory.risk_deviation(d, a, model.noise, lam, n),
         theory.gd_rate(d, lam, n, p),
         _worst_rate(descent.objective, _objective(best, y, n * lam)),
         theory.ling_rate(d, lam, n, k),

@@ -42,6 +42,22 @@ def ling_risk(
     return float(stage1 + stage2)
 
 
+def risk_deviation(
+    spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int
+) -> float:
+    """Standard deviation of ||E y - fitted||^2 / n over the noise, for ridge and so for LING.
+
+    With share s_j = d_j^2 / (d_j^2 + n lam) and bias b_j = (1 - s_j) d_j a_j, direction j adds the
+    variance 2 (s_j noise)^4 + 4 (s_j noise b_j)^2 of the square of a Gaussian.
+
+    >>> risk_deviation([1.0], [2.0], noise=1.0, lam=0.0, n=1)  # chi-squared with 1 degree
+    1.4142135623730951
+    """
+    d, a = _sorted(spectrum, rotated)
+    spread, bias = _spread_and_bias(d, d * a, noise, lam, n)
+    return float(np.sqrt(np.sum(2 * spread**4 + 4 * (spread * bias) ** 2)) / n)
+
+
 def gd_rate(spectrum: ArrayLike, lam: float, n: int, p: int) -> float:
     """Equation (3): every step of gradient descent leaves at most this share of the gap.
 
@@ -75,12 +91,20 @@ def _rate(largest: float, smallest: float, alpha: float) -> float:
 
 
 def _directions(d: Array, gamma: Array, noise: float, lam: float, n: int) -> Array:
-    """Variance and squared bias in each direction, d a = gamma being the signal in it."""
+    """Variance plus squared bias in each direction, d a = gamma being the signal in it."""
+    spread, bias = _spread_and_bias(d, gamma, noise, lam, n)
+    return np.asarray(spread**2 + bias**2)
+
+
+def _spread_and_bias(
+    d: Array, gamma: Array, noise: float, lam: float, n: int
+) -> tuple[Array, Array]:
+    """Deviation and mean of the error of the fit in each direction."""
     noise = checked_number(noise, "noise")
     alpha = checked_alpha(lam, checked_count(n, "n", 1))
     total = d**2 + alpha
     share = np.divide(d**2, total, out=np.zeros_like(d), where=total > 0)
-    return np.asarray((share * noise) ** 2 + ((1.0 - share) * gamma) ** 2)
+    return share * noise, (1.0 - share) * gamma
 
 
 def _sorted(spectrum: ArrayLike, rotated: ArrayLike) -> tuple[Array, Array]:
