@@ -24,7 +24,7 @@ def treat_as_large(monkeypatch):
 
     def apply(n_threads):
         monkeypatch.setattr(dense, "CACHED", 0)
-        monkeypatch.setattr(dense, "MB", 2**10)
+        monkeypatch.setattr(dense, "MB", 2**8)
         monkeypatch.setattr(sparse, "SMALL", 0)
         monkeypatch.setattr(sparse, "BLOCK_ENTRIES", 2**7)
         monkeypatch.setattr(threads, "n_threads", lambda: n_threads)

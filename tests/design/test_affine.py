@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from ling.design import AffineDesign, DenseDesign, Metered, SparseDesign, Storage
-from ling.errors import NegativeWeight, NotFinite, WrongShape, WrongType
+from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 from tests.design.laws import assert_close
 from tests.design.registry import DESIGNS, Parts, case_of
 
@@ -105,12 +105,12 @@ REFUSED = {
     ),
     "zero-weights": (
         lambda: AffineDesign.standardised(SQUARE, weights=np.zeros(3)),
-        NegativeWeight,
+        BadOption,
         "all 0; give at least one row a weight above 0",
     ),
     "zero-weights-centred": (
         lambda: AffineDesign.centred(SQUARE, weights=np.zeros(3)),
-        NegativeWeight,
+        BadOption,
         "all 0; give at least one row a weight above 0",
     ),
     "nan-shift": (

@@ -41,28 +41,30 @@ COUNTS = {
         2 * 3 + 3 * 4,
         2 * 3 + 1 * 2 + 2 * 3,
     ),
-    # a scale of n rows and of p columns, and 2 (n + p) for each rank, once per column of the result
+    # In a product: a scale of n rows and p columns, and 2 (n + p) for each rank. In a Gram matrix
+    # of a dense design, which maps its rows: n p for each scale, 2 n p for each rank.
     "shifted": Count(
         lambda: AffineDesign.standardised(DenseDesign(FOUR_BY_THREE), shift=np.ones(3)),
         24 + 14,
-        48 + 3 * 14,
-        60 + 4 * 14,
+        48 + 2 * 12,
+        60 + 2 * 12,
     ),
     "standardised": Count(
         lambda: AffineDesign.standardised(
             DenseDesign(FOUR_BY_THREE), np.ones(3), np.ones(3), np.ones(4)
         ),
         24 + 4 + 3 + 14,
-        48 + 3 * (4 + 3 + 14),
-        60 + 4 * (4 + 3 + 14),
+        48 + (2 + 2) * 12,
+        60 + (2 + 2) * 12,
     ),
+    # A sparse one multiplies with L once, and adds L R' in two places.
     "corrected": Count(
         lambda: AffineDesign.corrected(
             SparseDesign(sparse.csr_array(FIVE_ENTRIES)), np.ones((3, 2)), np.ones((3, 2))
         ),
         10 + 2 * 12,
-        18 + 3 * 2 * 12,
-        14 + 3 * 2 * 12,
+        18 + 2 * 10 + 2 * 4 * 9,
+        14 + 2 * 10 + 2 * 4 * 9,
     ),
     "metered": Count(lambda: Metered(DenseDesign(FOUR_BY_THREE)), 24, 48, 60),
 }

@@ -120,7 +120,13 @@ COUNTED = {
     "ling_svrg": (
         lambda X, y: paper.ling_svrg(X, y, LAM, K, 5, step=1e-3),
         # Beside stage 1 and the steps: X times the correction once, 3 snapshots, the fitted values.
-        lambda c: c.random_svd(1) + K * c.product + 7 * c.product_left() + 5 * c.inner_step(rank=K),
+        lambda c: (
+            c.random_svd(1)
+            + K * c.product
+            + 7 * c.product_left()
+            + 5 * c.inner_step(rank=K)
+            + 2 * (c.n + c.p) * K**2  # R'R, and L times that
+        ),
         3 + 1 + 3 + 5 + 1,
     ),
 }

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ling.design.base import Affine, Array, Between, Design, RowMap, Storage, scaled
-from ling.errors import NegativeWeight, NotFinite, WrongShape, WrongType
+from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 
 
 class AffineDesign(Design):
@@ -76,8 +76,9 @@ class AffineDesign(Design):
     def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
         """X~' between(X~ V), one pass: the map is applied to U = X V inside the sweep."""
         V, dtype = self._right(V)
-        if V.ndim == 1 and (between is None or isinstance(between, RowMap)):
-            return self._gram_matvec(V, between or RowMap.identity(self.shape[0]))
+        row_map = self._row_map(V, between)
+        if V.ndim == 1 and between is row_map:
+            return self._gram_matvec(V, row_map or RowMap.identity(self.shape[0]))
         low = self._low(V)
         left = self.affine.left
         # Blocks may arrive from several threads; summing by row keeps the result reproducible.
@@ -121,23 +122,19 @@ class AffineDesign(Design):
     @property
     def matvec_flops(self) -> float:
         """FLOPs of X~ v."""
-        return self.storage.matvec_flops + self._map_flops
+        n, p = self.shape
+        scales = n * (self.affine.row_scale is not None) + p * (self.affine.col_scale is not None)
+        return self.storage.matvec_flops + scales + 2.0 * self.affine.rank * (n + p)
 
     @property
     def gram_flops(self) -> float:
         """FLOPs of X~'X~."""
-        return self.storage.gram_flops + self.shape[1] * self._map_flops
+        return self.storage.affine_gram_flops(self.affine)
 
     @property
     def row_gram_flops(self) -> float:
         """FLOPs of X~X~'."""
-        return self.storage.row_gram_flops + self.shape[0] * self._map_flops
-
-    @property
-    def _map_flops(self) -> float:
-        n, p = self.shape
-        scales = n * (self.affine.row_scale is not None) + p * (self.affine.col_scale is not None)
-        return scales + 2.0 * self.affine.rank * (n + p)
+        return self.storage.affine_row_gram_flops(self.affine)
 
     def _low(self, V: Array) -> Array:
         """right' V."""
@@ -195,5 +192,5 @@ def _weights(values: Any, length: int) -> Array:
             "To leave a row out, give it weight 0."
         )
     if not weights.any():
-        raise NegativeWeight("weights are all 0; give at least one row a weight above 0.")
+        raise BadOption("weights are all 0; give at least one row a weight above 0.")
     return weights

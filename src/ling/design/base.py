@@ -33,7 +33,8 @@ class RowMap:
 
     @classmethod
     def of(cls, scale: Array, shift: Array, post: Array) -> RowMap:
-        """With room for what is seen."""
+        """In float64, with room for what is seen."""
+        scale, shift, post = (np.asarray(a, dtype=np.float64) for a in (scale, shift, post))
         return cls(scale, shift, post, np.empty_like(shift))
 
     @classmethod
@@ -125,6 +126,18 @@ class Design(ABC):
         """U checked for X'U, and the dtype to compute in."""
         return self._operand(U, "U", 0, "n_samples")
 
+    def _row_map(self, V: Array, between: Between | None) -> RowMap | None:
+        """`between` if it is a RowMap: the compiled loops do not look at its length themselves."""
+        if not isinstance(between, RowMap):
+            return None
+        n = self.shape[0]
+        if V.size != self.shape[1] or any(a.shape != (n,) for a in between.arrays):
+            raise WrongShape(
+                f"the RowMap has arrays of shape {[a.shape for a in between.arrays]} and V has "
+                f"shape {V.shape}; pass ({n},) each, and one column."
+            )
+        return between
+
     def _operand(self, A: Array, name: str, axis: int, rows: str) -> tuple[Array, np.dtype[Any]]:
         A = np.asarray(A)
         if A.ndim not in (1, 2) or A.shape[0] != self.shape[axis]:
@@ -148,6 +161,14 @@ class Storage(Design):
         """X~X~' of X~ = affine(X), one pass."""
 
     @abstractmethod
+    def affine_gram_flops(self, affine: Affine) -> float:
+        """FLOPs of X~'X~."""
+
+    @abstractmethod
+    def affine_row_gram_flops(self, affine: Affine) -> float:
+        """FLOPs of X~X~'."""
+
+    @abstractmethod
     def first_not_finite(self) -> tuple[int, int] | None:
         """Row and column of the first NaN or infinity, if there is one."""
 
@@ -158,6 +179,16 @@ class Storage(Design):
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
         """X X', one pass."""
         return self.affine_row_gram(Affine(), dtype)
+
+    @property
+    def gram_flops(self) -> float:
+        """FLOPs of X'X, one triangle."""
+        return self.affine_gram_flops(Affine())
+
+    @property
+    def row_gram_flops(self) -> float:
+        """FLOPs of X X', one triangle."""
+        return self.affine_row_gram_flops(Affine())
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +208,11 @@ class Affine:
     def is_identity(self) -> bool:
         """Whether nothing is changed at all."""
         return self.row_scale is None and self.col_scale is None and self.left is None
+
+    @property
+    def n_scales(self) -> int:
+        """How many of the two scales there are."""
+        return (self.row_scale is not None) + (self.col_scale is not None)
 
     @property
     def rank(self) -> int:

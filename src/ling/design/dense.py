@@ -59,9 +59,10 @@ class DenseDesign(Storage):
         """X' between(X V), one pass over blocks of rows that stay in cache."""
         V, dtype = self._right(V)
         columns = 1 if V.ndim == 1 else V.shape[1]
+        row_map = self._row_map(V, between)
         large = columns == 1 and self.array.nbytes > CACHED and self._kernel_reads(dtype)
-        if large and (between is None or isinstance(between, RowMap)):
-            return self._gram_matvec(V, between)
+        if large and between is row_map:
+            return self._gram_matvec(V, row_map)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         for rows, block in self._blocks(dtype, (2 if c_order else max(4, columns)) * MB):
@@ -109,17 +110,15 @@ class DenseDesign(Storage):
         n, p = self.shape
         return 2.0 * n * p
 
-    @property
-    def gram_flops(self) -> float:
-        """n p (p + 1)."""
+    def affine_gram_flops(self, affine: Affine) -> float:
+        """n p (p + 1), and n p for each scale, 2 n p for each rank: rows are mapped one by one."""
         n, p = self.shape
-        return float(n) * p * (p + 1)
+        return float(n) * p * (p + 1 + affine.n_scales + 2 * affine.rank)
 
-    @property
-    def row_gram_flops(self) -> float:
-        """p n (n + 1)."""
+    def affine_row_gram_flops(self, affine: Affine) -> float:
+        """p n (n + 1), and the map likewise."""
         n, p = self.shape
-        return float(p) * n * (n + 1)
+        return float(n) * p * (n + 1 + affine.n_scales + 2 * affine.rank)
 
     def _gram_matvec(self, V: Array, rows: RowMap | None) -> Array:
         # A compiled loop, because BLAS starts and stops its threads twice for each block and then
@@ -135,7 +134,7 @@ class DenseDesign(Storage):
             dense_gram(self.array, v, *mapped, part.start, part.stop, out)
             return out
 
-        bounds = np.linspace(0, self.shape[0], threads.n_pieces() + 1).astype(int)
+        bounds = np.linspace(0, self.shape[0], threads.n_pieces(v.nbytes) + 1).astype(int)
         parts = [slice(int(a), int(b)) for a, b in pairwise(bounds)]
         return threads.total(sweep, parts).reshape(V.shape)
 

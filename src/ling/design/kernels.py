@@ -108,7 +108,7 @@ def csr_gram(
     indptr: Any, indices: Any, data: Any, v: Any, scale: Any, shift: Any, post: Any, seen: Any,
     lo: int, hi: int, out: Any,
 ) -> None:  # fmt: skip
-    """The same for sparse rows."""
+    """out += X[lo:hi]'(post * seen), seen = scale * X[lo:hi] v - shift, as `dense_gram` does."""
     for i in range(lo, hi):
         start, stop = uint64(indptr[i]), uint64(indptr[i + 1])
         s = _row_dot(indices, data, start, stop, v)
@@ -120,10 +120,17 @@ def csr_gram(
 
 @_sparse
 def csr_gram_matrix(
-    indptr: Any, indices: Any, data: Any, scale: Any, lo: int, hi: int, G: Any
+    indptr: Any, indices: Any, data: Any, scale: Any, L: Any, lo: int, hi: int, G: Any
 ) -> None:
-    """Upper triangle of G += X[lo:hi]' diag(scale)^2 X[lo:hi]; `scale` may be None."""
+    """G += [X' diag(scale)^2 X, X'L] over rows lo:hi, the first as a triangle; each row read once.
+
+    `scale` may be None.
+    """
+    p = G.shape[0]
     for i in range(lo, hi):
+        for a in range(indptr[i], indptr[i + 1]):
+            for q in range(L.shape[1]):
+                G[indices[a], p + q] += L[i, q] * data[a]
         weight = G.dtype.type(1) if scale is None else scale[i] * scale[i]
         for a in range(indptr[i], indptr[i + 1]):
             j, x = indices[a], weight * data[a]

@@ -26,8 +26,8 @@ from ling.errors import WrongShape
 BLOCK_ENTRIES = 2**15
 # Below this many stored entries starting threads costs more than it saves.
 SMALL = 2**16
-# Up to this many columns each thread may have a Gram matrix of its own.
-SHARED_GRAM = 4096
+# Up to this many bytes each thread may have a Gram matrix of its own.
+SHARED_GRAM = 2**25
 
 
 class SparseDesign(Storage):
@@ -67,8 +67,9 @@ class SparseDesign(Storage):
     def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
         """X' between(X V), one pass."""
         V, _ = self._right(V)
-        if V.ndim == 1 and (between is None or isinstance(between, RowMap)):
-            return self._gram_matvec(V, between)
+        row_map = self._row_map(V, between)
+        if V.ndim == 1 and between is row_map:
+            return self._gram_matvec(V, row_map)
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(V, order="C")
@@ -87,19 +88,23 @@ class SparseDesign(Storage):
         """
         from ling.design.kernels import csr_gram_matrix
 
+        n, p = self.shape
         wanted = self.dtype if dtype is None else np.dtype(dtype)
+        left = np.zeros((n, 0)) if affine.left is None else scaled(affine.left, affine.row_scale)
 
         def sweep(part: slice) -> Array:
-            G = np.zeros((self.shape[1], self.shape[1]), wanted)
-            csr_gram_matrix(*self._arrays(), affine.row_scale, part.start, part.stop, G)
-            return G
+            # X'X and, beside it, X'L: one array, so that the parts can be added up.
+            out = np.zeros((p, p + left.shape[1]), wanted)
+            where = part.start, part.stop
+            csr_gram_matrix(*self._arrays(), affine.row_scale, left, *where, out)
+            return out
 
         # Every thread needs a Gram matrix of its own; a large one is left to a single thread.
-        parts = self._parts() if self.shape[1] <= SHARED_GRAM else [slice(0, self.shape[0])]
-        G = mirrored(threads.total(sweep, parts))
+        parts = self._parts() if p * p * wanted.itemsize <= SHARED_GRAM else [slice(0, n)]
+        both = threads.total(sweep, parts)
+        G, XtL = mirrored(both[:, :p]), both[:, p:]
         if affine.left is None or affine.right is None:
             return _scaled_both(G, affine.col_scale)
-        XtL = self.csr.T @ scaled(affine.left, affine.row_scale)
         return _corrected(G, XtL, affine.col_scale, affine.left, affine.right)
 
     def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
@@ -125,15 +130,19 @@ class SparseDesign(Storage):
         """2 FLOPs per stored entry."""
         return 2.0 * self.csr.nnz
 
-    @property
-    def gram_flops(self) -> float:
-        """The sum of c (c + 1) over the rows, c being the stored entries of each."""
-        return _pairs(np.diff(self.csr.indptr))
+    def affine_gram_flops(self, affine: Affine) -> float:
+        """The sum of c (c + 1) over the rows, c being the stored entries of each, and the map."""
+        return _pairs(np.diff(self.csr.indptr)) + self._map_flops(affine, self.shape[1])
 
-    @property
-    def row_gram_flops(self) -> float:
-        """The sum of c (c + 1) over the columns."""
-        return _pairs(np.bincount(self.csr.indices, minlength=self.shape[1]))
+    def affine_row_gram_flops(self, affine: Affine) -> float:
+        """The sum of c (c + 1) over the columns, and the map."""
+        counts = np.bincount(self.csr.indices, minlength=self.shape[1])
+        return _pairs(counts) + self._map_flops(affine, self.shape[0])
+
+    def _map_flops(self, affine: Affine, size: int) -> float:
+        """X'L, and L R' in its two places on a Gram matrix of that size."""
+        rank, scales = affine.rank, affine.n_scales
+        return 2.0 * rank * self.csr.nnz + scales * self.csr.nnz + 4.0 * rank * size**2
 
     def _arrays(self) -> tuple[Any, Any, Any]:
         return self.csr.indptr, self.csr.indices, self.csr.data
@@ -150,7 +159,7 @@ class SparseDesign(Storage):
             csr_gram(*self._arrays(), v, *mapped, part.start, part.stop, out)
             return out
 
-        return threads.total(sweep, self._parts(threads.n_pieces()))
+        return threads.total(sweep, self._parts(threads.n_pieces(v.nbytes)))
 
     def _product(self, V: Array, rows: slice) -> Array:
         from ling.design.kernels import csr_product, csr_product_block

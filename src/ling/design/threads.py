@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 from ling.design.base import Array
 
 NAME = "ling-kernel"
+ROOM = 2**27
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -40,13 +41,14 @@ def n_threads() -> int:
     return max(1, min(int(library.num_threads) for library in libraries))
 
 
-def n_pieces() -> int:
+def n_pieces(n_bytes: int) -> int:
     """Parts to cut a sweep into: several a thread, so that a thread held up holds nobody up.
 
-    (BLAS keeps its threads spinning for a while after a call, on the cores that we need.)
+    (BLAS keeps its threads spinning for a while after a call, on the cores that we need.) Each has
+    a result of `n_bytes`, so there are fewer of large ones.
     """
     workers = n_threads()
-    return 1 if workers == 1 else 8 * workers
+    return 1 if workers == 1 else max(workers, min(8 * workers, ROOM // max(1, n_bytes)))
 
 
 def run(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:

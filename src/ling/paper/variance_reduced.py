@@ -104,7 +104,7 @@ def minimise_by_rows(
     if not np.isfinite(gamma).all():
         raise Diverged(
             f"step = {step} is too long and SVRG diverged; pass a shorter one "
-            f"(1 / max ||x_i||^2 is {1 / max(rows.longest, 1e-300):.3g}), or step=None."
+            f"(1 / max ||x_i||^2 is {1 / max(rows.longest(), 1e-300):.3g}), or step=None."
         )
     return ByRows(gamma, float(step), tuning_cost)
 
@@ -114,6 +114,7 @@ class Rows:
     """The rows of a design as the kernels read them; `svrg_kernels` explains the letters."""
 
     epoch: Callable[[Rows, Indices, float, float, Array], Array]
+    norms: str
     arrays: tuple[Any, ...]
     s: Array
     d: Array | None
@@ -121,14 +122,11 @@ class Rows:
     R: Array
     P: Array
     T: Array
-    longest: float
     flops_per_pass: float
 
     @classmethod
     def of(cls, design: Metered) -> Rows:
         """Precompute what a step needs; one pass if the design has a low-rank part."""
-        from ling.paper import svrg_kernels
-
         storage, affine = storage_and_map(design.design)
         n, p = design.shape
         s = np.ones(n) if affine.row_scale is None else affine.row_scale
@@ -154,11 +152,18 @@ class Rows:
                 f"SVRG reads single rows, which a {type(storage).__name__} does not offer; "
                 "pass an array or a sparse matrix."
             )
-        squares = np.zeros(n)
-        getattr(svrg_kernels, norms_of)(*arrays, d, squares)
-        norms = s**2 * squares - ((s[:, None] * P + T) * L).sum(axis=1)
+        design.meter.add(flops=2.0 * (n + p) * rank**2)
         flops += n * (10.0 * rank)
-        return cls(epoch, arrays, s, d, L, R, P, T, float(norms.max()), flops)
+        return cls(epoch, norms_of, arrays, s, d, L, R, P, T, flops)
+
+    def longest(self) -> float:
+        """max ||x~_i||^2, one pass."""
+        from ling.paper import svrg_kernels
+
+        squares = np.zeros(len(self.s))
+        getattr(svrg_kernels, self.norms)(*self.arrays, self.d, squares)
+        low = ((self.s[:, None] * self.P + self.T) * self.L).sum(axis=1)
+        return float((self.s**2 * squares - low).max())
 
 
 def _run(
@@ -231,10 +236,12 @@ def _cross_validated_step(
     if n < FOLDS:
         raise BadOption(
             f"step is None, and X has {n} rows, too few to choose it by cross-validation; pass a "
-            f"number, such as {0.5 / max(rows.longest, 1e-300):.3g}."
+            f"number, such as {0.5 / max(rows.longest(), 1e-300):.3g}."
         )
     apart = Metered(design.design, Meter())
-    steps = STEP_GRID / (rows.longest + lam) if rows.longest + lam > 0 else STEP_GRID
+    longest = rows.longest() + lam
+    apart.meter.add(flops=design.matvec_flops, passes=1)
+    steps = STEP_GRID / longest if longest > 0 else STEP_GRID
     fold = rng.permutation(n) % FOLDS
     error = np.zeros(len(steps))
     for k in range(FOLDS):
