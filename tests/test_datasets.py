@@ -90,12 +90,15 @@ def test_the_named_folder_comes_before_the_cache(folders):
 
 def test_the_recovered_variants_say_what_they_are(folders):
     named, _ = folders
-    np.savez(named / "gisette_first1000.npz", X=np.ones((6, 4), np.uint16), y=np.ones(6, np.int8))
+    whole = np.ones((6000, 1000), np.uint16)
+    np.savez(named / "gisette_first1000.npz", X=whole, y=np.ones(6000, np.int8))
     np.savez(
         named / "buzz_twitter_38500.npz",
         X=np.arange(12.0).reshape(6, 2), y=np.arange(6.0), part=np.array([0, 0, 1, 1, 2, 0]),
     )  # fmt: skip
     assert datasets.load_gisette().name == "Gisette, first 1000 columns"
+    np.savez(named / "gisette_first1000.npz", X=whole[:6, :4], y=np.ones(6, np.int8))
+    assert datasets.load_gisette().name == "Gisette, some columns, 6 x 4"
     buzz = datasets.load_buzz()
     assert buzz.name == "Buzz (Twitter), random sample of 3 rows"
     np.testing.assert_array_equal(buzz.y, [0, 1, 5])

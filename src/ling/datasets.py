@@ -10,6 +10,11 @@ which variant of the data it found, because the originals are not always to be h
 | | `surrogate` | `mnist49.npz`: MNIST's 4s and 9s, made into a Gisette-style design |
 | `load_buzz` | `full` | `Twitter.data`, as UCI publishes it |
 | | `sample` | `buzz_twitter_38500.npz`: X (38500, 77), y, part |
+
+The three .npz files are recoveries from public copies, with these sha256 sums:
+gisette_first1000 07967d0653a653dffbc3b235ab4a24b735d6c619c01976dea664ed61f9858394,
+mnist49 58be58178d3c74c1c51e947d132503a17239a9f0ca70af78658a593a85cd409a,
+buzz_twitter_38500 ecaf8c56a29ed388f09cde10c4c36f19faf799273396cab3a47318087c3977a2.
 """
 
 from __future__ import annotations
@@ -82,7 +87,8 @@ def load_gisette(variant: str = "auto", progress: Progress | None = None) -> Dat
     variant="auto" takes the full data if they are there, else their first 1000 columns, else
     downloads the full data. The Gisette-style surrogate is given only when asked for by name.
     """
-    found = _choose(variant, {"full": _full_gisette, "first1000": _first1000}, _GISETTE_EXTRA)
+    usual: dict[str, Reader] = {"full": _full_gisette, "first1000": _first1000}
+    found = _choose(variant, usual, {"surrogate": _surrogate})
     if found is not None:
         return found
     data, labels = _download(GISETTE, progress), _download(GISETTE_LABELS, progress)
@@ -165,9 +171,17 @@ def _read_gisette(data: Path, labels: Path) -> Dataset:
     y = np.loadtxt(labels, dtype=np.int8, ndmin=1)
     if len(X) != len(y):
         raise MissingData(f"{data} has {len(X)} rows and {labels} has {len(y)}; fetch both again.")
-    whole = X.shape == (6000, 5000)
-    name = "Gisette" if whole else f"Gisette format, {X.shape[0]} x {X.shape[1]}"
+    name = "Gisette" if _sha256(data) == GISETTE.sha256 else _of_shape("Gisette format", X)
     return Dataset(name, X, y, data)
+
+
+def _of_shape(name: str, X: NDArray[Any]) -> str:
+    return f"{name}, {X.shape[0]} x {X.shape[1]}"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _first1000() -> Dataset | None:
@@ -175,7 +189,10 @@ def _first1000() -> Dataset | None:
     if path is None:
         return None
     with np.load(path) as file:
-        return Dataset("Gisette, first 1000 columns", file["X"], file["y"], path)
+        X, y = file["X"], file["y"]
+    whole = X.shape == (6000, 1000)
+    name = "Gisette, first 1000 columns" if whole else _of_shape("Gisette, some columns", X)
+    return Dataset(name, X, y, path)
 
 
 def _surrogate() -> Dataset | None:
@@ -202,9 +219,6 @@ def _surrogate() -> Dataset | None:
     return Dataset("Gisette-style surrogate from MNIST", X, labels[rows], path)
 
 
-_GISETTE_EXTRA: dict[str, Reader] = {"surrogate": _surrogate}
-
-
 def _full_buzz() -> Dataset | None:
     path = _find(BUZZ.name)
     return None if path is None else _read_buzz(path)
@@ -214,7 +228,7 @@ def _read_buzz(path: Path) -> Dataset:
     table = np.loadtxt(path, delimiter=",", ndmin=2)
     if table.shape[1] != 78:
         raise MissingData(f"{path} has {table.shape[1]} columns, not 78; fetch it again.")
-    whole = len(table) == 583_250
+    whole = _sha256(path) == BUZZ.sha256
     name = "Buzz (Twitter)" if whole else f"Buzz (Twitter), {len(table)} rows"
     return Dataset(name, table[:, :77], table[:, 77], path)
 

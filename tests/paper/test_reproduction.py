@@ -12,13 +12,17 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from ling import paper
 from ling.cli.app import app
 from ling.cli.reproduce import parse_choices
-from ling.errors import MissingData
+from ling.datasets import Dataset
+from ling.errors import MissingData, WrongShape
 from ling.paper import experiments, reproduction
+from ling.paper.claims import summarise
 from ling.paper.experiments import EXPERIMENTS, Choices, Grid
 from ling.paper.models import model1
 from ling.paper.page import render
@@ -31,7 +35,7 @@ def tiny(name: str = "model1"):
     return replace(EXPERIMENTS[name], grid=grid, make=partial(small_model))
 
 
-def small_model(rng, choices, quick):
+def small_model(data, rng, choices, quick):
     model = model1(rng, n=50, p=35, noise=choices.noise)
     return experiments.Problem(
         "Model 1, 50 x 35", model.X, model.y, model.lam * choices.lam_factor,
@@ -48,19 +52,47 @@ def rows(out: Path) -> list[dict]:
 def done(tmp_path_factory):
     """One finished run of the tiny experiment."""
     run = Run(tmp_path_factory.mktemp("whole"), repeats=3, quick=True)
-    return run, run_experiment(tiny(), run)
+    return run, run_experiment(tiny(), None, run)
 
 
 def test_grids_and_repeats_are_the_papers():
-    sizes = {n: (e.repeats, e.grid.k2, len(e.grid.n1)) for n, e in EXPERIMENTS.items()}
-    assert sizes == {
-        "model1": (20, (20,), 8),
-        "model2": (20, (20,), 8),
-        "model3": (20, (20,), 10),
-        "gisette": (6, (5, 15), 9),
-        "gisette-surrogate": (6, (5, 15), 9),
-        "buzz": (5, (5, 15), 12),
-    }
+    """Table 1 and section 4.2, typed off the paper: repeats, k1, n1, k2, n2, passes of SVRG."""
+    gisette = (
+        6, "10 20 40 80 150 300 400", "2 5 10 15 20 30 50 100 150", "5 15",
+        "1 2 4 8 10 15 20 30 50", "1 2 3 5 10 20 40 80",
+    )  # fmt: skip
+    wanted = {
+        "model1": (
+            20, "21 22 23 26 30 50 100", "10 20 30 50 80 100 150 200", "20", "1 2 3 5 8 13 20",
+            "30 50 80 120 150",
+        ),
+        "model2": (
+            20, "20 30 50 100 150 400", "2 4 6 8 10 15 20 30", "20", "2 4 6 8 10 15 20 30",
+            "5 10 20 30 50",
+        ),
+        "model3": (
+            20, "20 30 50 100 150 400", "6 10 15 20 30 50 80 120 180 250", "20",
+            "2 4 6 8 10 15 30", "5 10 15 25 40 60 90",
+        ),
+        "gisette": gisette,
+        "gisette-surrogate": gisette,
+        "buzz": (
+            5, "10 20 30 50 100 150", "1 2 4 6 8 10 15 20 30 40 60 100", "5 15",
+            "0 1 2 4 6 8 10 15 20 25", "1 2 3 5 10 15 20 40 80",
+        ),
+    }  # fmt: skip
+    for name, (repeats, *lists) in wanted.items():
+        found = [" ".join(map(str, values)) for values in asdict(EXPERIMENTS[name].grid).values()]
+        assert (EXPERIMENTS[name].repeats, found) == (repeats, lists), name
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_buzz_is_split_without_overlap_however_few_rows_there_are(quick, rng):
+    data = Dataset("a few rows", rng.random((40, 77)), np.arange(40.0), Path("x"))
+    problem = EXPERIMENTS["buzz"].make(data, rng, Choices(), quick)
+    assert problem.X.shape == (30 if not quick else 26, 3080)
+    fit = paper.ridge(problem.X, problem.y, problem.lam)
+    assert np.isfinite(problem.judge(fit))
 
 
 def test_every_file_is_there_and_says_which_data_it_shows(done):
@@ -84,7 +116,7 @@ def test_every_algorithm_and_parameter_is_in_the_points(done):
     wanted |= {("LING k=4", str(n)) for n in grid.n2}
     found = [(row["algorithm"], row["parameter"]) for row in rows(done[0].out)]
     assert set(found) == wanted
-    assert len(found) == 3 * len(wanted) == 3 * experiments.n_tasks(tiny())
+    assert len(found) == 3 * len(wanted) == 3 * (experiments.n_tasks(tiny()) - 2)
 
 
 def test_a_quick_run_says_so_on_every_figure(done, tmp_path):
@@ -98,10 +130,10 @@ def test_a_quick_run_says_so_on_every_figure(done, tmp_path):
 def test_a_second_start_runs_only_what_is_missing(done, tmp_path):
     steps = []
     first = Run(tmp_path, repeats=1, quick=True)
-    run_experiment(tiny(), first)
+    run_experiment(tiny(), None, first)
     again = replace(first, repeats=3)
-    assert reproduction.finished(tiny(), again) == 1
-    run_experiment(tiny(), again, lambda: steps.append(1))
+    assert reproduction.finished(tiny(), None, again) == 1
+    run_experiment(tiny(), None, again, lambda: steps.append(1))
     assert len(steps) == 2 * experiments.n_tasks(tiny())
     assert rows(tmp_path) == rows(done[0].out), "the same numbers as in one go"
 
@@ -114,7 +146,7 @@ def test_killed_at_any_moment_it_continues_with_the_same_numbers(done, tmp_path)
         "def advance():\n"
         "    left[0] -= 1\n"
         "    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "run_experiment(tiny(), Run(Path(sys.argv[1]), repeats=3, quick=True), advance)\n"
+        "run_experiment(tiny(), None, Run(Path(sys.argv[1]), repeats=3, quick=True), advance)\n"
     )
     here = Path(__file__).parents[2]
     killed = subprocess.run(
@@ -123,29 +155,44 @@ def test_killed_at_any_moment_it_continues_with_the_same_numbers(done, tmp_path)
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL
     run = Run(tmp_path, repeats=3, quick=True)
-    assert reproduction.finished(tiny(), run) == 1
-    run_experiment(tiny(), run)
+    assert reproduction.finished(tiny(), None, run) == 1
+    run_experiment(tiny(), None, run)
     assert rows(tmp_path) == rows(done[0].out)
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"choices": Choices(noise=2.0)}, {"quick": False}])
 def test_repeats_of_another_run_are_not_taken_for_this_one(done, change):
-    assert reproduction.finished(tiny(), done[0]) == 3
-    assert reproduction.finished(tiny(), replace(done[0], **change)) == 0
+    assert reproduction.finished(tiny(), None, done[0]) == 3
+    assert reproduction.finished(tiny(), None, replace(done[0], **change)) == 0
 
 
-def test_a_damaged_repeat_is_named(tmp_path):
-    run = Run(tmp_path, repeats=1, quick=True)
-    file = tmp_path / "model1" / "repeats" / "000.json"
-    file.parent.mkdir(parents=True)
+def test_a_damaged_repeat_is_made_again(done, tmp_path):
+    run = Run(tmp_path, repeats=3, quick=True)
+    shutil.copytree(done[0].out, tmp_path, dirs_exist_ok=True)
+    (file,) = tmp_path.glob("model1/repeats/*/001.json")
     file.write_text("{")
-    with pytest.raises(MissingData, match=r"000\.json is damaged"):
-        run_experiment(tiny(), run)
+    assert reproduction.finished(tiny(), None, run) == 2
+    run_experiment(tiny(), None, run)
+    assert rows(tmp_path) == rows(done[0].out)
+
+
+def test_repeats_of_other_data_are_not_mixed_in(done):
+    data = Dataset("Gisette, first 1000 columns", np.ones((2, 2)), np.ones(2), Path("x"))
+    assert reproduction.finished(tiny(), data, done[0]) == 0
+    other = replace(done[1].summary, data="else")
+    kept = [json.loads(f.read_text()) for f in done[0].out.glob("model1/repeats/*/*.json")]
+    points = [[experiments.Point(**p) for p in k["points"]] for k in kept]
+    mixed = [
+        experiments.Repeat(name, (50, 35), 0.1, 1.0, p)
+        for name, p in zip(("a", "b"), points, strict=False)
+    ]
+    with pytest.raises(WrongShape, match="different data"):
+        summarise(other.experiment, mixed)
 
 
 def test_choices_change_the_problem():
-    base = experiments.run_repeat(tiny(), 0, 0, Choices(), quick=True)
-    other = experiments.run_repeat(tiny(), 0, 0, Choices(lam_factor=10.0), quick=True)
+    base = experiments.run_repeat(tiny(), None, 0, 0, Choices(), quick=True)
+    other = experiments.run_repeat(tiny(), None, 0, 0, Choices(lam_factor=10.0), quick=True)
     assert other.lam == pytest.approx(10 * base.lam)
     assert other.points[0].value != base.points[0].value
 
@@ -156,13 +203,16 @@ def test_choices_change_the_problem():
         ([], Choices()),
         (["noise=2", "log=false"], Choices(noise=2, log=False)),
         (["step=0.5", "tail=1"], Choices(step=0.5, tail=1)),
+        (["step=null"], Choices()),
     ],
 )
 def test_choices_are_read_from_the_command_line(pairs, choices):
     assert asdict(parse_choices(pairs)) == asdict(choices)
 
 
-@pytest.mark.parametrize("pair", ["nois=2", "noise=loud", "log=2", "tail=true", "noise"])
+@pytest.mark.parametrize(
+    "pair", ["nois=2", "noise=loud", "log=2", "tail=true", "noise", "noise=-1"]
+)
 def test_bad_choices_are_refused_by_name(pair):
     shown = CliRunner().invoke(app, ["reproduce", "model1", "--choice", pair])
     assert shown.exit_code == 2
@@ -186,7 +236,10 @@ def test_the_command_runs_and_says_where_to_look(tmp_path, monkeypatch):
 
 
 def test_data_that_are_not_there_are_left_out_with_a_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr("ling.cli.reproduce.why_not", lambda *_: "no data here")
+    def nowhere(progress):
+        raise MissingData("no data here")
+
+    monkeypatch.setitem(EXPERIMENTS, "buzz", replace(EXPERIMENTS["buzz"], load=nowhere))
     shown = CliRunner().invoke(app, ["reproduce", "buzz", "--out", str(tmp_path)])
     assert shown.exit_code == 1
     assert "buzz is left out" in shown.output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,116 +15,134 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
+from ling.datasets import Dataset
+from ling.errors import MissingData
 from ling.paper.claims import Verdict
 from ling.paper.experiments import EXPERIMENTS, Choices, Experiment, n_tasks
 from ling.paper.page import render
-from ling.paper.reproduction import (
-    Outcome,
-    Run,
-    chosen,
-    finished,
-    run_experiment,
-    why_not,
-    write,
-)
+from ling.paper.reproduction import Outcome, Run, finished, run_experiment, write
 
 
 def run(name: str, settings: Run, *, as_json: bool) -> None:
     """Run, write, and say where to look."""
-    console = Console(stderr=True)
     if name != "all" and name not in EXPERIMENTS:
         names = ", ".join([*EXPERIMENTS, "all"])
         raise typer.BadParameter(f"{name!r} is none of {names}", param_hint="EXPERIMENT")
-    missing = _missing(console, chosen(name))
-    wanted = [e for e in chosen(name) if e.name not in missing]
-    for absent, why in missing.items():
-        console.print(f"[yellow]{absent} is left out:[/yellow] {why}", highlight=False)
-    if not wanted:
-        raise typer.Exit(1)
+    wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
+    console = Console(stderr=True)
+    outcomes: list[Outcome] = []
+    missing: dict[str, str] = {}
     try:
-        outcomes = _run_all(console, wanted, settings)
+        for experiment in wanted:
+            outcome = _run(console, experiment, settings, missing)
+            if outcome is not None:
+                outcomes.append(outcome)
+                earlier = _done_before(outcomes, settings)
+                write(settings.out / "index.html", render(earlier, missing, settings))
     except KeyboardInterrupt:
         console.print("Stopped. The same command continues from the finished repeats.")
         raise typer.Exit(130) from None
-    write(settings.out / "index.html", render(outcomes, missing, settings))
+    if not outcomes:
+        raise typer.Exit(1)
     verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts]
     if as_json:
-        typer.echo(json.dumps([vars(verdict) for verdict in verdicts], indent=2))
+        typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
     else:
-        _print(verdicts, settings.out)
+        _print(outcomes, settings.out)
 
 
-def _missing(console: Console, experiments: list[Experiment]) -> dict[str, str]:
-    """The experiments whose data cannot be had, and why; downloads are shown."""
-    columns = TextColumn("fetching {task.description}"), BarColumn(), DownloadColumn()
-    missing = {}
-    with Progress(*columns, console=console, transient=True) as progress:
-        for experiment in experiments:
-            bar = progress.add_task(experiment.name, total=None, visible=False)
-
-            def show(done: int, size: int, bar: TaskID = bar) -> None:
-                progress.update(bar, completed=done, total=size, visible=True)
-
-            why = why_not(experiment, show)
-            if why is not None:
-                missing[experiment.name] = why
-    return missing
-
-
-def _run_all(console: Console, wanted: list[Experiment], settings: Run) -> list[Outcome]:
+def _run(
+    console: Console, experiment: Experiment, settings: Run, missing: dict[str, str]
+) -> Outcome | None:
+    """One experiment with its bar, or None (and the reason in `missing`) without its data."""
+    try:
+        data = _data(console, experiment)
+    except MissingData as error:
+        missing[experiment.name] = str(error)
+        console.print(f"[yellow]{experiment.name} is left out:[/yellow] {error}", highlight=False)
+        return None
     columns = (
         TextColumn("{task.description:18}"), BarColumn(), MofNCompleteColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    outcomes = []
     with Progress(*columns, console=console, speed_estimate_period=300) as progress:
-        bars = {
-            e.name: progress.add_task(
-                e.name, total=settings.repeats_of(e) * n_tasks(e), start=False
-            )
-            for e in wanted
-        }
-        for experiment in wanted:
-            bar = bars[experiment.name]
-            progress.start_task(bar)
-            progress.update(bar, completed=finished(experiment, settings) * n_tasks(experiment))
-            outcomes.append(run_experiment(experiment, settings, partial(progress.advance, bar)))
-            progress.update(bar, completed=settings.repeats_of(experiment) * n_tasks(experiment))
-    return outcomes
+        steps = n_tasks(experiment)
+        bar = progress.add_task(experiment.name, total=settings.repeats_of(experiment) * steps)
+        progress.update(bar, completed=finished(experiment, data, settings) * steps)
+        return run_experiment(experiment, data, settings, partial(progress.advance, bar))
 
 
-def _print(verdicts: list[Verdict], out: Path) -> None:
+def _data(console: Console, experiment: Experiment) -> Dataset | None:
+    """The data of an experiment on real ones; a download is shown."""
+    if experiment.load is None:
+        return None
+    columns = TextColumn("fetching {task.description}"), BarColumn(), DownloadColumn()
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        bar = progress.add_task(experiment.name, total=None, visible=False)
+        return experiment.load(
+            lambda done, size: progress.update(bar, completed=done, total=size, visible=True)
+        )
+
+
+def _done_before(outcomes: list[Outcome], settings: Run) -> list[Outcome]:
+    """The outcomes, with those that the same settings left in the folder earlier, in order."""
+    found = {outcome.summary.experiment.name: outcome for outcome in outcomes}
+    for experiment in EXPERIMENTS.values():
+        # Real data would have to be read again to know whether their repeats are of this run.
+        if experiment.name in found or experiment.load is not None:
+            continue
+        if finished(experiment, None, settings) == settings.repeats_of(experiment):
+            found[experiment.name] = run_experiment(experiment, None, settings)
+    return [found[name] for name in EXPERIMENTS if name in found]
+
+
+def _print(outcomes: list[Outcome], out: Path) -> None:
     console = Console()
-    marks = {True: "[green]holds[/green]", False: "[red]does not hold[/red]", None: "cannot tell"}
-    for verdict in verdicts:
-        console.print(f"{verdict.experiment:18} {marks[verdict.holds]:24} {verdict.claim}")
+    for outcome in outcomes:
+        console.print(f"\n[bold]{outcome.summary.data}[/bold]", highlight=False, soft_wrap=True)
+        for verdict in outcome.verdicts:
+            console.print(f"  {_mark(verdict)} {verdict.claim}", highlight=False, soft_wrap=True)
     console.print(f"\nLook at {out / 'index.html'}", highlight=False, soft_wrap=True)
 
 
+def _mark(verdict: Verdict) -> str:
+    words = {
+        True: ("holds", "green"),
+        False: ("does not hold", "red"),
+        None: ("cannot tell", "dim"),
+    }
+    word, colour = words[verdict.holds]
+    return f"[{colour}]{word:14}[/{colour}]"
+
+
 def parse_choices(pairs: list[str]) -> Choices:
-    """Choices from NAME=VALUE pairs."""
-    known = {field.name: field for field in fields(Choices)}
+    """Choices from NAME=VALUE pairs, each value of the type of the default."""
+    defaults = asdict(Choices())
     values: dict[str, Any] = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
-        if name not in known:
-            raise typer.BadParameter(
-                f"{name!r} is none of {', '.join(known)}", param_hint="--choice"
-            )
+        if name not in defaults:
+            names = ", ".join(field.name for field in fields(Choices))
+            raise typer.BadParameter(f"{name!r} is none of {names}", param_hint="--choice")
         try:
             values[name] = json.loads(text.lower())
         except json.JSONDecodeError:
             values[name] = text
-        wanted = bool if name in ("centre", "log") else (int, float)
-        if isinstance(values[name], bool) != (wanted is bool) or not isinstance(
-            values[name], wanted
-        ):
-            kind = "true or false" if wanted is bool else "a number"
-            raise typer.BadParameter(f"{pair!r}: {name} is {kind}", param_hint="--choice")
+        _check_choice(pair, values[name], defaults[name])
     return Choices(**values)
+
+
+def _check_choice(pair: str, value: Any, default: Any) -> None:
+    if isinstance(default, bool):
+        fits, kind = isinstance(value, bool), "true or false"
+    else:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = (number and value >= 0) or (default is None and value is None)
+        kind = "a number >= 0" + (" or null" if default is None else "")
+    if not fits:
+        raise typer.BadParameter(f"{pair!r}: pass {kind}", param_hint="--choice")

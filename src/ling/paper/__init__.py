@@ -11,13 +11,14 @@ from ling.paper.components import PartialSVD, exact_svd, pcr, random_svd
 from ling.paper.descent import DescentFit, gradient_descent
 from ling.paper.exact import ridge
 from ling.paper.fit import Fit
-from ling.paper.two_stage import LingFit, ling, ling_svrg
+from ling.paper.two_stage import LingFit, LingSvrgFit, ling, ling_svrg
 from ling.paper.variance_reduced import SvrgFit, svrg
 
 __all__ = [
     "DescentFit",
     "Fit",
     "LingFit",
+    "LingSvrgFit",
     "PartialSVD",
     "SvrgFit",
     "exact_svd",

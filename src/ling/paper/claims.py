@@ -1,13 +1,12 @@
 """The sentences of the paper's section 4, each as a function of measured points with a threshold.
 
-"Close to RR" means: within a tenth of RR's own value, or within a thousandth of the way from RR to
-predicting nothing, whichever is wider. (Risks of the models span six decades; errors of the real
-data do not.) `LEVELS` holds a stricter and a looser meaning, under which every claim is judged too.
+"Close to RR" means within a tenth of RR's own value. Every claim is also judged under the two wider
+meanings in `LEVELS`; the second suits the models, whose risks span six decades.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -15,19 +14,20 @@ from typing import Any
 import numpy as np
 
 from ling.design import Array
+from ling.errors import WrongShape
 from ling.paper.experiments import GD, PCR, RR, SVRG, Experiment, Repeat, Theory
 
 
 @dataclass(frozen=True)
 class Level:
-    """How close is close: a share of RR's value, or of the way from RR to nothing."""
+    """How close is close: a share of RR's value, or of the way from RR to predicting nothing."""
 
-    of_rr: float
-    of_null: float
+    of_rr: float = 0.0
+    of_null: float = 0.0
 
 
-CLOSE = Level(0.1, 1e-3)
-LEVELS = {"stricter": Level(0.1, 0.0), "looser": Level(0.25, 1e-2)}
+CLOSE = Level(of_rr=0.1)
+LEVELS = {"within 2 x RR": Level(of_rr=1.0), "within 0.1 % of nothing": Level(of_null=1e-3)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,11 @@ class Curve:
     def deviation(self) -> Array:
         """Standard deviation over the repeats, by parameter."""
         return np.asarray(self.values.std(axis=1))
+
+    def rows(self) -> Iterator[tuple[int, float, float, float, float, float]]:
+        """Parameter, FLOPs, passes, seconds, mean value and its deviation, point by point."""
+        columns = self.flops, self.passes, self.seconds, self.value, self.deviation
+        return zip(self.parameters, *columns, strict=True)
 
     def cost_to(self, level: float) -> float:
         """FLOPs of the cheapest point at or below `level`; infinite if there is none."""
@@ -84,7 +89,7 @@ class Summary:
     def level(self, level: Level) -> float:
         """The largest value that counts as close to RR's."""
         best = self.rr.best
-        return best + max(level.of_rr * best, level.of_null * (self.null - best))
+        return best + level.of_rr * best + level.of_null * (self.null - best)
 
     def starting(self, prefix: str) -> list[Curve]:
         """The curves of one family, such as "LING k="."""
@@ -112,6 +117,8 @@ def summarise(experiment: Experiment, repeats: list[Repeat]) -> Summary:
             np.array([[p.value for p in sorted(g, key=lambda p: p.repeat)] for g in groups]),
         )
     first = repeats[0]
+    if {repeat.data for repeat in repeats} != {first.data}:
+        raise WrongShape("repeats are of different data; summarise those of one kind at a time.")
     null = float(np.mean([repeat.null for repeat in repeats]))
     found = [repeat.theory for repeat in repeats if repeat.theory is not None]
     return Summary(
@@ -152,6 +159,7 @@ class Verdict:
     """A claim judged; `otherwise` holds the verdicts under the other meanings of "close"."""
 
     experiment: str
+    data: str
     claim: str
     threshold: str
     measured: str
@@ -167,16 +175,16 @@ def judge(summary: Summary) -> list[Verdict]:
             found = claim.check(summary, CLOSE)
             others = {name: claim.check(summary, level).verdict for name, level in LEVELS.items()}
             name = summary.experiment.name
-            verdicts.append(
-                Verdict(name, claim.text, claim.threshold, found.measured, found.verdict, others)
-            )
+            said = claim.text, claim.threshold, found.measured, found.verdict
+            verdicts.append(Verdict(name, summary.data, *said, others))
     return verdicts
 
 
 def _costs(summary: Summary, level: Level, *names: str) -> tuple[list[float], str]:
     found = [summary.cost_to(name, level) for name in names]
     said = [f"{name.split(' ')[0]} {_times(cost)}" for name, cost in zip(names, found, strict=True)]
-    return found, "cost to come close, RR = 1: " + ", ".join(said)
+    goal = summary.level(level)
+    return found, f"cost to come to {goal:.3g}, RR = 1: " + ", ".join(said)
 
 
 def _times(cost: float) -> str:
@@ -205,7 +213,7 @@ def gd_never_close(summary: Summary, level: Level) -> Finding:
 
 
 def svrg_far_better_than_gd(summary: Summary, level: Level) -> Finding:
-    """At the end of its grid SVRG's risk is less than half of GD's."""
+    """SVRG's best risk is less than half of GD's best."""
     svrg, gd = summary.curves[SVRG].best, summary.curves[GD].best
     return Finding(svrg < gd / 2, f"best risk: SVRG {svrg:.3g}, GD {gd:.3g}")
 
@@ -247,11 +255,11 @@ def gd_later(summary: Summary, level: Level) -> Finding:
 
 
 def paper_error(summary: Summary, level: Level) -> Finding:
-    """RR's error is within 0.006 (one split's standard error) of the paper's 0.019."""
+    """RR's mean error is within 0.005 of the paper's 0.019 (one split's deviation is 0.0043)."""
     error = summary.rr.best
     said = f"RR's error {error:.4f} on: {summary.data}"
     full = summary.data.startswith("Gisette, 5000")
-    return Finding(abs(error - 0.019) <= 0.006 if full else None, said)
+    return Finding(abs(error - 0.019) <= 0.005 if full else None, said)
 
 
 def svrg_first(summary: Summary, level: Level) -> Finding:
@@ -261,7 +269,7 @@ def svrg_first(summary: Summary, level: Level) -> Finding:
 
 
 def ling_then_lower(summary: Summary, level: Level) -> Finding:
-    """Both LING curves start dearer than SVRG, come close, and end at or below SVRG's best."""
+    """Both LING curves start dearer than SVRG, come close, and at best are not above its best."""
     lings, svrg = summary.starting(LING), summary.curves[SVRG]
     later = all(curve.flops.min() > svrg.flops.min() for curve in lings)
     lowest = [curve.best for curve in lings]
@@ -270,10 +278,16 @@ def ling_then_lower(summary: Summary, level: Level) -> Finding:
     return Finding(later and np.isfinite(close) and max(lowest) <= svrg.best, said)
 
 
-def gd_and_pcr_below_rr(summary: Summary, level: Level) -> Finding:
-    """GD and PCR come close as well, for less than RR's cost."""
-    costs, said = _costs(summary, level, GD, PCR)
-    return Finding(max(costs) < 1, said)
+def gd_and_pcr_reasonable(summary: Summary, level: Level) -> Finding:
+    """GD and PCR come within twice RR's value for less than RR's cost, after SVRG and LING."""
+    (gd, pcr, *better), said = _costs(summary, Level(of_rr=1.0), GD, PCR, SVRG, LING)
+    return Finding(max(gd, pcr) < 1 and min(gd, pcr) > max(better), said)
+
+
+def svrg_below_rr(summary: Summary, level: Level) -> Finding:
+    """SVRG comes close for less than RR's cost."""
+    (svrg,), said = _costs(summary, level, SVRG)
+    return Finding(svrg < 1, said)
 
 
 def pcr_worst(summary: Summary, level: Level) -> Finding:
@@ -309,16 +323,24 @@ def pcr_best_at_50(summary: Summary, level: Level) -> Finding:
 
 def ridge_as_in_theory(summary: Summary, level: Level) -> Finding:
     """The mean difference between RR's risk and its closed form is within 3 sigma of 0."""
-    return _risk_as_in_theory(summary, RR, [t.ridge_risk for t in summary.theory])
+    return _risk_as_in_theory(
+        summary, summary.rr.values[-1], [t.ridge_risk for t in summary.theory]
+    )
 
 
 def ling_as_in_theory(summary: Summary, level: Level) -> Finding:
-    """The same for LING at the end of its grid."""
-    return _risk_as_in_theory(summary, LING, [t.ling_risk for t in summary.theory])
+    """The same for LING with exact U1 and stage 2 solved to the end, as Theorem 2 assumes."""
+    measured = np.array([t.ling_solved for t in summary.theory])
+    return _risk_as_in_theory(summary, measured, [t.ling_risk for t in summary.theory])
 
 
-def _risk_as_in_theory(summary: Summary, family: str, expected: list[float]) -> Finding:
-    measured = summary.starting(family)[0].values[-1]
+def ling_as_run_has_the_risk(summary: Summary, level: Level) -> Finding:
+    """The same for LING as the experiments run it: approximate U1, the last n2 of its grid."""
+    measured = summary.starting(LING)[0].values[-1]
+    return _risk_as_in_theory(summary, measured, [t.ling_risk for t in summary.theory])
+
+
+def _risk_as_in_theory(summary: Summary, measured: Array, expected: list[float]) -> Finding:
     miss = float(np.mean(measured - np.array(expected)))
     # The theory knows how far one draw of the noise strays, however few the repeats.
     error = float(np.sqrt(np.mean([t.risk_deviation**2 for t in summary.theory]) / len(expected)))
@@ -328,32 +350,42 @@ def _risk_as_in_theory(summary: Summary, family: str, expected: list[float]) -> 
 
 def gd_rate_holds(summary: Summary, level: Level) -> Finding:
     """No step of GD leaves more of the gap than equation (3) allows, in any repeat."""
-    worst, bound = max((t.gd_rate, t.gd_bound) for t in summary.theory)
-    holds = all(t.gd_rate <= t.gd_bound * (1 + 1e-9) for t in summary.theory)
-    return Finding(holds, f"worst step {worst:.6g}, bound {bound:.6g}")
+    return _rate_holds([(t.gd_rate, t.gd_bound) for t in summary.theory])
 
 
 def ling_rate_holds(summary: Summary, level: Level) -> Finding:
-    """No step of LING's stage 2 leaves more of the gap than equation (4) allows."""
-    worst, bound = max((t.ling_rate, t.ling_bound) for t in summary.theory)
-    holds = all(t.ling_rate <= t.ling_bound * (1 + 1e-9) for t in summary.theory)
-    return Finding(holds, f"worst step {worst:.6g}, bound {bound:.6g}")
+    """No step of LING's stage 2, with exact U1, leaves more of the gap than equation (4) allows."""
+    return _rate_holds([(t.ling_rate, t.ling_bound) for t in summary.theory])
+
+
+def _rate_holds(pairs: list[tuple[float, float]]) -> Finding:
+    rate, bound = max(pairs, key=lambda pair: pair[0] / pair[1])
+    # Gaps are kept while they are above 1e-8 of the objective, so they are good to about 1e-6.
+    holds = all(rate <= bound * (1 + 1e-6) for rate, bound in pairs)
+    said = f"least share removed by a step {1 - rate:.3g}, promised {1 - bound:.3g}"
+    return Finding(holds, said)
 
 
 def conjecture(summary: Summary, level: Level) -> Finding:
-    """At equal FLOPs LING+SVRG's excess over RR is below SVRG's, in the geometric mean."""
-    plain = summary.curves[SVRG]
-    floor = 1e-3 * summary.rr.best
-    ratios = []
+    """At equal FLOPs LING+SVRG's excess over RR is below SVRG's, in the geometric mean.
+
+    Over all costs at which either has a point; before its first point a curve predicts nothing.
+    """
+    ratios: list[float] = []
     for curve in summary.starting("LING+SVRG"):
-        inside = (curve.flops >= plain.flops.min()) & (curve.flops <= plain.flops.max())
-        beside = np.interp(np.log(curve.flops[inside]), np.log(plain.flops), np.log(plain.value))
-        excess = np.maximum(curve.value[inside] - summary.rr.best, floor)
-        ratios.extend(excess / np.maximum(np.exp(beside) - summary.rr.best, floor))
-    if not ratios:
-        return Finding(None, "the two curves share no cost")
+        plain = summary.curves[SVRG]
+        costs = np.union1d(curve.flops, plain.flops)
+        ratios.extend(_excess(summary, curve, costs) / _excess(summary, plain, costs))
     ratio = float(np.exp(np.mean(np.log(ratios))))
     return Finding(ratio < 1, f"excess over RR, LING+SVRG / SVRG at equal FLOPs: {ratio:.2g}")
+
+
+def _excess(summary: Summary, curve: Curve, costs: Array) -> Array:
+    """How far the best point that each of `costs` can pay for is above RR; at least 0.1 % of RR."""
+    rr = summary.rr.best
+    best = np.minimum.accumulate(curve.value)
+    found = np.concatenate([[summary.null], best])[np.searchsorted(curve.flops, costs, "right")]
+    return np.maximum(found - rr, 1e-3 * rr)
 
 
 def ling_runs_faster(summary: Summary, level: Level) -> Finding:
@@ -387,13 +419,14 @@ CLAIMS = [
     _claim(M2, "PCR has a huge risk, however many components.", pcr_far_off),
     _claim(M3, "LING is first to RR's risk.", ling_first),
     _claim(M3, "SVRG is slightly behind LING.", svrg_just_behind_ling),
+    _claim(M3, "SVRG gets there for less than RR's cost.", svrg_below_rr),
     _claim(M3, "GD gets there later.", gd_later),
     _claim(M3, "PCR is completely off, however many components.", pcr_far_off),
     _claim(GISETTES, "RR's classification error is 0.019.", paper_error),
     _claim(GISETTES, "SVRG is the fastest to a small error.", svrg_first),
     _claim(GISETTES, "Both LING curves start later and end at a lower error.", ling_then_lower),
     _claim(GISETTES, "GD gets to RR's error later than both.", gd_later),
-    _claim(GISETTES, "GD and PCR are still faster than RR.", gd_and_pcr_below_rr),
+    _claim(GISETTES + BUZZ, "GD and PCR do reasonably, but less well.", gd_and_pcr_reasonable),
     _claim(GISETTES, "PCR is worst in error and in cost.", pcr_worst),
     _claim(BUZZ, "SVRG and both LING curves get to RR's MSE fast.", svrg_and_ling_before_gd),
     _claim(BUZZ, "GD is slower than both.", gd_later),
@@ -401,6 +434,7 @@ CLAIMS = [
     _claim(BUZZ, "PCR is best at 50 components.", pcr_best_at_50),
     _claim(MODELS, "RR has the risk that theory gives.", ridge_as_in_theory),
     _claim(MODELS, "LING has the same risk (Theorem 2).", ling_as_in_theory),
+    _claim(MODELS, "So has LING as it is run here.", ling_as_run_has_the_risk),
     _claim(MODELS, "GD converges at least at the rate of equation (3).", gd_rate_holds),
     _claim(MODELS, "LING's stage 2 converges at least at the rate of (4).", ling_rate_holds),
     _claim(ALL, "Conjecture: LING's first stage speeds up SVRG.", conjecture),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ling import datasets
+from ling.datasets import Dataset, Progress, load_buzz, load_gisette, quadratic_features
 from ling.design import AffineDesign, Array, as_design
 from ling.paper import theory
-from ling.paper.components import pcr, random_svd
+from ling.paper.components import exact_svd, pcr
 from ling.paper.descent import gradient_descent
 from ling.paper.exact import ridge
 from ling.paper.fit import Fit
@@ -23,6 +23,8 @@ from ling.paper.two_stage import ling, ling_svrg
 from ling.paper.variance_reduced import svrg
 
 RR, PCR, GD, SVRG = "RR", "PCR", "GD", "SVRG"
+Rng = np.random.Generator
+Load = Callable[[Progress | None], Dataset]
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,6 @@ class Problem:
     model: Model | None = None
 
 
-Load = Callable[[datasets.Progress | None], datasets.Dataset]
-
-
 @dataclass(frozen=True)
 class Experiment:
     """One figure of the paper; `load` gets its data, if they are real ones."""
@@ -78,7 +77,7 @@ class Experiment:
     measure: str
     repeats: int
     grid: Grid
-    make: Callable[[np.random.Generator, Choices, bool], Problem]
+    make: Callable[[Dataset | None, Rng, Choices, bool], Problem]
     load: Load | None = None
 
 
@@ -102,6 +101,7 @@ class Theory:
     ridge_risk: float
     ling_risk: float
     risk_deviation: float
+    ling_solved: float
     gd_bound: float
     gd_rate: float
     ling_bound: float
@@ -127,56 +127,39 @@ class Task:
 
     algorithm: str
     parameter: int
-    fit: Callable[[np.random.Generator], Fit]
+    fit: Callable[[Rng], Fit]
 
 
-def tasks(experiment: Experiment, problem: Problem, step: dict[str, float]) -> list[Task]:
+def tasks(grid: Grid, problem: Problem, step: dict[str, float]) -> list[Task]:
     """Every fit of one repeat; LING in its simplified version, as the paper has it here."""
-    X, y, lam, grid = problem.X, problem.y, problem.lam, experiment.grid
-    most = min(X.shape)
-    found = [Task(RR, 0, lambda rng: ridge(X, y, lam))]
-    for k in (k for k in grid.k1 if k <= most):
-        found.append(Task(PCR, k, partial(_pcr, X, y, k)))
-    for n in grid.n1:
-        found.append(Task(GD, n, partial(_gd, X, y, lam, n)))
-    for n in grid.n_svrg:
-        found.append(Task(SVRG, n, partial(_svrg, X, y, lam, n, step)))
-    for k in grid.k2:
-        for n in grid.n2:
-            found.append(Task(f"LING k={k}", n, partial(_ling, X, y, lam, k, n)))
-        for n in grid.n_svrg:
-            name = f"LING+SVRG k={k}"
-            found.append(Task(name, n, partial(_ling_svrg, X, y, lam, k, n, step, name)))
-    return found
+    X, y, lam = problem.X, problem.y, problem.lam
 
+    def fits(name: str, parameters: Iterable[int], fit: Callable[[int, Rng], Fit]) -> list[Task]:
+        return [Task(name, value, partial(fit, value)) for value in parameters]
 
-def _pcr(X: Array, y: Array, k: int, rng: np.random.Generator) -> Fit:
-    return pcr(X, y, k, random_state=rng)
+    def two_stages(k: int) -> list[Task]:
+        name = f"LING+SVRG k={k}"
+        return [
+            *fits(f"LING k={k}", grid.n2, lambda n, rng: ling(X, y, lam, k, n, 1, False, rng)),
+            *fits(
+                name,
+                grid.n_svrg,
+                lambda n, rng: ling_svrg(X, y, lam, k, n, step[name], rng, shrink=False),
+            ),
+        ]
 
-
-def _gd(X: Array, y: Array, lam: float, n: int, rng: np.random.Generator) -> Fit:
-    return gradient_descent(X, y, lam, n)
-
-
-def _svrg(
-    X: Array, y: Array, lam: float, n: int, step: dict[str, float], rng: np.random.Generator
-) -> Fit:
-    return svrg(X, y, lam, n, step[SVRG], random_state=rng)
-
-
-def _ling(X: Array, y: Array, lam: float, k: int, n: int, rng: np.random.Generator) -> Fit:
-    return ling(X, y, lam, k, n, shrink=False, random_state=rng)
-
-
-def _ling_svrg(
-    X: Array, y: Array, lam: float, k: int, n: int, step: dict[str, float], name: str,
-    rng: np.random.Generator,
-) -> Fit:  # fmt: skip
-    return ling_svrg(X, y, lam, k, n, step[name], random_state=rng, shrink=False)
+    return [
+        *fits(RR, [0], lambda _, rng: ridge(X, y, lam)),
+        *fits(PCR, (k for k in grid.k1 if k <= min(X.shape)), lambda k, rng: pcr(X, y, k, 1, rng)),
+        *fits(GD, grid.n1, lambda n, rng: gradient_descent(X, y, lam, n)),
+        *fits(SVRG, grid.n_svrg, lambda n, rng: svrg(X, y, lam, n, step[SVRG], rng)),
+        *(task for k in grid.k2 for task in two_stages(k)),
+    ]
 
 
 def run_repeat(
     experiment: Experiment,
+    data: Dataset | None,
     repeat: int,
     seed: int,
     choices: Choices,
@@ -184,46 +167,33 @@ def run_repeat(
     advance: Callable[[], None] = lambda: None,
 ) -> Repeat:
     """One repeat, the same whichever others were run before it; `advance` is called per fit."""
-    problem = experiment.make(_rng(seed, experiment, repeat, "data", 0), choices, quick)
+    problem = experiment.make(data, _rng(seed, experiment, repeat, "data", 0), choices, quick)
     step = _steps(experiment, problem, repeat, seed, choices)
+    advance()
     points = []
-    for task in tasks(experiment, problem, step):
+    for task in tasks(experiment.grid, problem, step):
         rng = _rng(seed, experiment, repeat, task.algorithm, task.parameter)
         started = time.perf_counter()
         fit = task.fit(rng)
         seconds = time.perf_counter() - started
-        points.append(
-            Point(
-                task.algorithm,
-                task.parameter,
-                repeat,
-                fit.cost.flops,
-                fit.cost.passes,
-                seconds,
-                problem.judge(fit),
-            )
-        )
+        cost = fit.cost.flops, fit.cost.passes, seconds
+        points.append(Point(task.algorithm, task.parameter, repeat, *cost, problem.judge(fit)))
         advance()
-    measured = None
-    if problem.model is not None:
-        k, n_gd, n_ling = experiment.grid.k2[0], experiment.grid.n1[-1], experiment.grid.n2[-1]
-        rng = _rng(seed, experiment, repeat, "theory", 0)
-        measured = _against_theory(problem.model, problem.lam, k, n_gd, n_ling, rng)
+    measured = None if problem.model is None else _against_theory(experiment, problem)
     spectrum = _spectrum(problem) if repeat == 0 else []
+    advance()
     shape = (problem.X.shape[0], problem.X.shape[1])
     return Repeat(problem.data, shape, problem.lam, problem.null, points, measured, spectrum)
 
 
 def n_tasks(experiment: Experiment) -> int:
-    """Fits in one repeat, for a progress bar."""
+    """Calls of `advance` in one repeat: its fits, the choice of steps, and the theory."""
     grid = experiment.grid
     per_k = len(grid.n2) + len(grid.n_svrg)
-    return 1 + len(grid.k1) + len(grid.n1) + len(grid.n_svrg) + len(grid.k2) * per_k
+    return 3 + len(grid.k1) + len(grid.n1) + len(grid.n_svrg) + len(grid.k2) * per_k
 
 
-def _rng(
-    seed: int, experiment: Experiment, repeat: int, what: str, which: int
-) -> np.random.Generator:
+def _rng(seed: int, experiment: Experiment, repeat: int, what: str, which: int) -> Rng:
     words = list(f"{experiment.name}/{what}".encode())
     return np.random.default_rng([seed, repeat, which, *words])
 
@@ -246,22 +216,25 @@ def _steps(
     return found
 
 
-def _against_theory(
-    model: Model, lam: float, k: int, n_gd: int, n_ling: int, rng: np.random.Generator
-) -> Theory:
-    X, y = model.X, model.y
+def _against_theory(experiment: Experiment, problem: Problem) -> Theory:
+    """What Theorem 2 and equations (3) and (4) assume: exact U1, and stage 2 solved to the end."""
+    model, X, y, lam = problem.model, problem.X, problem.y, problem.lam
+    assert model is not None
     n, p = X.shape
-    d, a = model.spectrum, model.rotated
-    svd = random_svd(X, k, random_state=rng)
+    d, a, k = model.spectrum, model.rotated, experiment.grid.k2[0]
+    svd = exact_svd(X, k)
     left = AffineDesign.corrected(as_design(X), svd.U, (svd.d[:, None] * svd.Vt).T)
-    y_left = y - svd.U @ (svd.U.T @ y)
-    descent = gradient_descent(X, y, lam, n_gd)
-    stage2 = ling(X, y, lam, k, n_ling, svd=svd)
+    gamma1 = svd.U.T @ y
+    y_left = y - svd.U @ gamma1
+    descent = gradient_descent(X, y, lam, experiment.grid.n1[-1])
+    stage2 = ling(X, y, lam, k, experiment.grid.n2[-1], svd=svd)
     best, best2 = ridge(X, y, lam), ridge(left, y_left, lam)
+    solved = svd.U @ (svd.d**2 / (svd.d**2 + n * lam) * gamma1) + best2.fitted
     return Theory(
         theory.ridge_risk(d, a, model.noise, lam, n),
         theory.ling_risk(d, a, model.noise, lam, n, k),
         theory.risk_deviation(d, a, model.noise, lam, n),
+        model.risk(solved),
         theory.gd_rate(d, lam, n, p),
         _worst_rate(descent.objective, _objective(best, y, n * lam)),
         theory.ling_rate(d, lam, n, k),
@@ -274,10 +247,10 @@ def _objective(fit: Fit, y: Array, alpha: float) -> float:
 
 
 def _worst_rate(objective: Array, best: float) -> float:
-    """The largest share of the gap that a step left, while the gap is above rounding."""
+    """The largest share of the gap that a step left, while the gap is well above rounding."""
     gap = objective - best
-    seen = gap[:-1] > 1e-9 * objective[0]
-    return float((gap[1:] / gap[:-1])[seen].max())
+    seen = gap[:-1] > 1e-8 * objective[0]
+    return float((gap[1:][seen] / gap[:-1][seen]).max(initial=0.0))
 
 
 def _spectrum(problem: Problem, top: int = 150) -> list[float]:
@@ -295,44 +268,31 @@ def _spectrum(problem: Problem, top: int = 150) -> list[float]:
 
 
 def _simulated(
-    draw: Callable[..., Model], rng: np.random.Generator, choices: Choices, quick: bool
+    draw: Callable[..., Model], data: Dataset | None, rng: Rng, choices: Choices, quick: bool
 ) -> Problem:
     n, p = (1000, 750) if quick else (2000, 1500)
     options: dict[str, Any] = {"tail": choices.tail} if draw is model1 else {}
     model = draw(rng, n=n, p=p, noise=choices.noise, **options)
-    data = f"{model.name}, {n} x {p}"
+    name = f"{model.name}, {n} x {p}"
     lam = model.lam * choices.lam_factor
     null = float(np.mean(model.mean**2))
-    return Problem(data, model.X, model.y, lam, lambda fit: model.risk(fit.fitted), null, model)
+    return Problem(name, model.X, model.y, lam, lambda fit: model.risk(fit.fitted), null, model)
 
 
 # The real data ---------------------------------------------------------------------------------
 
-# Ridge's best decade, from its own test error on these data.
+# The decade in which ridge's own error is smallest; docs/reproduction.md has the tables.
 GISETTE_LAM = 1e-2
-BUZZ_LAM = 0.3
+BUZZ_LAM = {"log counts": 0.3, "raw counts": 3.0}
+# The paper takes one subset of Buzz for all of its splits.
+BUZZ_ROWS = 8000
 
 
-_last_loaded: dict[tuple[str, str], datasets.Dataset] = {}
-
-
-def _loaded(
-    load: Callable[..., datasets.Dataset], variant: str, progress: datasets.Progress | None = None
-) -> datasets.Dataset:
-    """The data, read once for all repeats of an experiment."""
-    key = load.__name__, variant
-    if key not in _last_loaded:
-        _last_loaded.clear()
-        _last_loaded[key] = load(variant, progress)
-    return _last_loaded[key]
-
-
-def _gisette(variant: str, rng: np.random.Generator, choices: Choices, quick: bool) -> Problem:
-    found = _loaded(datasets.load_gisette, variant)
-    n_train, n_test = (1500, 500) if quick else (5000, 1000)
-    train, test = _split(len(found.y), n_train, n_test, rng)
-    X, X_new = (found.X[rows].astype(np.float64) / 999 for rows in (train, test))
-    y, y_new = (found.y[rows].astype(np.float64) for rows in (train, test))
+def _gisette(data: Dataset | None, rng: Rng, choices: Choices, quick: bool) -> Problem:
+    assert data is not None
+    train, test = _split(len(data.y), *((1500, 500) if quick else (5000, 1000)), rng)
+    X, X_new = (data.X[rows].astype(np.float64) / 999 for rows in (train, test))
+    y, y_new = (data.y[rows].astype(np.float64) for rows in (train, test))
     if choices.centre:
         mean = X.mean(axis=0)
         X, X_new = X - mean, X_new - mean
@@ -341,34 +301,34 @@ def _gisette(variant: str, rng: np.random.Generator, choices: Choices, quick: bo
     def error(fit: Fit) -> float:
         return float(np.mean(np.where(fit.predict(X_new) + shift > 0, 1, -1) != y_new))
 
-    data = f"{found.name}, {n_train} training rows"
-    return Problem(data, X, y - shift, GISETTE_LAM * choices.lam_factor, error, 0.5)
+    name = f"{data.name}, {len(train)} training rows"
+    return Problem(name, X, y - shift, GISETTE_LAM * choices.lam_factor, error, 0.5)
 
 
-def _buzz(rng: np.random.Generator, choices: Choices, quick: bool) -> Problem:
-    found = _loaded(datasets.load_buzz, "auto")
-    n_train, n_test = (2000, 1000) if quick else (6000, 2000)
-    train, test = _split(len(found.y), n_train, n_test, rng)
-    rows = np.concatenate([train, test])
-    X, y = found.X[rows], found.y[rows]
+def _buzz(data: Dataset | None, rng: Rng, choices: Choices, quick: bool) -> Problem:
+    assert data is not None
+    subset = np.random.default_rng(0).permutation(len(data.y))[:BUZZ_ROWS]
+    train, test = _split(len(subset), *((2000, 1000) if quick else (6000, 2000)), rng)
+    n_train = len(train)
+    rows = subset[np.concatenate([train, test])]
+    X, y = data.X[rows].astype(np.float64), data.y[rows].astype(np.float64)
     if choices.log:
         X, y = np.log1p(X), np.log1p(y)
-    X = datasets.quadratic_features(_standardised(X, n_train))
-    X = _standardised(X, n_train)
+    X = _standardised(quadratic_features(_standardised(X, n_train)), n_train)
     mean = y[:n_train].mean()
 
     def mse(fit: Fit) -> float:
         return float(np.mean((fit.predict(X[n_train:]) + mean - y[n_train:]) ** 2))
 
     scale = "log counts" if choices.log else "raw counts"
-    data = f"{found.name}, {scale}, {X.shape[1]} features, {n_train} training rows"
+    name = f"{data.name}, {scale}, {X.shape[1]} features, {n_train} training rows"
     null = float(np.mean((y[n_train:] - mean) ** 2))
-    lam = BUZZ_LAM * choices.lam_factor
-    return Problem(data, X[:n_train], y[:n_train] - mean, lam, mse, null)
+    lam = BUZZ_LAM[scale] * choices.lam_factor
+    return Problem(name, X[:n_train], y[:n_train] - mean, lam, mse, null)
 
 
 def _split(
-    n: int, n_train: int, n_test: int, rng: np.random.Generator
+    n: int, n_train: int, n_test: int, rng: Rng
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     order = rng.permutation(n)
     n_train = min(n_train, n * n_train // (n_train + n_test))
@@ -415,15 +375,14 @@ def _experiments() -> Iterator[Experiment]:
             k2=(5, 15), n2=(1, 2, 4, 8, 10, 15, 20, 30, 50),
             n_svrg=(1, 2, 3, 5, 10, 20, 40, 80),
         ),
-        partial(_gisette, "auto"), partial(_loaded, datasets.load_gisette, "auto"),
+        _gisette, partial(load_gisette, "auto"),
     )  # fmt: skip
     yield gisette
     yield replace(
         gisette,
         name="gisette-surrogate",
         title="Gisette-style surrogate",
-        make=partial(_gisette, "surrogate"),
-        load=partial(_loaded, datasets.load_gisette, "surrogate"),
+        load=partial(load_gisette, "surrogate"),
     )
     yield Experiment(
         "buzz", "Buzz in social media", "test MSE", 5,
@@ -432,7 +391,7 @@ def _experiments() -> Iterator[Experiment]:
             k2=(5, 15), n2=(0, 1, 2, 4, 6, 8, 10, 15, 20, 25),
             n_svrg=(1, 2, 3, 5, 10, 15, 20, 40, 80),
         ),
-        _buzz, partial(_loaded, datasets.load_buzz, "auto"),
+        _buzz, partial(load_buzz, "auto"),
     )  # fmt: skip
 
 

@@ -19,14 +19,14 @@ def render(outcomes: list[Outcome], missing: dict[str, str], run: Run) -> str:
     verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts]
     held = sum(verdict.holds is True for verdict in verdicts)
     told = sum(verdict.holds is not None for verdict in verdicts)
-    kind = "Quick run: smaller data and 2 repeats, so read it as a sketch." if run.quick else ""
+    kind = "Quick run, on smaller data and with few repeats: a sketch." if run.quick else ""
+    sizes = "smaller data, the same" if run.quick else "the same sizes,"
     sections = "".join(_section(outcome, run) for outcome in outcomes)
     absent = "".join(
         f"<p class=note>{escape(n)} was not run: {escape(w)}</p>" for n, w in missing.items()
     )
     links = " ".join(
-        f"<a href='#{o.summary.experiment.name}'>{escape(o.summary.experiment.title)}</a>"
-        for o in outcomes
+        f"<a href='#{o.summary.experiment.name}'>{escape(_heading(o))}</a>" for o in outcomes
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -36,7 +36,7 @@ def render(outcomes: list[Outcome], missing: dict[str, str], run: Run) -> str:
 <style>{STYLE}</style></head><body>
 <header><h1>The LING paper, reproduced</h1>
 <p>Section 4 of Lu &amp; Foster, <em>Fast Ridge Regression with Randomized Principal Component
-Analysis and Gradient Descent</em>: the same sizes, grids and measures, run again.
+Analysis and Gradient Descent</em>: {sizes} grids and measures, run again.
 Of {told} claims that these data can tell, <strong>{held} hold</strong>.</p>
 <p class=quick>{kind}</p>
 <nav>{links}</nav></header>
@@ -44,9 +44,9 @@ Of {told} claims that these data can tell, <strong>{held} hold</strong>.</p>
 <section><h2>How to read this</h2>
 <p>FLOPs count 2 per multiply-add. Curves are means over the repeats, bands one standard deviation;
 the star is exact ridge (RR), dotted lines carry its cost and its value across. &ldquo;Close to
-RR&rdquo; means within a tenth of RR's value, or a thousandth of the way from RR to predicting
-nothing, whichever is wider; the two dots behind a verdict are the verdicts under a stricter meaning
-(a tenth of RR's value only) and a looser one (a quarter, or a hundredth of the way).</p>
+RR&rdquo; means within a tenth of RR's value. Below a verdict stand those under two wider meanings:
+within twice RR's value, and within a thousandth of the way from RR to predicting nothing at all,
+which suits the models, whose risks span six decades.</p>
 <p>Where the paper is silent: {_choices(run)}. Seed {run.seed}.</p></section></main>
 </body></html>
 """
@@ -62,8 +62,8 @@ def _section(outcome: Outcome, run: Run) -> str:
     n, p = summary.shape
     tag = " <span class=quick>(quick run)</span>" if run.quick else ""
     return f"""<section id="{summary.experiment.name}">
-<h2>{escape(summary.experiment.title)}{tag}</h2>
-<p class=note>Data: <strong>{escape(summary.data)}</strong>; X is {n} x {p},
+<h2>{escape(_heading(outcome))}{tag}</h2>
+<p class=note>{escape(summary.data)}; X is {n} x {p},
 lambda = {summary.lam:.3g}, {summary.n_repeats} repeats.</p>
 <div class=figures>{_image(folder / "figure.svg", f"{summary.experiment.measure} against cost")}
 {_image(folder / "spectrum.svg", "spectrum of X")}</div>
@@ -74,6 +74,13 @@ lambda = {summary.lam:.3g}, {summary.n_repeats} repeats.</p>
 {_points_table(summary.curves.values(), summary.experiment.measure)}</div></details></section>"""
 
 
+def _heading(outcome: Outcome) -> str:
+    """What the data are: for real data their exact variant, never just their name."""
+    summary = outcome.summary
+    simulated = summary.experiment.load is None
+    return summary.experiment.title if simulated else summary.data.split(", random")[0]
+
+
 def _image(path: Path, caption: str) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
     return f'<img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
@@ -82,11 +89,12 @@ def _image(path: Path, caption: str) -> str:
 def _claim_row(verdict: Verdict) -> str:
     said, kind = MARKS[verdict.holds]
     others = "".join(
-        f'<i class="{MARKS[holds][1]}" title="{escape(name)}: {MARKS[holds][0]}"></i>'
+        f'<small class="{MARKS[holds][1]}">{escape(name)}: {MARKS[holds][0]}</small>'
         for name, holds in verdict.otherwise.items()
+        if holds != verdict.holds
     )
     return f"""<tr><td>{escape(verdict.claim)}<small>{escape(verdict.threshold)}</small></td>
-<td>{escape(verdict.measured)}</td><td class="{kind}"><b>{said}</b> {others}</td></tr>"""
+<td>{escape(verdict.measured)}</td><td><b class="{kind}">{said}</b>{others}</td></tr>"""
 
 
 def _points_table(curves: Iterable[Curve], measure: str) -> str:
@@ -95,11 +103,8 @@ def _points_table(curves: Iterable[Curve], measure: str) -> str:
         f"<td>{flops / 1e9:.3f}</td><td>{passes:.0f}</td><td>{seconds:.3f}</td>"
         f"<td>{value:.4g}</td><td>{spread:.2g}</td></tr>"
         for curve in curves
-        for parameter, flops, passes, seconds, value, spread in zip(
-            curve.parameters, curve.flops, curve.passes, curve.seconds, curve.value,
-            curve.deviation, strict=True,
-        )
-    )  # fmt: skip
+        for parameter, flops, passes, seconds, value, spread in curve.rows()
+    )
     return f"""<table class=points><thead><tr><th>algorithm</th><th>parameter</th><th>GFLOPs</th>
 <th>passes</th><th>seconds</th><th>{escape(measure)}</th><th>deviation</th></tr></thead>
 <tbody>{rows}</tbody></table>"""
@@ -127,9 +132,7 @@ th, td { text-align: left; padding: .4rem .6rem .4rem 0; border-bottom: 1px soli
 .points td:nth-child(n+2), .points th:nth-child(n+2) { text-align: right;
   font-variant-numeric: tabular-nums; }
 .claims td:first-child { width: 40%; } .claims td:last-child { white-space: nowrap; }
-td.yes { color: var(--yes); } td.no { color: var(--no); } td.unknown { color: var(--unknown); }
-i { display: inline-block; width: .6rem; height: .6rem; border-radius: 50%; margin-left: .2rem;
-  background: var(--unknown); } i.yes { background: var(--yes); } i.no { background: var(--no); }
+.yes { color: var(--yes); } .no { color: var(--no); } .unknown { color: var(--unknown); }
 summary { cursor: pointer; color: var(--soft); }
 @media (max-width: 40rem) {
   .claims, .claims tbody, .claims tr, .claims td { display: block; width: auto !important; }

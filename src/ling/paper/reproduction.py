@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import importlib.util
 import io
 import json
 from collections.abc import Callable
@@ -11,18 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ling import __version__
-from ling.datasets import Progress
+from ling.datasets import Dataset
 from ling.errors import MissingData
 from ling.paper.claims import Summary, Verdict, judge, summarise
-from ling.paper.experiments import (
-    EXPERIMENTS,
-    Choices,
-    Experiment,
-    Point,
-    Repeat,
-    Theory,
-    run_repeat,
-)
+from ling.paper.experiments import Choices, Experiment, Point, Repeat, Theory, run_repeat
 
 QUICK_REPEATS = 2
 
@@ -53,24 +47,26 @@ class Outcome:
 
 
 def run_experiment(
-    experiment: Experiment, run: Run, advance: Callable[[], None] = lambda: None
+    experiment: Experiment,
+    data: Dataset | None,
+    run: Run,
+    advance: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """All repeats, those already in the folder read instead of run, and the files they give.
 
-    A repeat is kept only if it was made with the same version, seed, size and choices; its file
-    appears at once and whole, so a run can be killed at any moment and started again.
+    A repeat is one file, which appears at once and whole, so a run can be killed at any moment and
+    started again. Repeats made with another seed, size, grid, choice or data lie in other folders.
     """
+    _require_matplotlib()
     folder = run.out / experiment.name
-    kept = folder / "repeats"
-    kept.mkdir(parents=True, exist_ok=True)
     repeats = []
-    for number in range(run.repeats_of(experiment)):
-        file = kept / f"{number:03d}.json"
-        made_with = _made_with(run)
-        repeat = _read(file, made_with)
+    for file in _files(experiment, data, run):
+        repeat = _read(file)
         if repeat is None:
-            repeat = run_repeat(experiment, number, run.seed, run.choices, run.quick, advance)
-            write(file, json.dumps({"made_with": made_with, "repeat": asdict(repeat)}))
+            number = int(file.stem)
+            repeat = run_repeat(experiment, data, number, run.seed, run.choices, run.quick, advance)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write(file, json.dumps(asdict(repeat)))
         repeats.append(repeat)
     summary = summarise(experiment, repeats)
     verdicts = judge(summary)
@@ -80,22 +76,9 @@ def run_experiment(
     return Outcome(summary, verdicts)
 
 
-def finished(experiment: Experiment, run: Run) -> int:
+def finished(experiment: Experiment, data: Dataset | None, run: Run) -> int:
     """Repeats of this very run that are in the folder already."""
-    kept = run.out / experiment.name / "repeats"
-    made_with = _made_with(run)
-    files = [kept / f"{number:03d}.json" for number in range(run.repeats_of(experiment))]
-    return sum(_read(file, made_with) is not None for file in files)
-
-
-def why_not(experiment: Experiment, progress: Progress | None = None) -> str | None:
-    """Why an experiment cannot be run here, or None if it can; its data are fetched if need be."""
-    try:
-        if experiment.load is not None:
-            experiment.load(progress)
-    except MissingData as error:
-        return str(error)
-    return None
+    return sum(_read(file) is not None for file in _files(experiment, data, run))
 
 
 def write(path: Path, text: str) -> None:
@@ -105,25 +88,34 @@ def write(path: Path, text: str) -> None:
     part.replace(path)
 
 
-def _made_with(run: Run) -> dict[str, Any]:
-    return {
+def _require_matplotlib() -> None:
+    """Say so before the first hour of work, not after it."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingData("The figures need matplotlib: pip install 'ling[plot]'")
+
+
+def _files(experiment: Experiment, data: Dataset | None, run: Run) -> list[Path]:
+    """The files of a run's repeats, in a folder named after all that their numbers depend on."""
+    made_with = {
         "version": __version__,
         "seed": run.seed,
         "quick": run.quick,
         "choices": asdict(run.choices),
+        "grid": asdict(experiment.grid),
+        "data": None if data is None else [data.name, *data.X.shape],
+        "kept": [f.name for kind in (Repeat, Point, Theory) for f in fields(kind)],
     }
+    name = hashlib.sha256(json.dumps(made_with).encode()).hexdigest()[:12]
+    folder = run.out / experiment.name / "repeats" / name
+    return [folder / f"{number:03d}.json" for number in range(run.repeats_of(experiment))]
 
 
-def _read(file: Path, made_with: dict[str, Any]) -> Repeat | None:
-    if not file.is_file():
-        return None
+def _read(file: Path) -> Repeat | None:
+    """A finished repeat, or None if there is none that can be read."""
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise MissingData(f"{file} is damaged ({error}); delete it and start again.") from error
-    if record["made_with"] != made_with:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
         return None
-    found = record["repeat"]
     found["points"] = [Point(**point) for point in found["points"]]
     found["theory"] = None if found["theory"] is None else Theory(**found["theory"])
     found["shape"] = tuple(found["shape"])
@@ -147,8 +139,3 @@ def _write_figures(summary: Summary, folder: Path, quick: bool) -> None:
 
     figures.save(figures.cost_figure(summary, quick), folder / "figure")
     figures.save(figures.spectrum_figure(summary, quick), folder / "spectrum")
-
-
-def chosen(name: str) -> list[Experiment]:
-    """The experiments that a name stands for."""
-    return list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]

@@ -29,15 +29,22 @@ from ling.report import Cost
 class LingFit(Fit):
     """`gamma1` (shrunk) and `gamma2`, the output of Algorithm 1: fitted = U1 gamma1 + X_r gamma2.
 
-    `objective` holds that of stage 2 after each iteration of gradient descent; `step` and
-    `tuning_cost` belong to SVRG. What does not apply is empty, NaN and zero.
+    `objective[t]` is that of stage 2 after t iterations.
     """
 
     gamma1: Array = field(repr=False)
     gamma2: Array = field(repr=False)
-    objective: Array = field(repr=False, default_factory=lambda: np.empty(0))
-    step: float = float("nan")
-    tuning_cost: Cost = field(default_factory=Cost)
+    objective: Array = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class LingSvrgFit(Fit):
+    """The same with stage 2 by SVRG: its step, and what choosing the step cost apart from `cost`."""
+
+    gamma1: Array = field(repr=False)
+    gamma2: Array = field(repr=False)
+    step: float
+    tuning_cost: Cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +121,7 @@ def ling_svrg(
     power: int = 1,
     shrink: bool = True,
     svd: PartialSVD | None = None,
-) -> LingFit:
+) -> LingSvrgFit:
     """LING with stage 2 by SVRG: the paper's closing conjecture is that stage 1 speeds SVRG up.
 
     Arguments and costs as for `ling` and `svrg`; a row of X_r costs O(k) more than a row of X.
@@ -132,9 +139,7 @@ def ling_svrg(
     stage1 = _first_stage(design, target, alpha, k, power, shrink, rng, svd)
     end = minimise_by_rows(stage1.X_left, stage1.y_left, float(lam), n_passes, step, rng)
     coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, stage1.X_left.matmat(end.gamma))
-    return LingFit(
-        coef, fitted, design.cost, gamma1, gamma2, step=end.step, tuning_cost=end.tuning_cost
-    )
+    return LingSvrgFit(coef, fitted, design.cost, gamma1, gamma2, end.step, end.tuning_cost)
 
 
 def _first_stage(
