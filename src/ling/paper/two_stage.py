@@ -39,7 +39,7 @@ class LingFit(Fit):
 
 @dataclass(frozen=True, eq=False)
 class LingSvrgFit(Fit):
-    """The same with stage 2 by SVRG: its step, and what choosing the step cost apart from `cost`."""
+    """The same with stage 2 by SVRG: its step, and what choosing it cost, apart from `cost`."""
 
     gamma1: Array = field(repr=False)
     gamma2: Array = field(repr=False)
