@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -93,7 +93,7 @@ def minimise_by_rows(
 ) -> ByRows:
     """SVRG from zero on any design that rows can be read from, with its step chosen if need be."""
     n_passes = checked_count(n_passes, "n_passes", 1)
-    rows = Rows.of(design)
+    rows = rows_of(design)
     everything = np.arange(design.shape[0])
     tuning_cost = Cost()
     if step is None:
@@ -110,60 +110,130 @@ def minimise_by_rows(
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(ABC):
     """The rows of a design as the kernels read them; `svrg_kernels` explains the letters."""
 
-    epoch: Callable[[Rows, Indices, float, float, Array], Array]
-    norms: str
-    arrays: tuple[Any, ...]
     s: Array
     d: Array | None
     L: Array
     R: Array
     P: Array
     T: Array
-    flops_per_pass: float
 
-    @classmethod
-    def of(cls, design: Metered) -> Rows:
-        """Precompute what a step needs; one pass if the design has a low-rank part."""
-        storage, affine = storage_and_map(design.design)
-        n, p = design.shape
-        s = np.ones(n) if affine.row_scale is None else affine.row_scale
-        d = affine.col_scale
-        L = np.zeros((n, 0)) if affine.left is None else affine.left
-        R = np.zeros((p, 0)) if affine.right is None else affine.right
-        rank = L.shape[1]
-        P = Metered(storage, design.meter).matmat(scaled(R, d)) if rank else L
-        T = s[:, None] * P - L @ (R.T @ R)
-        if isinstance(storage, DenseDesign):
-            # Where rows do not lie in one piece a step would fetch a cache line for each element.
-            arrays: tuple[Any, ...] = (np.ascontiguousarray(storage.array, storage.dtype),)
-            epoch, norms_of, flops = _dense_epoch, "dense_norms", 6.0 * n * p
-        elif isinstance(storage, SparseDesign):
-            csr = storage.csr
-            if not csr.has_canonical_format:
-                csr = csr.copy()
-                csr.sum_duplicates()
-            arrays = (csr.indptr, csr.indices, csr.data)
-            epoch, norms_of, flops = _csr_epoch, "csr_norms", 10.0 * csr.nnz
-        else:
-            raise WrongType(
-                f"SVRG reads single rows, which a {type(storage).__name__} does not offer; "
-                "pass an array or a sparse matrix."
-            )
-        design.meter.add(flops=2.0 * (n + p) * rank**2)
-        flops += n * (10.0 * rank)
-        return cls(epoch, norms_of, arrays, s, d, L, R, P, T, flops)
+    @abstractmethod
+    def epoch(self, order: Indices, step: float, decay: float, h: Array) -> Array:
+        """The sum of the steps over the rows in `order`."""
+
+    @abstractmethod
+    def squares(self) -> Array:
+        """||d * x_i||^2 of the stored rows, one pass."""
+
+    @property
+    @abstractmethod
+    def flops_per_step(self) -> float:
+        """FLOPs of one step, on average."""
 
     def longest(self) -> float:
         """max ||x~_i||^2, one pass."""
-        from ling.paper import svrg_kernels
-
-        squares = np.zeros(len(self.s))
-        getattr(svrg_kernels, self.norms)(*self.arrays, self.d, squares)
         low = ((self.s[:, None] * self.P + self.T) * self.L).sum(axis=1)
-        return float((self.s**2 * squares - low).max())
+        return float((self.s**2 * self.squares() - low).max())
+
+    def _start(self, h: Array) -> tuple[Array, Array, Array, Array]:
+        """R'h, and v, c and z at zero."""
+        rank = self.R.shape[1]
+        return self.R.T @ h, np.zeros(len(h)), np.zeros(rank), np.zeros(rank)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRows(Rows):
+    """Rows of an array."""
+
+    array: Array
+
+    def epoch(self, order: Indices, step: float, decay: float, h: Array) -> Array:
+        """One inner loop."""
+        from ling.paper.svrg_kernels import dense_epoch
+
+        Rh, v, c, z = self._start(h)
+        low_rank = self.s, self.d, self.L, self.P, self.T
+        dense_epoch(self.array, *low_rank, order, step, decay, h, Rh, v, c, z)
+        return v - self.R @ c
+
+    def squares(self) -> Array:
+        """||d * x_i||^2."""
+        from ling.paper.svrg_kernels import dense_norms
+
+        out = np.zeros(len(self.array))
+        dense_norms(self.array, self.d, out)
+        return out
+
+    @property
+    def flops_per_step(self) -> float:
+        """6 p, and 10 for each rank."""
+        return float(6 * self.array.shape[1] + 10 * self.R.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows(Rows):
+    """Rows of a CSR matrix without duplicate entries."""
+
+    csr: Any
+
+    def epoch(self, order: Indices, step: float, decay: float, h: Array) -> Array:
+        """One inner loop, each coordinate brought up to date when a row stores it."""
+        from ling.paper.svrg_kernels import csr_epoch
+
+        Rh, v, c, z = self._start(h)
+        low_rank = self.s, self.d, self.L, self.P, self.T
+        powers = decay ** np.arange(len(order) + 1.0)
+        sums = np.concatenate([[0.0], np.cumsum(powers[:-1])])
+        seen = np.zeros(len(v), dtype=np.int64)
+        csr_epoch(*self._arrays, *low_rank, order, step, powers, sums, h, Rh, v, c, z, seen)
+        return v - self.R @ c
+
+    def squares(self) -> Array:
+        """||d * x_i||^2."""
+        from ling.paper.svrg_kernels import csr_norms
+
+        out = np.zeros(self.csr.shape[0])
+        csr_norms(*self._arrays, self.d, out)
+        return out
+
+    @property
+    def flops_per_step(self) -> float:
+        """10 for each stored entry and each rank."""
+        return float(10 * self.csr.nnz / self.csr.shape[0] + 10 * self.R.shape[1])
+
+    @property
+    def _arrays(self) -> tuple[Any, Any, Any]:
+        return self.csr.indptr, self.csr.indices, self.csr.data
+
+
+def rows_of(design: Metered) -> Rows:
+    """The rows of a design, and what a step needs; one pass if it has a low-rank part."""
+    storage, affine = storage_and_map(design.design)
+    n, p = design.shape
+    s = np.ones(n) if affine.row_scale is None else affine.row_scale
+    d = affine.col_scale
+    L = np.zeros((n, 0)) if affine.left is None else affine.left
+    R = np.zeros((p, 0)) if affine.right is None else affine.right
+    P = Metered(storage, design.meter).matmat(scaled(R, d)) if affine.rank else L
+    T = s[:, None] * P - L @ (R.T @ R)
+    design.meter.add(flops=2.0 * (n + p) * affine.rank**2)
+    if isinstance(storage, DenseDesign):
+        # Where rows do not lie in one piece a step would fetch a cache line for each element.
+        array = np.ascontiguousarray(storage.array, storage.dtype)
+        return DenseRows(s, d, L, R, P, T, array)
+    if isinstance(storage, SparseDesign):
+        csr = storage.csr
+        if not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        return SparseRows(s, d, L, R, P, T, csr)
+    raise WrongType(
+        f"SVRG reads single rows, which a {type(storage).__name__} does not offer; "
+        "pass an array or a sparse matrix."
+    )
 
 
 def _run(
@@ -188,39 +258,10 @@ def _run(
             n_steps = min(left, PASSES_PER_SNAPSHOT * len(chosen))
             gradient = lam * w + design.gram_matmat(w, RowMap.of(np.ones(n), target, used))
             order = chosen[rng.integers(len(chosen), size=n_steps)]
-            w = w + rows.epoch(rows, order, step, 1.0 - step * lam, step * gradient)
-            design.meter.add(rows.flops_per_pass * n_steps / n, n_steps / n)
+            w = w + rows.epoch(order, step, 1.0 - step * lam, step * gradient)
+            design.meter.add(rows.flops_per_step * n_steps, n_steps / n)
             left -= n_steps
     return w
-
-
-def _dense_epoch(rows: Rows, order: Indices, step: float, decay: float, h: Array) -> Array:
-    from ling.paper.svrg_kernels import dense_epoch
-
-    v, c, z, Rh = _iterate(rows, h)
-    dense_epoch(
-        *rows.arrays, rows.s, rows.d, rows.L, rows.P, rows.T, order, step, decay, h, Rh, v, c, z
-    )
-    return v - rows.R @ c
-
-
-def _csr_epoch(rows: Rows, order: Indices, step: float, decay: float, h: Array) -> Array:
-    from ling.paper.svrg_kernels import csr_epoch
-
-    v, c, z, Rh = _iterate(rows, h)
-    powers = decay ** np.arange(len(order) + 1.0)
-    sums = np.concatenate([[0.0], np.cumsum(powers[:-1])])
-    seen = np.zeros(len(v), dtype=np.int64)
-    csr_epoch(
-        *rows.arrays, rows.s, rows.d, rows.L, rows.P, rows.T,
-        order, step, powers, sums, h, Rh, v, c, z, seen,
-    )  # fmt: skip
-    return v - rows.R @ c
-
-
-def _iterate(rows: Rows, h: Array) -> tuple[Array, Array, Array, Array]:
-    rank = rows.R.shape[1]
-    return np.zeros(len(h)), np.zeros(rank), np.zeros(rank), rows.R.T @ h
 
 
 def _cross_validated_step(
