@@ -124,14 +124,6 @@ def _explicit_zeros(X):
     return sparse.csr_array((X.ravel(), indices, indptr), shape=X.shape)
 
 
-def _locked(X):
-    """Arrays that cannot be written to, as joblib hands to its workers."""
-    csr = sparse.csr_array(X)
-    for array in (csr.data, csr.indices, csr.indptr):
-        array.flags.writeable = False
-    return csr
-
-
 DESIGNS = {
     "dense-c": Stored(np.ascontiguousarray),
     "dense-fortran": Stored(np.asfortranarray),
@@ -156,7 +148,6 @@ DESIGNS = {
     "csr-unsorted": Stored(_unsorted),
     "csr-duplicated": Stored(_duplicated),
     "csr-explicit-zeros": Stored(_explicit_zeros),
-    "csr-read-only": Stored(_locked),
     "csr-float32": Stored(lambda X: sparse.csr_array(X, dtype=np.float32), dtype=np.float32),
     "csr-int": Stored(lambda X: sparse.csr_array(X, dtype=np.int32), integral),
 }
@@ -283,12 +274,10 @@ OPERANDS = {
     "block": lambda rng, size: rng.standard_normal((size, 3)),
     "no-columns": lambda rng, size: np.zeros((size, 0)),
     "vector-strided": lambda rng, size: rng.standard_normal(2 * size)[::2],
-    "column-strided": lambda rng, size: rng.standard_normal((size, 3))[:, 1:2],
     "block-fortran": lambda rng, size: rng.standard_normal((3, size)).T,
     "block-reversed": lambda rng, size: rng.standard_normal((size, 3))[::-1, ::-1],
     "vector-float32": lambda rng, size: rng.standard_normal(size, np.float32),
     "block-float32": lambda rng, size: rng.standard_normal((size, 3), np.float32),
-    "vector-int": lambda rng, size: rng.integers(-3, 4, size),
 }
 
 

@@ -8,14 +8,21 @@ from scipy import sparse
 
 from ling.design import DenseDesign, SparseDesign, as_design
 from ling.errors import LingError, WrongShape, WrongType
-from tests.design.registry import DESIGNS, every_design, single
+from tests.design.registry import DESIGNS, designs, single
 
 TWO_BY_THREE = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
 
 
-@every_design
+@designs(["dense-c", "csr"])
 def test_a_design_is_passed_through(case):
     assert as_design(case.design) is case.design
+
+
+def read_only(csr):
+    """As joblib hands it to its workers."""
+    for array in (csr.data, csr.indices, csr.indptr):
+        array.flags.writeable = False
+    return csr
 
 
 ACCEPTED = {
@@ -24,6 +31,7 @@ ACCEPTED = {
     "lists-of-ints": (TWO_BY_THREE.astype(int).tolist(), DenseDesign),
     "float16": (TWO_BY_THREE.astype(np.float16), DenseDesign),
     "long-double": (TWO_BY_THREE.astype(np.longdouble), DenseDesign),
+    "sparse-read-only": (read_only(sparse.csr_array(TWO_BY_THREE)), SparseDesign),
     "sparse-int8": (sparse.csr_array(TWO_BY_THREE.astype(np.int8)), SparseDesign),
     "sparse-long-double": (sparse.csr_array(TWO_BY_THREE.astype(np.longdouble)), SparseDesign),
     **{

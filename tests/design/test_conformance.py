@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import lsmr
 
 from ling.errors import WrongShape
-from tests.design.laws import LAWS, PRODUCTS, assert_close, check
-from tests.design.registry import DESIGNS, WRAPPERS, build, case_of, cases_of, every_design
+from tests.design.laws import GRAMS, LAWS, PRODUCTS, assert_close, check
+from tests.design.registry import DESIGNS, WRAPPERS, build, case_of, cases_of, designs, every_design
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
@@ -18,7 +18,7 @@ def test_law(law, storage, wrapper, rng):
 
 
 @pytest.mark.parametrize("storage", DESIGNS)
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     wrapper=st.sampled_from(sorted(WRAPPERS)),
     shape=st.tuples(st.integers(1, 12), st.integers(1, 12)),
@@ -57,7 +57,7 @@ def test_wrong_operand_shapes_are_named(case):
             assert wanted in str(error.value)
 
 
-@every_design
+@designs(["dense-c", "csr-float32"])
 def test_repr_tells_shape_and_dtype(case):
     n, p = case.matrix.shape
     name = type(case.design).__name__
@@ -67,3 +67,11 @@ def test_repr_tells_shape_and_dtype(case):
 @pytest.mark.parametrize("storage", DESIGNS)
 def test_dtype_is_float32_only_for_float32(storage):
     assert case_of(storage).design.dtype == DESIGNS[storage].dtype
+
+
+@designs(["dense-c", "csr"], ["plain"])
+def test_a_gram_matrix_may_be_had_in_less_precision(tall_case):
+    for method, dense in GRAMS.items():
+        actual = getattr(tall_case.design, method)(np.float32)
+        assert actual.dtype == np.float32
+        assert_close(actual, dense(tall_case.matrix), dense(tall_case.magnitude), np.float32)

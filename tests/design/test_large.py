@@ -4,7 +4,7 @@ import pytest
 
 from ling.design import sparse
 from tests.design.laws import LAWS, call_everything, check, grams_are_the_dense_ones
-from tests.design.registry import build, case_of, cases_of, designs, every_design
+from tests.design.registry import WRAPPERS, build, case_of, cases_of, designs, every_design
 
 #: The storages that compiled kernels read, and what can lie between them and the result.
 COMPILED = ("dense-c", "dense-float32", "dense-read-only", "dense-unaligned", "csr", "csr-float32")
@@ -12,7 +12,7 @@ every_law = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 
 
 @every_law
-@every_design
+@designs(wrappers=[name for name in WRAPPERS if "metered" not in name])
 def test_law(law, storage, wrapper, treat_as_large, rng):
     treat_as_large(2)
     check(law, [case_of(storage, wrapper, matrix) for matrix in ("tall", "wide")], rng)

@@ -13,7 +13,7 @@ from tests.design.registry import WRAPPERS, build
 
 MB = 2**20
 #: Storages that BLAS cannot read as they are when the operand is float64.
-CONVERTED = ("dense-float32", "dense-bool", "dense-column-strided")
+CONVERTED = ("dense-float32", "dense-bool")
 
 
 def peak_memory(call) -> int:
