@@ -10,7 +10,8 @@ class Cost:
     """Floating-point operations and passes over the data.
 
     Counted are the products with X, the dense factorisations, and the row updates of SVRG: 2 FLOPs
-    per multiply-add, one triangle only for a Gram matrix. Vector work of O(n + p) per pass is not.
+    per multiply-add, one triangle only for a Gram matrix. What an algorithm does with vectors
+    between its products, O(n + p) a pass, is not.
     One pass is one sweep over all of X, whatever the number of columns it is multiplied with.
     """
 

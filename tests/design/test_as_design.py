@@ -1,12 +1,13 @@
 """What `as_design` accepts, what it refuses and says then, and where it finds a NaN."""
 
+import pickle
 import re
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import DenseDesign, SparseDesign, as_design
+from ling.design import DenseDesign, Metered, SparseDesign, as_design
 from ling.errors import LingError, WrongShape, WrongType
 from tests.design.registry import DESIGNS, designs, single
 
@@ -107,3 +108,23 @@ def test_finite_numbers_are_not_reported(storage, rng):
     X = stored.values(rng.standard_normal((6, 4)))
     assert stored(X).first_not_finite() is None
     assert stored(X[:0]).first_not_finite() is None
+
+
+def test_small_integers_stored_twice_are_added_up_as_floats():
+    entries = (np.array([100, 100], np.int8), ([0, 0], [0, 0]))
+    for kind in (sparse.coo_array, sparse.coo_matrix):
+        assert as_design(kind(entries, shape=(1, 1))).matmat(np.ones(1)) == [200.0]
+
+
+@pytest.mark.parametrize("X", [np.eye(2), sparse.csr_array(np.eye(2))], ids=["dense", "csr"])
+def test_operands_that_are_not_numbers_are_refused(X):
+    with pytest.raises(WrongType, match="V has dtype"):
+        as_design(X).gram_matmat(np.array(["a", "b"]))
+
+
+def test_a_metered_design_can_be_pickled():
+    metered = Metered(as_design(np.eye(2)))
+    metered.matmat(np.ones(2))
+    copy = pickle.loads(pickle.dumps(metered))
+    copy.matmat(np.ones(2))
+    assert (metered.cost.passes, copy.cost.passes) == (1.0, 2.0)

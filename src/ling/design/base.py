@@ -139,7 +139,7 @@ class Design(ABC):
         return between
 
     def _operand(self, A: Array, name: str, axis: int, rows: str) -> tuple[Array, np.dtype[Any]]:
-        A = np.asarray(A)
+        A = as_numbers(A, name)
         if A.ndim not in (1, 2) or A.shape[0] != self.shape[axis]:
             raise WrongShape(
                 f"{name} has shape {A.shape}; this design has shape {self.shape}, so pass "

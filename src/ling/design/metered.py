@@ -18,6 +18,13 @@ class Meter:
         self.parents = parents
         self._lock = Lock()
 
+    def __getstate__(self) -> tuple[Cost, tuple[Meter, ...]]:
+        return self.cost, self.parents  # a lock cannot be pickled, and need not be
+
+    def __setstate__(self, state: tuple[Cost, tuple[Meter, ...]]) -> None:
+        self.cost, self.parents = state
+        self._lock = Lock()
+
     def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
         """Count work that is not a product with a metered design."""
         with self._lock:

@@ -40,6 +40,9 @@ class SparseDesign(Storage):
                 "(n_samples, n_features): X.reshape(1, -1) for one sample."
             )
         self.dtype = float_dtype(matrix.dtype)
+        if matrix.format != "csr":
+            # Converted first, so that entries stored twice are not added up as small integers.
+            matrix = matrix.astype(self.dtype, copy=False)
         csr = sparse.csr_array(matrix)
         if csr.dtype != self.dtype:
             # Only the values are converted; the index arrays stay shared with the input.
@@ -67,6 +70,7 @@ class SparseDesign(Storage):
     def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
         """X' between(X V), one pass."""
         V, _ = self._right(V)
+        V = np.ascontiguousarray(V)
         row_map = self._row_map(V, between)
         if V.ndim == 1 and between is row_map:
             return self._gram_matvec(V, row_map)

@@ -378,12 +378,6 @@ def _experiments() -> Iterator[Experiment]:
         _gisette, partial(load_gisette, "auto"),
     )  # fmt: skip
     yield gisette
-    yield replace(
-        gisette,
-        name="gisette-surrogate",
-        title="Gisette-style surrogate",
-        load=partial(load_gisette, "surrogate"),
-    )
     yield Experiment(
         "buzz", "Buzz in social media", "test MSE", 5,
         Grid(
@@ -393,6 +387,12 @@ def _experiments() -> Iterator[Experiment]:
         ),
         _buzz, partial(load_buzz, "auto"),
     )  # fmt: skip
+    yield replace(
+        gisette,
+        name="gisette-surrogate",
+        title="Gisette-style surrogate",
+        load=partial(load_gisette, "surrogate"),
+    )
 
 
 EXPERIMENTS = {experiment.name: experiment for experiment in _experiments()}
