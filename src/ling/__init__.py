@@ -10,12 +10,12 @@ from types import ModuleType
 from ling.errors import LingError
 
 __version__ = "0.1.0"
-__all__ = ["LingError", "design", "paper"]
+__all__ = ["LingError", "datasets", "design", "paper"]
 
 
 def __getattr__(name: str) -> ModuleType:
-    # `import ling; ling.paper.ridge(...)` works, and `import ling` alone loads neither.
-    if name in ("design", "paper"):
+    # `import ling; ling.paper.ridge(...)` works, and `import ling` alone loads none.
+    if name in ("datasets", "design", "paper"):
         return import_module(f"ling.{name}")
     raise AttributeError(f"module 'ling' has no attribute {name!r}")
 

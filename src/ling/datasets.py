@@ -155,7 +155,7 @@ def _choose(variant: str, usual: dict[str, Reader], extra: dict[str, Reader]) ->
             return found
     if variant not in ("auto", "full"):
         raise MissingData(
-            f"variant is {variant!r}, but its file is in none of {_places()}; put it there "
+            f"variant is {variant!r}, but its file is not in {_places()}; put it there "
             "(the table in the documentation of ling.datasets names it), or pass 'auto'."
         )
     return None
@@ -245,7 +245,8 @@ def _sampled_buzz() -> Dataset | None:
 
 
 def _places() -> str:
-    return " and ".join(str(folder) for folder in _folders())
+    unset = "" if os.environ.get("LING_DATA") else " ($LING_DATA is not set)"
+    return " or ".join(str(folder) for folder in _folders()) + unset
 
 
 def _download(remote: Remote, progress: Progress | None) -> Path:
@@ -266,8 +267,8 @@ def _download(remote: Remote, progress: Progress | None) -> Path:
         part.replace(target)
     except (OSError, tarfile.TarError) as error:
         raise MissingData(
-            f"{remote.name} is in none of {_places()} and could not be downloaded from "
-            f"{remote.url} ({error}); " + _by_hand(remote)
+            f"{remote.name} is not in {_places()} and could not be downloaded ({error}) from "
+            f"{remote.url} ; " + _by_hand(remote)
         ) from error
     finally:
         part.unlink(missing_ok=True)
@@ -276,8 +277,9 @@ def _download(remote: Remote, progress: Progress | None) -> Path:
 
 def _by_hand(remote: Remote) -> str:
     size = "" if remote.size is None else f"{remote.size:,} bytes, "
+    inside = f" out of {Path(remote.url).name}" if remote.member else ""
     return (
-        f"get {remote.name} ({size}sha256 {remote.sha256}) yourself and put it in "
+        f"get {remote.name}{inside} ({size}sha256 {remote.sha256}) yourself and put it in "
         f"$LING_DATA or in {cache_folder()}."
     )
 

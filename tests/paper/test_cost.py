@@ -65,7 +65,7 @@ COUNTED = {
     ),
     "least-squares": (
         lambda X, y: paper.ridge(X, y, 0.0),
-        lambda c: c.ridge(9 * min(c.n, c.p) ** 3 + 4 * min(c.n, c.p) ** 2),
+        lambda c: c.ridge(min(c.n, c.p) ** 3 / 3 + 2 * min(c.n, c.p) ** 2),
         3,
     ),
     "gradient_descent": (
@@ -189,3 +189,11 @@ def test_given_components_are_not_paid_for_twice():
     whole = paper.ling(X, y, LAM, K, 7, random_state=0).cost
     rest = paper.ling(X, y, LAM, K, 7, svd=svd).cost
     assert svd.cost + rest == Cost(pytest.approx(whole.flops), whole.passes)
+
+
+def test_a_singular_problem_pays_for_the_cholesky_factor_it_cannot_use():
+    X, y = gaussian(40, 6)
+    X = np.hstack([X, X])
+    n, m = X.shape
+    both = (m**3 / 3 + 2 * m**2) + (9 * m**3 + 4 * m**2)
+    assert paper.ridge(X, y, 0.0).cost.flops == pytest.approx(n * m * (m + 1) + both + 4 * n * m)

@@ -118,3 +118,13 @@ def test_the_oracles_agree(X, alpha):
 def _penalty_as_rows(X, y, alpha):
     p = X.shape[1]
     return np.vstack([X, np.sqrt(alpha) * np.eye(p)]), np.concatenate([y, np.zeros(p)])
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-8, 1e-6])
+@pytest.mark.parametrize("decades", [3, 4])
+def test_columns_in_very_different_units_all_count(decades, lam):
+    """A column in small units is not a rounding error of one in large units."""
+    X, y = gaussian(300, 40)
+    X = X * np.logspace(-decades, decades, 40)
+    wanted = reference.ridge(X, y, 300 * lam)
+    assert relative_error(paper.ridge(X, y, lam).fitted, X @ wanted) < 1e-6

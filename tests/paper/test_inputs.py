@@ -237,3 +237,12 @@ def test_any_whole_number_will_do_for_a_count(option, kind):
     for algorithm in taking(option).values():
         given, plain = (algorithm(X, y, LAM, **{option: number}) for number in (kind(3), 3))
         assert given.cost == plain.cost
+
+
+@pytest.mark.parametrize("size", [1e200, -1e160])
+@over("algorithm", ALGORITHMS)
+def test_numbers_too_large_to_square_are_refused(algorithm, size):
+    large = X.copy()
+    large[3, 2] = size
+    with pytest.raises(NotFinite, match=r"X\[3, 2\].*rescale"):
+        algorithm(large, y, 0.1)

@@ -53,12 +53,14 @@ def reproduce(
         typer.Argument(help="model1, model2, model3, gisette, gisette-surrogate, buzz, or all."),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller data, 2 repeats: a sketch in minutes.")
+        bool, typer.Option("--quick", help="Smaller data, 2 repeats: a sketch in seconds each.")
     ] = False,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Repeats; default: as many as the paper.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("reproduction"),
+    out: Annotated[Path, typer.Option(help="Folder to write to.", file_okay=False)] = Path(
+        "reproduction"
+    ),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and of all draws.")] = 0,
     choice: Annotated[
         list[str] | None,

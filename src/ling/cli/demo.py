@@ -104,7 +104,7 @@ def _print(console: Console, model: Model, rows: list[Row]) -> None:
     console.print(table)
     expected = paper.theory.ridge_risk(model.spectrum, model.rotated, model.noise, model.lam, n)
     console.print(
-        "passes      sweeps over X\n"
+        "passes      sweeps over X, full gradients and fitted values included\n"
         f"risk        ||E(y) - fitted||^2 / n; theory gives {expected:.3f} for ridge and for LING\n"
         "from ridge  distance of the fitted values from ridge's, relative to the spread of y\n"
         "SVRG's step was chosen by cross-validation beforehand, which is not in its cost.\n",

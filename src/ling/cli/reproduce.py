@@ -64,7 +64,11 @@ def _run(
         data = _data(console, experiment)
     except MissingData as error:
         missing[experiment.name] = str(error)
-        console.print(f"[yellow]{experiment.name} is left out:[/yellow] {error}", highlight=False)
+        console.print(
+            f"[yellow]{experiment.name} is left out:[/yellow] {error}",
+            highlight=False,
+            soft_wrap=True,
+        )
         return None
     columns = (
         TextColumn("{task.description:18}"), BarColumn(), MofNCompleteColumn(),
@@ -93,11 +97,14 @@ def _done_before(outcomes: list[Outcome], settings: Run) -> list[Outcome]:
     """The outcomes, with those that the same settings left in the folder earlier, in order."""
     found = {outcome.summary.experiment.name: outcome for outcome in outcomes}
     for experiment in EXPERIMENTS.values():
-        # Real data would have to be read again to know whether their repeats are of this run.
-        if experiment.name in found or experiment.load is not None:
+        if experiment.name in found or not (settings.out / experiment.name).is_dir():
             continue
-        if finished(experiment, None, settings) == settings.repeats_of(experiment):
-            found[experiment.name] = run_experiment(experiment, None, settings)
+        try:
+            data = None if experiment.load is None else experiment.load(None)
+        except MissingData:
+            continue
+        if finished(experiment, data, settings) == settings.repeats_of(experiment):
+            found[experiment.name] = run_experiment(experiment, data, settings)
     return [found[name] for name in EXPERIMENTS if name in found]
 
 

@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ling.design.base import Affine, Array, Between, Design, RowMap, Storage, scaled
+from ling.design.base import (
+    Affine,
+    Array,
+    Between,
+    Design,
+    RowMap,
+    Storage,
+    as_design,
+    as_numbers,
+    scaled,
+)
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 
 
@@ -18,8 +28,8 @@ class AffineDesign(Design):
     A product with X~ costs one pass over X and O(rank (n + p)) on top.
     """
 
-    def __init__(self, design: Design, affine: Affine) -> None:
-        storage, inner = storage_and_map(design)
+    def __init__(self, design: Any, affine: Affine) -> None:
+        storage, inner = storage_and_map(as_design(design))
         self.storage = storage
         self.affine = inner.then(affine)
         self.shape = storage.shape
@@ -28,12 +38,13 @@ class AffineDesign(Design):
     @classmethod
     def standardised(
         cls,
-        design: Design,
+        design: Any,
         shift: ArrayLike | None = None,
         scale: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> AffineDesign:
         """sqrt(weights) * (X - 1 shift') * diag(scale)."""
+        design = as_design(design)
         n, p = design.shape
         root = None if weights is None else np.sqrt(_weights(weights, n))
         columns = _vector(scale, "scale", p)
@@ -44,16 +55,19 @@ class AffineDesign(Design):
         return cls(design, Affine(root, columns, left[:, None], scaled(shifts, columns)[:, None]))
 
     @classmethod
-    def centred(cls, design: Design, weights: ArrayLike | None = None) -> AffineDesign:
+    def centred(cls, design: Any, weights: ArrayLike | None = None) -> AffineDesign:
         """sqrt(weights) * (X - the weighted mean of its rows); one pass for the mean."""
+        design = as_design(design)
         w = np.ones(design.shape[0]) if weights is None else _weights(weights, design.shape[0])
         return cls.standardised(design, shift=design.rmatmat(w / w.sum()), weights=weights)
 
     @classmethod
-    def corrected(cls, design: Design, left: Array, right: Array) -> AffineDesign:
+    def corrected(cls, design: Any, left: Any, right: Any) -> AffineDesign:
         """X - left right', a low-rank correction."""
+        design = as_design(design)
+        left, right = as_numbers(left, "left"), as_numbers(right, "right")
         for name, factor, rows in zip(("left", "right"), (left, right), design.shape, strict=True):
-            if factor.ndim != 2 or factor.shape != (rows, left.shape[-1]):
+            if factor.ndim != 2 or factor.shape != (rows, left.shape[-1] if left.ndim else 0):
                 raise WrongShape(
                     f"{name} has shape {factor.shape}; for a design of shape {design.shape} pass "
                     f"({rows}, rank), with the same rank for left and right."
@@ -173,7 +187,7 @@ def _part(scale: Array | None, rows: slice) -> Array | None:
 def _vector(values: ArrayLike | None, name: str, length: int) -> Array | None:
     if values is None:
         return None
-    vector: Array = np.asarray(values, dtype=np.float64)
+    vector: Array = as_numbers(values, name).astype(np.float64)
     if vector.shape != (length,):
         raise WrongShape(f"{name} has shape {vector.shape}; pass one number each, ({length},).")
     if not np.isfinite(vector).all():

@@ -16,6 +16,7 @@ from ling.errors import WrongShape, WrongType
 Array: TypeAlias = NDArray[np.floating[Any]]
 #: What happens to U = X V between the two halves of X'(X V): called with a block of U and its rows.
 Between: TypeAlias = Callable[[Array, slice], Array]
+LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +170,8 @@ class Storage(Design):
         """FLOPs of X~X~'."""
 
     @abstractmethod
-    def first_not_finite(self) -> tuple[int, int] | None:
-        """Row and column of the first NaN or infinity, if there is one."""
+    def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
+        """Row and column of the first number that is NaN or, in size, above `limit`."""
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X'X, one pass."""

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from scipy.linalg import blas
 
 from ling.design import threads
-from ling.design.base import Affine, Array, Between, RowMap, Storage, float_dtype, mirrored
+from ling.design.base import LARGEST, Affine, Array, Between, RowMap, Storage, float_dtype, mirrored
 from ling.errors import WrongShape
 
 MB = 2**20
@@ -93,12 +93,12 @@ class DenseDesign(Storage):
         )
         return _sum_of_grams(blocks, n, wanted)
 
-    def first_not_finite(self) -> tuple[int, int] | None:
-        """Row and column of the first NaN or infinity, if there is one."""
+    def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
+        """Row and column of the first number that is NaN or, in size, above `limit`."""
         if self.array.dtype.kind != "f":
             return None
         for rows, block in self._blocks(self.dtype, 4 * MB):
-            bad = ~np.isfinite(block)
+            bad = ~(np.abs(block) <= np.float64(limit))
             if bad.any():
                 i, j = np.argwhere(bad)[0]
                 return rows.start + int(i), int(j)

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ling.design import threads
 from ling.design.base import (
+    LARGEST,
     Affine,
     Array,
     Between,
@@ -121,9 +122,9 @@ class SparseDesign(Storage):
             return _scaled_both(G, affine.row_scale)
         return _corrected(G, csr @ affine.right, affine.row_scale, affine.right, affine.left)
 
-    def first_not_finite(self) -> tuple[int, int] | None:
-        """Row and column of the first stored NaN or infinity, if there is one."""
-        bad = np.flatnonzero(~np.isfinite(self.csr.data))
+    def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
+        """Row and column of the first stored number that is NaN or, in size, above `limit`."""
+        bad = np.flatnonzero(~(np.abs(self.csr.data) <= np.float64(limit)))
         if not bad.size:
             return None
         row = int(np.searchsorted(self.csr.indptr, bad[0], side="right")) - 1

@@ -27,7 +27,10 @@ class Level:
 
 
 CLOSE = Level(of_rr=0.1)
-LEVELS = {"within 2 x RR": Level(of_rr=1.0), "within 0.1 % of nothing": Level(of_null=1e-3)}
+LEVELS = {
+    "within 2 x RR": Level(of_rr=1.0),
+    "within 0.1 % of the way to nothing": Level(of_null=1e-3),
+}
 
 
 @dataclass(frozen=True, eq=False)

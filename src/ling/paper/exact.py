@@ -19,10 +19,10 @@ def ridge(X: Any, y: Any, lam: float) -> Fit:
     Cholesky factor, 2 m^2 for solving with it, 2 n p each for X'(.) and the fitted values;
     3 passes.
 
-    lam = 0 gives the minimum-norm least-squares solution. There, and wherever n lam is below the
-    rounding errors of the Gram matrix, its eigendecomposition is used instead (9 m^3 FLOPs), and
-    directions whose singular value is under sqrt(m eps) of the largest count as absent. Just above
-    that limit the Gram matrix is nearly singular, and fitted values may lose most of their digits.
+    lam = 0 gives the minimum-norm least-squares solution. Where the Gram matrix, scaled to a unit
+    diagonal, is singular to rounding, its eigendecomposition is used instead (9 m^3 FLOPs more),
+    and directions whose singular value is under sqrt(m eps) of the largest count as absent. Near
+    that limit fitted values may lose most of their digits, as with every method that forms X'X.
 
     >>> import numpy as np
     >>> ridge(np.eye(2), np.array([1.0, 3.0]), lam=0.5).coef
@@ -42,14 +42,21 @@ def ridge(X: Any, y: Any, lam: float) -> Fit:
 
 
 def _solve_shifted(G: Array, alpha: float, b: Array, meter: Meter) -> Array:
-    """(G + alpha I)^-1 b, or its pseudo-inverse where that is singular."""
-    m = len(b)
-    rounding = m * np.finfo(np.float64).eps * np.trace(G)
-    if alpha > rounding:
-        G.flat[:: m + 1] += alpha
-        meter.add(flops=m**3 / 3 + 2 * m**2)
-        return np.asarray(linalg.cho_solve(linalg.cho_factor(G, overwrite_a=True), b))
+    """(G + alpha I)^-1 b, or its pseudo-inverse where that is singular to rounding."""
+    m, eps = len(b), np.finfo(np.float64).eps
+    # A unit diagonal, so that columns in very different units do not look like rounding errors.
+    diagonal = np.diag(G) + alpha
+    root = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled = (G / root) / root[:, None]
+    scaled.flat[:: m + 1] = np.where(diagonal > 0, 1.0, 0.0)
+    meter.add(flops=m**3 / 3 + 2 * m**2)
+    try:
+        factor = linalg.cho_factor(scaled, overwrite_a=True)
+        if np.diag(factor[0]).min() ** 2 > 10 * m * eps:
+            return np.asarray(linalg.cho_solve(factor, b / root) / root)
+    except linalg.LinAlgError:
+        pass  # singular: what follows is made for that
     d, V = linalg.eigh(G)
     meter.add(flops=9 * m**3 + 4 * m**2)
-    seen = d > m * np.finfo(np.float64).eps * d[-1]
+    seen = d > m * eps * d[-1]
     return np.asarray(V[:, seen] @ ((V[:, seen].T @ b) / (d[seen] + alpha)))

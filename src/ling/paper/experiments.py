@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
+from threadpoolctl import threadpool_limits
 
 from ling.datasets import Dataset, Progress, load_buzz, load_gisette, quadratic_features
 from ling.design import AffineDesign, Array, as_design
@@ -166,7 +167,24 @@ def run_repeat(
     quick: bool,
     advance: Callable[[], None] = lambda: None,
 ) -> Repeat:
-    """One repeat, the same whichever others were run before it; `advance` is called per fit."""
+    """One repeat, the same whichever others were run before it; `advance` is called per fit.
+
+    On one thread: on matrices of this size BLAS gains little from more, and on a busy machine its
+    threads wait for each other so long that seconds would say nothing.
+    """
+    with threadpool_limits(1):
+        return _run_repeat(experiment, data, repeat, seed, choices, quick, advance)
+
+
+def _run_repeat(
+    experiment: Experiment,
+    data: Dataset | None,
+    repeat: int,
+    seed: int,
+    choices: Choices,
+    quick: bool,
+    advance: Callable[[], None],
+) -> Repeat:
     problem = experiment.make(data, _rng(seed, experiment, repeat, "data", 0), choices, quick)
     step = _steps(experiment, problem, repeat, seed, choices)
     advance()

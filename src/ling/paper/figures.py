@@ -87,7 +87,7 @@ def _draw(axes: Axes, curve: Curve, colour: str, marker: str, line: str) -> None
     )  # fmt: skip
     # A band below zero cannot be drawn on a logarithmic axis.
     low = np.maximum(mean - deviation, mean / 5)
-    axes.fill_between(curve.flops, low, mean + deviation, color=colour, alpha=0.1, linewidth=0)
+    axes.fill_between(curve.flops, low, mean + deviation, color=colour, alpha=0.07, linewidth=0)
 
 
 def _plain_ticks(axes: Axes) -> None:

@@ -11,6 +11,9 @@ from ling.design import AffineDesign, Array, Design, Meter, Metered, Storage, as
 from ling.design.base import as_numbers
 from ling.errors import BadOption, NotFinite, WrongShape, WrongType
 
+# Squares of numbers up to this size, and sums of many, are still finite.
+USABLE = 1e150
+
 
 def checked_design(X: Any) -> Metered:
     """X as a metered design with at least one row and column, all finite."""
@@ -23,11 +26,11 @@ def checked_design(X: Any) -> Metered:
     if n == 0 or p == 0:
         raise WrongShape(f"X has shape {design.shape}; pass at least one row and one column.")
     storage = design.storage if isinstance(design, AffineDesign) else design
-    at = storage.first_not_finite() if isinstance(storage, Storage) else None
+    at = storage.first_not_finite(USABLE) if isinstance(storage, Storage) else None
     if at is not None:
         raise NotFinite(
-            f"X[{at[0]}, {at[1]}] is not a finite number; drop that row or fill it in "
-            "(sklearn.impute.SimpleImputer) before fitting."
+            f"X[{at[0]}, {at[1]}] is not a number, or above {USABLE:g}, whose square cannot be "
+            "represented; drop that row, fill it in (sklearn.impute.SimpleImputer) or rescale X."
         )
     return Metered(design, meter)
 
@@ -37,7 +40,7 @@ def checked_target(y: Any, design: Design) -> Array:
     values = as_numbers(y, "y")
     n = design.shape[0]
     if values.shape != (n,):
-        hint = "y.ravel() has it" if values.size == n else f"X has {n} rows"
+        hint = "np.ravel(y) has it" if values.size == n else f"X has {n} rows"
         raise WrongShape(f"y has shape {values.shape}; pass shape ({n},): {hint}.")
     return _finite(values.astype(np.float64), "y", "drop that row before fitting")
 
@@ -51,8 +54,9 @@ def checked_vector(values: Any, name: str) -> Array:
 
 
 def _finite(array: Array, name: str, advice: str) -> Array:
-    if not np.isfinite(array).all():
-        at = int(np.flatnonzero(~np.isfinite(array))[0])
+    bad = ~(np.abs(array) <= USABLE)
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
         raise NotFinite(f"{name}[{at}] is {array[at]}; {advice}.")
     return array
 
@@ -83,9 +87,11 @@ def checked_alpha(lam: Any, n: int) -> float:
     return alpha
 
 
-def checked_count(value: Any, name: str, least: int, most: int | None = None) -> int:
+def checked_count(
+    value: Any, name: str, least: int, most: int | None = None, hint: str = ""
+) -> int:
     """A whole number in [least, most]."""
-    upper = "" if most is None else f" and <= {most}"
+    upper = "" if most is None else f" and <= {most}{hint}"
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise WrongType(f"{name} is {value!r}; pass a whole number >= {least}{upper}.")
     if int(value) < least or (most is not None and int(value) > most):
@@ -95,7 +101,8 @@ def checked_count(value: Any, name: str, least: int, most: int | None = None) ->
 
 def checked_rank(k: Any, design: Design) -> int:
     """k as a number of directions that X can have."""
-    return checked_count(k, "k", 1, min(design.shape))
+    most = min(design.shape)
+    return checked_count(k, "k", 1, most, f" (X has {most} directions at most)")
 
 
 def checked_start(start: Any, design: Design) -> Array:

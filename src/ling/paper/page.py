@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import asdict
 from html import escape
 from pathlib import Path
 
@@ -53,7 +52,13 @@ which suits the models, whose risks span six decades.</p>
 
 
 def _choices(run: Run) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in asdict(run.choices).items())
+    c = run.choices
+    step = "by cross-validation" if c.step is None else f"{c.step:g} / max ||x_i||^2"
+    return (
+        f"noise {c.noise:g}; Model 1's tail {c.tail:g}; {c.lam_factor:g} times the default lambda; "
+        f"SVRG's step {step}; Gisette {'' if c.centre else 'not '}centred; "
+        f"Buzz by {'logarithms' if c.log else 'raw counts'}"
+    )
 
 
 def _section(outcome: Outcome, run: Run) -> str:
@@ -63,7 +68,7 @@ def _section(outcome: Outcome, run: Run) -> str:
     tag = " <span class=quick>(quick run)</span>" if run.quick else ""
     return f"""<section id="{summary.experiment.name}">
 <h2>{escape(_heading(outcome))}{tag}</h2>
-<p class=note>{escape(summary.data)}; X is {n} x {p},
+<p class=note>{escape(summary.data)}: X is {n} x {p},
 lambda = {summary.lam:.3g}, {summary.n_repeats} repeats.</p>
 <div class=figures>{_image(folder / "figure.svg", f"{summary.experiment.measure} against cost")}
 {_image(folder / "spectrum.svg", "spectrum of X")}</div>

@@ -100,6 +100,7 @@ def _files(experiment: Experiment, data: Dataset | None, run: Run) -> list[Path]
         "version": __version__,
         "seed": run.seed,
         "quick": run.quick,
+        "threads": 1,
         "choices": asdict(run.choices),
         "grid": asdict(experiment.grid),
         "data": None if data is None else [data.name, *data.X.shape],

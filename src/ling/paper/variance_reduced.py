@@ -80,6 +80,7 @@ def svrg(
     rng = generator(random_state)
     end = minimise_by_rows(design, target, float(lam), n_passes, step, rng)
     fitted = design.matmat(end.gamma)
+    check_progress(target, fitted, end)
     return SvrgFit(end.gamma, fitted, design.cost, end.step, end.tuning_cost)
 
 
@@ -107,6 +108,12 @@ def minimise_by_rows(
             f"(1 / max ||x_i||^2 is {1 / max(rows.longest(), 1e-300):.3g}), or step=None."
         )
     return ByRows(gamma, float(step), tuning_cost)
+
+
+def check_progress(target: Array, fitted: Array, end: ByRows) -> None:
+    """Refuse a fit far worse than none: its step was too long, if not long enough to overflow."""
+    if np.sum((target - fitted) ** 2) > 100 * np.sum(target**2):
+        raise Diverged(f"step = {end.step} is too long and SVRG diverged; pass a shorter one.")
 
 
 @dataclass(frozen=True, eq=False)
