@@ -187,8 +187,7 @@ def test_arrays_and_lists_will_do_in_place_of_a_design(rng):
     X = rng.standard_normal((5, 3))
     centred = X - X.mean(axis=0)
     for given in (X, X.tolist(), sparse.csr_array(X)):
-        np.testing.assert_allclose(
-            AffineDesign.centred(given).matmat(np.eye(3)), centred, atol=1e-12
-        )
+        design = AffineDesign.centred(given)
+        np.testing.assert_allclose(design.matmat(np.eye(3)), centred, atol=1e-12)
     corrected = AffineDesign.corrected(X, [[1.0]] * 5, [[2.0]] * 3)
     np.testing.assert_allclose(corrected.matmat(np.eye(3)), X - 2.0)
