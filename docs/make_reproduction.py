@@ -36,7 +36,7 @@ OTHERS = {
     "gisette-surrogate": LAM,
     "buzz": LAM | {"raw counts": Choices(log=False)},
 }
-REPEATS = 2
+REPEATS = {name: 1 if name == "gisette-surrogate" else 2 for name in OTHERS}
 MARKS = {True: "holds", False: "**does not**", None: "cannot tell"}
 
 
@@ -54,7 +54,7 @@ def main(out: Path, names: list[str]) -> None:
         full = run_experiment(experiment, data, Run(out / "full"), said(name, "as in the paper"))
         others = {}
         for number, (label, choices) in enumerate(OTHERS[name].items()):
-            run = Run(out / f"other-{number}", repeats=REPEATS, choices=choices)
+            run = Run(out / f"other-{number}", repeats=REPEATS[name], choices=choices)
             others[label] = run_experiment(experiment, data, run, said(name, label)).verdicts
         if names:
             continue
@@ -110,7 +110,7 @@ def section(name: str, full: Outcome, others: dict[str, list[Verdict]], by_lambd
         marks = " | ".join(MARKS[v.otherwise[level]] for level in LEVELS)
         lines.append(f"| {v.claim} | {v.measured} | {MARKS[v.holds]} | {marks} |")
     lines += [
-        f"\nUnder other choices ({REPEATS} repeats each):\n",
+        f"\nUnder other choices (repeats of each: {REPEATS[name]}):\n",
         f"| the paper says | {' | '.join(others)} |",
         "| --- |" + " --- |" * len(others),
     ]
