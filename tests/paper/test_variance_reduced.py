@@ -172,4 +172,4 @@ def test_non_finite_trials_do_not_win(wrap):
 def test_a_step_too_long_is_refused_before_it_overflows(algorithm):
     X, y = gaussian()
     with pytest.raises(Diverged, match="shorter"):
-        algorithm(X, y, 0.1, n_passes=10, step=0.3)
+        algorithm(X, y, 0.1, n_passes=10, step=1.0)
