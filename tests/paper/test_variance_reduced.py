@@ -166,10 +166,3 @@ def test_non_finite_trials_do_not_win(wrap):
     X = X * np.where(np.arange(60) < 30, 1.0, 1e-3)[:, None]
     fit = paper.svrg(wrap(X), y, 0.0, 400, random_state=0)
     assert np.isfinite(fit.coef).all()
-
-
-@over("algorithm", BY_ROWS)
-def test_a_step_too_long_is_refused_before_it_overflows(algorithm):
-    X, y = gaussian()
-    with pytest.raises(Diverged, match="shorter"):
-        algorithm(X, y, 0.1, n_passes=10, step=1.0)

@@ -21,7 +21,7 @@ from ling.paper.inputs import (
     checked_target,
     generator,
 )
-from ling.paper.variance_reduced import check_progress, minimise_by_rows
+from ling.paper.variance_reduced import minimise_by_rows
 from ling.report import Cost
 
 
@@ -139,7 +139,6 @@ def ling_svrg(
     stage1 = _first_stage(design, target, alpha, k, power, shrink, rng, svd)
     end = minimise_by_rows(stage1.X_left, stage1.y_left, float(lam), n_passes, step, rng)
     fitted2 = stage1.X_left.matmat(end.gamma)
-    check_progress(stage1.y_left, fitted2, end)
     coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, fitted2)
     return LingSvrgFit(coef, fitted, design.cost, gamma1, gamma2, end.step, end.tuning_cost)
 
