@@ -67,9 +67,9 @@ def svrg(
     values.
 
     step=None tries 8 steps by 3-fold cross-validation, for up to 10 passes each. A step that is too
-    long is refused only once it leaves the finite numbers; before that it shows as a poor fit. Rows are visited
-    in random order, so X must be in memory (or memory-mapped) by rows; Fortran-ordered and integer
-    data are copied once.
+    long is refused only once it leaves the finite numbers; before that it shows as a poor fit. Rows
+    are visited in random order, so X must be in memory (or memory-mapped) by rows; Fortran-ordered
+    and integer data are copied once.
 
     >>> import numpy as np
     >>> svrg(np.eye(2), np.array([1.0, 3.0]), lam=0.5, n_passes=99, step=0.5, random_state=0).coef
