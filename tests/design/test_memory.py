@@ -1,6 +1,5 @@
 """Data is read where it lies: no product makes a copy of all of it, whatever the dtypes."""
 
-import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -10,20 +9,11 @@ from scipy import sparse
 from ling.design import SparseDesign, dense
 from tests.design.laws import PRODUCTS
 from tests.design.registry import WRAPPERS, build
+from tests.memory import peak_memory
 
 MB = 2**20
 #: Storages that BLAS cannot read as they are when the operand is float64.
 CONVERTED = ("dense-float32", "dense-bool")
-
-
-def peak_memory(call) -> int:
-    """Bytes allocated while `call()` runs, at most at one time."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def calls(design):

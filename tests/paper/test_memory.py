@@ -1,12 +1,11 @@
 """X_r is never stored: what LING needs beside X is a few vectors for each component."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy import sparse
 
 from ling.design import AffineDesign, DenseDesign, SparseDesign
+from tests.memory import peak_memory
 from tests.paper.registry import FITS, memory_mapped, over
 
 N, P, K = 2000, 1500, 5
@@ -42,12 +41,7 @@ ITERATIVE = {name: fit for name, fit in FITS.items() if name != "ridge"}
 
 def peak_bytes(run):
     run()  # compiled kernels and thread pools stay, and are not what is asked for
-    tracemalloc.start()
-    try:
-        run()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return peak_memory(run)
 
 
 @pytest.fixture(scope="module", params=LARGE.values(), ids=LARGE.keys())

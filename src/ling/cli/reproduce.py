@@ -35,6 +35,7 @@ def run(name: str, settings: Run, *, as_json: bool) -> None:
         raise typer.BadParameter(f"{name!r} is none of {names}", param_hint="EXPERIMENT")
     wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
     console = Console(stderr=True)
+    earlier = _done_before([e for e in EXPERIMENTS.values() if e not in wanted], settings)
     outcomes: list[Outcome] = []
     missing: dict[str, str] = {}
     try:
@@ -42,8 +43,8 @@ def run(name: str, settings: Run, *, as_json: bool) -> None:
             outcome = _run(console, experiment, settings, missing)
             if outcome is not None:
                 outcomes.append(outcome)
-                earlier = _done_before(outcomes, settings)
-                write(settings.out / "index.html", render(earlier, missing, settings))
+                page = render(_in_order(earlier + outcomes), missing, settings)
+                write(settings.out / "index.html", page)
     except KeyboardInterrupt:
         console.print("Stopped. The same command continues from the finished repeats.")
         raise typer.Exit(130) from None
@@ -93,19 +94,25 @@ def _data(console: Console, experiment: Experiment) -> Dataset | None:
         )
 
 
-def _done_before(outcomes: list[Outcome], settings: Run) -> list[Outcome]:
-    """The outcomes, with those that the same settings left in the folder earlier, in order."""
-    found = {outcome.summary.experiment.name: outcome for outcome in outcomes}
-    for experiment in EXPERIMENTS.values():
-        if experiment.name in found or not (settings.out / experiment.name).is_dir():
+def _done_before(others: list[Experiment], settings: Run) -> list[Outcome]:
+    """What the same settings left of other experiments in the folder: the page shows them too."""
+    found = []
+    for experiment in others:
+        if not (settings.out / experiment.name).is_dir():
             continue
         try:
             data = None if experiment.load is None else experiment.load(None)
         except MissingData:
-            continue
+            continue  # without its data an earlier run cannot be told from one on other data
         if finished(experiment, data, settings) == settings.repeats_of(experiment):
-            found[experiment.name] = run_experiment(experiment, data, settings)
-    return [found[name] for name in EXPERIMENTS if name in found]
+            found.append(run_experiment(experiment, data, settings))
+    return found
+
+
+def _in_order(outcomes: list[Outcome]) -> list[Outcome]:
+    """As the paper has them."""
+    names = list(EXPERIMENTS)
+    return sorted(outcomes, key=lambda outcome: names.index(outcome.summary.experiment.name))
 
 
 def _print(outcomes: list[Outcome], out: Path) -> None:

@@ -155,8 +155,6 @@ class SparseDesign(Storage):
     def _gram_matvec(self, v: Array, rows: RowMap | None) -> Array:
         from ling.design.kernels import csr_gram
 
-        v = np.ascontiguousarray(v)
-
         mapped = (None, None, None, None) if rows is None else rows.arrays
 
         def sweep(part: slice) -> Array:
@@ -182,8 +180,10 @@ class SparseDesign(Storage):
 
     def _parts(self, n_parts: int | None = None) -> list[slice]:
         """Ranges of rows (default: one per thread) with about as many stored entries each."""
-        n_parts = threads.n_threads() if n_parts is None else n_parts
-        n_parts = n_parts if self.csr.nnz > SMALL else 1
+        if self.csr.nnz <= SMALL:
+            n_parts = 1
+        elif n_parts is None:
+            n_parts = threads.n_threads()
         return self._cut(slice(0, self.shape[0]), -(-self.csr.nnz // n_parts))
 
     def _cut(self, part: slice, entries: int) -> list[slice]:

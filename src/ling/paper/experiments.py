@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
 from ling.datasets import Dataset, Progress, load_buzz, load_gisette, quadratic_features
-from ling.design import AffineDesign, Array, as_design
+from ling.design import Array, as_design
 from ling.paper import theory
 from ling.paper.components import exact_svd, pcr
-from ling.paper.descent import gradient_descent
+from ling.paper.descent import DescentFit, gradient_descent
 from ling.paper.exact import ridge
 from ling.paper.fit import Fit
+from ling.paper.inputs import checked_design
 from ling.paper.models import Model, model1, model2, model3
-from ling.paper.two_stage import ling, ling_svrg
-from ling.paper.variance_reduced import svrg
+from ling.paper.two_stage import first_stage, ling, ling_svrg
+from ling.paper.variance_reduced import TUNING_PASSES, svrg
 
 RR, PCR, GD, SVRG = "RR", "PCR", "GD", "SVRG"
 Rng = np.random.Generator
@@ -167,37 +167,22 @@ def run_repeat(
     quick: bool,
     advance: Callable[[], None] = lambda: None,
 ) -> Repeat:
-    """One repeat, the same whichever others were run before it; `advance` is called per fit.
-
-    On one thread: on matrices of this size BLAS gains little from more, and on a busy machine its
-    threads wait for each other so long that seconds would say nothing.
-    """
-    with threadpool_limits(1):
-        return _run_repeat(experiment, data, repeat, seed, choices, quick, advance)
-
-
-def _run_repeat(
-    experiment: Experiment,
-    data: Dataset | None,
-    repeat: int,
-    seed: int,
-    choices: Choices,
-    quick: bool,
-    advance: Callable[[], None],
-) -> Repeat:
+    """One repeat, the same whichever others were run before it; `advance` is called per fit."""
     problem = experiment.make(data, _rng(seed, experiment, repeat, "data", 0), choices, quick)
     step = _steps(experiment, problem, repeat, seed, choices)
     advance()
     points = []
+    last: dict[str, Fit] = {}
     for task in tasks(experiment.grid, problem, step):
         rng = _rng(seed, experiment, repeat, task.algorithm, task.parameter)
         started = time.perf_counter()
         fit = task.fit(rng)
         seconds = time.perf_counter() - started
+        last[task.algorithm] = fit
         cost = fit.cost.flops, fit.cost.passes, seconds
         points.append(Point(task.algorithm, task.parameter, repeat, *cost, problem.judge(fit)))
         advance()
-    measured = None if problem.model is None else _against_theory(experiment, problem)
+    measured = None if problem.model is None else _against_theory(experiment, problem, last)
     spectrum = _spectrum(problem) if repeat == 0 else []
     advance()
     shape = (problem.X.shape[0], problem.X.shape[1])
@@ -220,34 +205,37 @@ def _steps(
     experiment: Experiment, problem: Problem, repeat: int, seed: int, choices: Choices
 ) -> dict[str, float]:
     """The step of each SVRG curve, chosen once per repeat; the paper does not count its cost."""
-    X, y, lam, most = problem.X, problem.y, problem.lam, max(experiment.grid.n_svrg)
+    X, y, lam = problem.X, problem.y, problem.lam
+    passes = min(max(experiment.grid.n_svrg), TUNING_PASSES)
     if choices.step is not None:
         fixed = choices.step / float(np.einsum("ij,ij->i", X, X).max())
         return {SVRG: fixed} | {f"LING+SVRG k={k}": fixed for k in experiment.grid.k2}
     # One short fit is made to have its step; fits of the curve then reuse it.
     rng = _rng(seed, experiment, repeat, "step", 0)
-    found = {SVRG: svrg(X, y, lam, min(most, 10), random_state=rng).step}
+    found = {SVRG: svrg(X, y, lam, passes, random_state=rng).step}
     for k in experiment.grid.k2:
         rng = _rng(seed, experiment, repeat, "step", k)
-        fit = ling_svrg(X, y, lam, k, min(most, 10), random_state=rng, shrink=False)
+        fit = ling_svrg(X, y, lam, k, passes, random_state=rng, shrink=False)
         found[f"LING+SVRG k={k}"] = fit.step
     return found
 
 
-def _against_theory(experiment: Experiment, problem: Problem) -> Theory:
-    """What Theorem 2 and equations (3) and (4) assume: exact U1, and stage 2 solved to the end."""
+def _against_theory(experiment: Experiment, problem: Problem, last: dict[str, Fit]) -> Theory:
+    """What Theorem 2 and equations (3) and (4) assume: exact U1, and stage 2 solved to the end.
+
+    `last` holds the fit of each algorithm at the end of its grid.
+    """
     model, X, y, lam = problem.model, problem.X, problem.y, problem.lam
     assert model is not None
     n, p = X.shape
     d, a, k = model.spectrum, model.rotated, experiment.grid.k2[0]
     svd = exact_svd(X, k)
-    left = AffineDesign.corrected(as_design(X), svd.U, (svd.d[:, None] * svd.Vt).T)
-    gamma1 = svd.U.T @ y
-    y_left = y - svd.U @ gamma1
-    descent = gradient_descent(X, y, lam, experiment.grid.n1[-1])
+    stage1 = first_stage(checked_design(X), y, n * lam, k, svd=svd)
     stage2 = ling(X, y, lam, k, experiment.grid.n2[-1], svd=svd)
-    best, best2 = ridge(X, y, lam), ridge(left, y_left, lam)
-    solved = svd.U @ (svd.d**2 / (svd.d**2 + n * lam) * gamma1) + best2.fitted
+    best, best2 = last[RR], ridge(stage1.X_left, stage1.y_left, lam)
+    solved = stage1.combine(best2.coef, best2.fitted)[1]
+    descent = last[GD]
+    assert isinstance(descent, DescentFit)
     return Theory(
         theory.ridge_risk(d, a, model.noise, lam, n),
         theory.ling_risk(d, a, model.noise, lam, n, k),
@@ -256,7 +244,7 @@ def _against_theory(experiment: Experiment, problem: Problem) -> Theory:
         theory.gd_rate(d, lam, n, p),
         _worst_rate(descent.objective, _objective(best, y, n * lam)),
         theory.ling_rate(d, lam, n, k),
-        _worst_rate(stage2.objective, _objective(best2, y_left, n * lam)),
+        _worst_rate(stage2.objective, _objective(best2, stage1.y_left, n * lam)),
     )
 
 

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from ling import __version__
 from ling.datasets import Dataset
 from ling.errors import MissingData
@@ -19,6 +21,7 @@ from ling.paper.claims import Summary, Verdict, judge, summarise
 from ling.paper.experiments import Choices, Experiment, Point, Repeat, Theory, run_repeat
 
 QUICK_REPEATS = 2
+THREADS = 1
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,12 @@ def run_experiment(
         repeat = _read(file)
         if repeat is None:
             number = int(file.stem)
-            repeat = run_repeat(experiment, data, number, run.seed, run.choices, run.quick, advance)
+            # On one thread: BLAS gains little from more at these sizes, and on a busy machine its
+            # threads wait for each other so long that seconds would say nothing.
+            with threadpool_limits(THREADS):
+                repeat = run_repeat(
+                    experiment, data, number, run.seed, run.choices, run.quick, advance
+                )
             file.parent.mkdir(parents=True, exist_ok=True)
             write(file, json.dumps(asdict(repeat)))
         repeats.append(repeat)
@@ -100,7 +108,7 @@ def _files(experiment: Experiment, data: Dataset | None, run: Run) -> list[Path]
         "version": __version__,
         "seed": run.seed,
         "quick": run.quick,
-        "threads": 1,
+        "threads": THREADS,
         "choices": asdict(run.choices),
         "grid": asdict(experiment.grid),
         "data": None if data is None else [data.name, *data.X.shape],

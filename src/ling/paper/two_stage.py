@@ -103,7 +103,7 @@ def ling(
     alpha = checked_alpha(lam, design.shape[0])
     n_iter = checked_count(n_iter, "n_iter", 0)
     first = checked_start(start, design)
-    stage1 = _first_stage(design, target, alpha, k, power, shrink, random_state, svd)
+    stage1 = first_stage(design, target, alpha, k, power, shrink, random_state, svd)
     end = descend(stage1.X_left, stage1.y_left, alpha, n_iter, first)
     coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, end.fitted)
     return LingFit(coef, fitted, design.cost, gamma1, gamma2, end.objective)
@@ -136,22 +136,21 @@ def ling_svrg(
     target = checked_target(y, design)
     alpha = checked_alpha(lam, design.shape[0])
     rng = generator(random_state)
-    stage1 = _first_stage(design, target, alpha, k, power, shrink, rng, svd)
+    stage1 = first_stage(design, target, alpha, k, power, shrink, rng, svd)
     end = minimise_by_rows(stage1.X_left, stage1.y_left, float(lam), n_passes, step, rng)
-    fitted2 = stage1.X_left.matmat(end.gamma)
-    coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, fitted2)
+    coef, fitted, gamma1, gamma2 = stage1.combine(end.gamma, stage1.X_left.matmat(end.gamma))
     return LingSvrgFit(coef, fitted, design.cost, gamma1, gamma2, end.step, end.tuning_cost)
 
 
-def _first_stage(
+def first_stage(
     design: Metered,
     target: Array,
     alpha: float,
     k: Any,
-    power: Any,
-    shrink: bool,
-    random_state: Any,
-    svd: PartialSVD | None,
+    power: Any = 1,
+    shrink: bool = True,
+    random_state: Any = None,
+    svd: PartialSVD | None = None,
 ) -> Stage1:
     """Steps 1, 2, 3 and 5 of Algorithm 1."""
     if not isinstance(shrink, bool | np.bool_):

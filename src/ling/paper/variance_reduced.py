@@ -121,9 +121,19 @@ class Rows(ABC):
     P: Array
     T: Array
 
-    @abstractmethod
     def epoch(self, order: Indices, step: float, decay: float, h: Array) -> Array:
         """The sum of the steps over the rows in `order`."""
+        rank = self.R.shape[1]
+        v, c, z = np.zeros(len(h)), np.zeros(rank), np.zeros(rank)
+        low_rank = self.s, self.d, self.L, self.P, self.T
+        self._loop(low_rank, order, step, decay, h, (self.R.T @ h, v, c, z))
+        return v - self.R @ c
+
+    @abstractmethod
+    def _loop(
+        self, low_rank: Any, order: Indices, step: float, decay: float, h: Array, iterate: Any
+    ) -> None:
+        """Run the compiled loop, which changes `iterate`: R'h, v, c and z."""
 
     @abstractmethod
     def squares(self) -> Array:
@@ -139,11 +149,6 @@ class Rows(ABC):
         low = ((self.s[:, None] * self.P + self.T) * self.L).sum(axis=1)
         return float((self.s**2 * self.squares() - low).max())
 
-    def _start(self, h: Array) -> tuple[Array, Array, Array, Array]:
-        """R'h, and v, c and z at zero."""
-        rank = self.R.shape[1]
-        return self.R.T @ h, np.zeros(len(h)), np.zeros(rank), np.zeros(rank)
-
 
 @dataclass(frozen=True, eq=False)
 class DenseRows(Rows):
@@ -151,14 +156,12 @@ class DenseRows(Rows):
 
     array: Array
 
-    def epoch(self, order: Indices, step: float, decay: float, h: Array) -> Array:
-        """One inner loop."""
+    def _loop(
+        self, low_rank: Any, order: Indices, step: float, decay: float, h: Array, iterate: Any
+    ) -> None:
         from ling.paper.svrg_kernels import dense_epoch
 
-        Rh, v, c, z = self._start(h)
-        low_rank = self.s, self.d, self.L, self.P, self.T
-        dense_epoch(self.array, *low_rank, order, step, decay, h, Rh, v, c, z)
-        return v - self.R @ c
+        dense_epoch(self.array, *low_rank, order, step, decay, h, *iterate)
 
     def squares(self) -> Array:
         """||d * x_i||^2."""
@@ -180,17 +183,16 @@ class SparseRows(Rows):
 
     csr: Any
 
-    def epoch(self, order: Indices, step: float, decay: float, h: Array) -> Array:
-        """One inner loop, each coordinate brought up to date when a row stores it."""
+    def _loop(
+        self, low_rank: Any, order: Indices, step: float, decay: float, h: Array, iterate: Any
+    ) -> None:
+        # Each coordinate is brought up to date when a row stores it, by these tables.
         from ling.paper.svrg_kernels import csr_epoch
 
-        Rh, v, c, z = self._start(h)
-        low_rank = self.s, self.d, self.L, self.P, self.T
         powers = decay ** np.arange(len(order) + 1.0)
         sums = np.concatenate([[0.0], np.cumsum(powers[:-1])])
-        seen = np.zeros(len(v), dtype=np.int64)
-        csr_epoch(*self._arrays, *low_rank, order, step, powers, sums, h, Rh, v, c, z, seen)
-        return v - self.R @ c
+        seen = np.zeros(len(h), dtype=np.int64)
+        csr_epoch(*self._arrays, *low_rank, order, step, powers, sums, h, *iterate, seen)
 
     def squares(self) -> Array:
         """||d * x_i||^2."""
