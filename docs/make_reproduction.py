@@ -20,7 +20,7 @@ import numpy as np
 from ling.datasets import Dataset
 from ling.errors import MissingData
 from ling.paper import ridge
-from ling.paper.claims import LEVELS, Verdict
+from ling.paper.claims import LEVELS, Summary, Verdict, judge_together
 from ling.paper.experiments import EXPERIMENTS, Choices, Experiment
 from ling.paper.reproduction import Outcome, Run, run_experiment, write
 
@@ -42,7 +42,9 @@ MARKS = {True: "holds", False: "**does not**", None: "cannot tell"}
 
 def main(out: Path, names: list[str]) -> None:
     """All of it; or, with `names`, only run those, so that two cores can share the work."""
-    parts = [INTRODUCTION.format(date=date.today(), cores=os.cpu_count(), cpu=platform.machine())]
+    parts = []
+    summaries: list[Summary] = []
+    other_summaries: dict[str, list[Summary]] = {label: [] for label in LAM}
     for name, experiment in EXPERIMENTS.items():
         if names and name not in names:
             continue
@@ -55,7 +57,10 @@ def main(out: Path, names: list[str]) -> None:
         others = {}
         for number, (label, choices) in enumerate(OTHERS[name].items()):
             run = Run(out / f"other-{number}", repeats=REPEATS[name], choices=choices)
-            others[label] = run_experiment(experiment, data, run, said(name, label)).verdicts
+            outcome = run_experiment(experiment, data, run, said(name, label))
+            others[label] = outcome.verdicts
+            other_summaries.setdefault(label, []).append(outcome.summary)
+        summaries.append(full.summary)
         if names:
             continue
         parts.append(section(name, full, others, ridge_by_lambda(experiment, data)))
@@ -64,7 +69,11 @@ def main(out: Path, names: list[str]) -> None:
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(out / "full" / name / f"{kind}.svg", target)
     if not names:
-        write(DOCS / "reproduction.md", "\n".join(parts))
+        opening = INTRODUCTION.format(
+            date=date.today(), cores=os.cpu_count(), cpu=platform.machine()
+        )
+        general = together(summaries, {label: other_summaries[label] for label in LAM})
+        write(DOCS / "reproduction.md", "\n".join([opening, general, *parts]))
 
 
 def said(*words: str) -> Callable[[], None]:
@@ -94,6 +103,35 @@ def ridge_by_lambda(experiment: Experiment, data: Dataset | None) -> str:
     return f"\nHow the default lambda was set, on RR alone:\n\n| | {head} |\n|{rule}\n{row}"
 
 
+def together(summaries: list[Summary], others: dict[str, list[Summary]]) -> str:
+    """What the paper says of several experiments at once."""
+    lines = ["## All experiments together\n", *claims_table(judge_together(summaries))]
+    judged = {label: judge_together(found) for label, found in others.items()}
+    return "\n".join([*lines, *choices_table(judged)]) + "\n"
+
+
+def claims_table(verdicts: list[Verdict]) -> list[str]:
+    lines = [
+        f"| the paper says | measured | verdict | {' | '.join(LEVELS)} |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for v in verdicts:
+        marks = " | ".join(MARKS[v.otherwise[level]] for level in LEVELS)
+        lines.append(f"| {v.claim} | {v.measured} | {MARKS[v.holds]} | {marks} |")
+    return lines
+
+
+def choices_table(others: dict[str, list[Verdict]]) -> list[str]:
+    lines = [
+        "\nUnder other choices:\n",
+        f"| the paper says | {' | '.join(others)} |",
+        "| --- |" + " --- |" * len(others),
+    ]
+    for row in zip(*others.values(), strict=True):
+        lines.append(f"| {row[0].claim} | {' | '.join(MARKS[v.holds] for v in row)} |")
+    return lines
+
+
 def section(name: str, full: Outcome, others: dict[str, list[Verdict]], by_lambda: str) -> str:
     summary = full.summary
     n, p = summary.shape
@@ -103,21 +141,11 @@ def section(name: str, full: Outcome, others: dict[str, list[Verdict]], by_lambd
         f"{summary.n_repeats} repeats.\n",
         f"![{summary.experiment.measure} against cost](figures/{name}-figure.svg)\n",
         f"![spectrum of X](figures/{name}-spectrum.svg)\n",
-        f"| the paper says | measured | verdict | {' | '.join(LEVELS)} |",
-        "| --- | --- | --- | --- | --- |",
+        *claims_table(full.verdicts),
+        *choices_table(others),
+        f"\nRepeats of each other choice: {REPEATS[name]}.",
+        by_lambda,
     ]
-    for v in full.verdicts:
-        marks = " | ".join(MARKS[v.otherwise[level]] for level in LEVELS)
-        lines.append(f"| {v.claim} | {v.measured} | {MARKS[v.holds]} | {marks} |")
-    lines += [
-        f"\nUnder other choices (repeats of each: {REPEATS[name]}):\n",
-        f"| the paper says | {' | '.join(others)} |",
-        "| --- |" + " --- |" * len(others),
-    ]
-    for row, verdict in enumerate(full.verdicts):
-        marks = " | ".join(MARKS[verdicts[row].holds] for verdicts in others.values())
-        lines.append(f"| {verdict.claim} | {marks} |")
-    lines.append(by_lambda)
     measure = summary.experiment.measure
     lines += [f"\n| algorithm | parameter | GFLOPs | passes | seconds | {measure} |", RULE]
     for curve in summary.curves.values():

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from ling.paper import claims
-from ling.paper.claims import CLAIMS, CLOSE, LEVELS, Curve, Summary, judge, summarise
+from ling.paper.claims import (
+    CLAIMS,
+    CLOSE,
+    GENERAL,
+    LEVELS,
+    Curve,
+    Summary,
+    judge,
+    judge_together,
+    summarise,
+)
 from ling.paper.experiments import EXPERIMENTS, Point, Repeat, Theory
 
 NULL = 1000.0
@@ -41,6 +51,12 @@ def world(experiment: str = "model1", data: str = "made up", **curves) -> Summar
     return Summary(EXPERIMENTS[experiment], data, shape, 0.1, NULL, 3, made, [FAIR] * 3, [])
 
 
+def uneven(name: str) -> Curve:
+    """A curve whose last repeat came out twice as bad as the others."""
+    even = curve(name, {10: 500.0, 50: 1.0})
+    return replace(even, values=even.values * np.array([1.0, 1.0, 2.0]))
+
+
 def with_theory(**changes) -> Summary:
     return replace(world(), theory=[replace(FAIR, **changes)] * 3)
 
@@ -50,6 +66,7 @@ NEVER = {10: 500.0, 90: 400.0}
 DEAR = {10: 500.0, 150: 1.0}
 SOON = {5: 500.0, 20: 1.0}
 LINGS_SOON = {"LING_5": SOON, "LING_15": SOON}
+MODELS = [world(name) for name in ("model1", "model2", "model3")]
 
 # check: (a world in which the claim holds, one in which it does not)
 WORLDS = {
@@ -103,10 +120,26 @@ WORLDS = {
         world(LING_5=curve("LING k=5", SOON, 1e-10), LING_15=curve("LING k=15", SOON, 1e-10)),
         world(),
     ),
+    claims.ling_not_at_the_mercy_of_the_sketch: (
+        world(PCR=uneven("PCR")),
+        world(PCR=uneven("PCR"), LING_15=uneven("LING k=15")),
+    ),
+    claims.ling_well_everywhere: (MODELS, [*MODELS[:2], world("model3", LING_5=DEAR)]),
+    claims.others_fail_somewhere: (
+        [world("model1", GD=NEVER), world("model2", PCR=DEAR), world("model3", SVRG=DEAR)],
+        [world("model1", GD=NEVER), world("model2", PCR=DEAR), world("model3", GD=NEVER)],
+    ),
+    claims.svrg_and_ling_best: (
+        [world("gisette", GD=LATE, PCR=LATE), world("buzz", GD=LATE, PCR=NEVER)],
+        [world("gisette", GD=LATE, PCR=LATE), world("buzz", GD=LATE, PCR=SOON)],
+    ),
 }
 
 
-@pytest.mark.parametrize("check", {claim.check for claim in CLAIMS}, ids=lambda c: c.__name__)
+CHECKS = {claim.check for claim in [*CLAIMS, *GENERAL]}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 def test_every_claim_can_hold_and_can_fail(check):
     holds, fails = WORLDS[check]
     assert check(holds, CLOSE).verdict is True, check(holds, CLOSE).measured
@@ -119,6 +152,13 @@ def test_every_experiment_has_claims_and_they_are_judged_under_all_levels():
         assert verdicts
         assert {v.experiment for v in verdicts} == {name}
         assert all(set(v.otherwise) == set(LEVELS) for v in verdicts)
+
+
+def test_claims_of_several_experiments_wait_for_all_of_them():
+    assert judge_together(MODELS[:2]) == []
+    assert [v.experiment for v in judge_together(MODELS)] == ["model1 model2 model3"] * 2
+    everything = judge_together(world(name) for name in EXPERIMENTS)
+    assert [v.claim for v in everything] == [claim.text for claim in GENERAL]
 
 
 def test_other_data_than_the_papers_cannot_tell_its_error():

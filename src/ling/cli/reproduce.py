@@ -22,7 +22,7 @@ from rich.progress import (
 
 from ling.datasets import Dataset
 from ling.errors import MissingData
-from ling.paper.claims import Verdict
+from ling.paper.claims import Verdict, judge_together
 from ling.paper.experiments import EXPERIMENTS, Choices, Experiment, n_tasks
 from ling.paper.page import render
 from ling.paper.reproduction import Outcome, Run, finished, run_experiment, write
@@ -50,11 +50,12 @@ def run(name: str, settings: Run, *, as_json: bool) -> None:
         raise typer.Exit(130) from None
     if not outcomes:
         raise typer.Exit(1)
-    verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts]
+    together = judge_together(outcome.summary for outcome in earlier + outcomes)
     if as_json:
+        verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts] + together
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
     else:
-        _print(outcomes, settings.out)
+        _print(outcomes, together, settings.out)
 
 
 def _run(
@@ -115,11 +116,14 @@ def _in_order(outcomes: list[Outcome]) -> list[Outcome]:
     return sorted(outcomes, key=lambda outcome: names.index(outcome.summary.experiment.name))
 
 
-def _print(outcomes: list[Outcome], out: Path) -> None:
+def _print(outcomes: list[Outcome], together: list[Verdict], out: Path) -> None:
     console = Console()
-    for outcome in outcomes:
-        console.print(f"\n[bold]{outcome.summary.data}[/bold]", highlight=False, soft_wrap=True)
-        for verdict in outcome.verdicts:
+    groups = [(outcome.summary.data, outcome.verdicts) for outcome in outcomes]
+    for title, verdicts in [*groups, ("All experiments together", together)]:
+        if not verdicts:
+            continue
+        console.print(f"\n[bold]{title}[/bold]", highlight=False, soft_wrap=True)
+        for verdict in verdicts:
             console.print(f"  {_mark(verdict)} {verdict.claim}", highlight=False, soft_wrap=True)
     console.print(f"\nLook at {out / 'index.html'}", highlight=False, soft_wrap=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
-from ling.paper.claims import Curve, Verdict
+from ling.paper.claims import Curve, Verdict, judge_together
 from ling.paper.reproduction import Outcome, Run
 
 MARKS = {True: ("holds", "yes"), False: ("does not hold", "no"), None: ("cannot tell", "unknown")}
@@ -15,7 +15,8 @@ MARKS = {True: ("holds", "yes"), False: ("does not hold", "no"), None: ("cannot 
 
 def render(outcomes: list[Outcome], missing: dict[str, str], run: Run) -> str:
     """The whole page."""
-    verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts]
+    together = judge_together(outcome.summary for outcome in outcomes)
+    verdicts = [v for outcome in outcomes for v in outcome.verdicts] + together
     held = sum(verdict.holds is True for verdict in verdicts)
     told = sum(verdict.holds is not None for verdict in verdicts)
     kind = "Quick run, on smaller data and with few repeats: a sketch." if run.quick else ""
@@ -39,7 +40,7 @@ Analysis and Gradient Descent</em>: {sizes} grids and measures, run again.
 Of {told} claims that these data can tell, <strong>{held} hold</strong>.</p>
 <p class=quick>{kind}</p>
 <nav>{links}</nav></header>
-<main>{absent}{sections}
+<main>{absent}{_together(together)}{sections}
 <section><h2>How to read this</h2>
 <p>FLOPs count 2 per multiply-add. Curves are means over the repeats, bands one standard deviation;
 the star is exact ridge (RR), dotted lines carry its cost and its value across. &ldquo;Close to
@@ -72,11 +73,22 @@ def _section(outcome: Outcome, run: Run) -> str:
 lambda = {summary.lam:.3g}, {summary.n_repeats} repeats.</p>
 <div class=figures>{_image(folder / "figure.svg", f"{summary.experiment.measure} against cost")}
 {_image(folder / "spectrum.svg", "spectrum of X")}</div>
-<div class=wide><table class=claims>
-<thead><tr><th>The paper says</th><th>Measured</th><th>Verdict</th></tr></thead>
-<tbody>{"".join(_claim_row(verdict) for verdict in outcome.verdicts)}</tbody></table></div>
+{_claims_table(outcome.verdicts)}
 <details><summary>All points: {escape(summary.data)}</summary><div class=wide>
 {_points_table(summary.curves.values(), summary.experiment.measure)}</div></details></section>"""
+
+
+def _together(verdicts: list[Verdict]) -> str:
+    """What the paper says of several experiments at once; nothing if they are not all there."""
+    if not verdicts:
+        return ""
+    return f"<section><h2>All experiments together</h2>{_claims_table(verdicts)}</section>"
+
+
+def _claims_table(verdicts: list[Verdict]) -> str:
+    return f"""<div class=wide><table class=claims>
+<thead><tr><th>The paper says</th><th>Measured</th><th>Verdict</th></tr></thead>
+<tbody>{"".join(_claim_row(verdict) for verdict in verdicts)}</tbody></table></div>"""
 
 
 def _heading(outcome: Outcome) -> str:
