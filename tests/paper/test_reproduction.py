@@ -119,6 +119,19 @@ def test_every_algorithm_and_parameter_is_in_the_points(done):
     assert len(found) == 3 * len(wanted) == 3 * (experiments.n_tasks(tiny()) - 2)
 
 
+def test_a_diverging_curve_does_not_flatten_the_figure(done):
+    from ling.paper.figures import cost_figure
+
+    summary = done[1].summary
+    wild = replace(summary.curves["SVRG"], values=summary.curves["SVRG"].values * 1e12)
+    curves = {**summary.curves, "SVRG": wild}
+    (axes,) = cost_figure(replace(summary, curves=curves), quick=False).axes
+    assert axes.get_ylim()[1] == pytest.approx(3 * summary.null)
+    assert any("off the chart: SVRG" in text.get_text() for text in axes.texts)
+    (axes,) = cost_figure(summary, quick=False).axes
+    assert not axes.texts
+
+
 def test_a_quick_run_says_so_on_every_figure(done, tmp_path):
     from ling.paper.figures import cost_figure, spectrum_figure
 

@@ -37,6 +37,7 @@ def cost_figure(summary: Summary, quick: bool) -> Figure:
     axes.axvline(rr_cost, color="0.35", linewidth=1, linestyle=":")
     axes.plot(rr_cost, rr, "*", color="black", markersize=12, label="RR, exact", zorder=5)
     axes.set(xscale="log", yscale="log", xlabel="FLOPs", ylabel=summary.experiment.measure)
+    _leave_out_diverging(axes, summary)
     _finish(axes, summary, quick)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
@@ -88,6 +89,19 @@ def _draw(axes: Axes, curve: Curve, colour: str, marker: str, line: str) -> None
     # A band below zero cannot be drawn on a logarithmic axis.
     low = np.maximum(mean - deviation, mean / 5)
     axes.fill_between(curve.flops, low, mean + deviation, color=colour, alpha=0.07, linewidth=0)
+
+
+def _leave_out_diverging(axes: Axes, summary: Summary) -> None:
+    """What is far worse than predicting nothing leaves the picture, rather than flattening it."""
+    top = 3 * summary.null
+    gone = [name for name, curve in summary.curves.items() if curve.value.max() > top]
+    if gone:
+        lowest = min(curve.best for curve in summary.curves.values())
+        axes.set_ylim(0.8 * lowest, top)
+        axes.text(
+            0.98, 0.98, f"diverges, off the chart: {', '.join(gone)}", transform=axes.transAxes,
+            ha="right", va="top", fontsize=8, bbox={"color": "white"}, zorder=6,
+        )  # fmt: skip
 
 
 def _plain_ticks(axes: Axes) -> None:
