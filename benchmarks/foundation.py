@@ -36,14 +36,21 @@ def dense(order: str, dtype: str, centred: bool = False) -> Contest:
     return {"X'(Xv)": lambda: design.gram_matmat(v), "X @ v": lambda: X @ v}
 
 
-def csr(n: int, p: int, per_row: int, zipf: bool) -> Contest:
-    """The fused kernel on one and two threads beside SciPy's two products."""
-    rng = np.random.default_rng(0)
+def random_csr(
+    rng: np.random.Generator, n: int, p: int, per_row: int, zipf: bool
+) -> sparse.csr_array:
+    """`per_row` draws of a column in each row; two that coincide stay two entries."""
     chance = 1.0 / np.arange(1, p + 1) if zipf else np.ones(p)
     columns = np.searchsorted(np.cumsum(chance) / chance.sum(), rng.random((n, per_row)))
     indices = np.sort(columns, axis=1).astype(np.int32).ravel()
     indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
-    X = sparse.csr_array((rng.standard_normal(n * per_row), indices, indptr), shape=(n, p))
+    return sparse.csr_array((rng.standard_normal(n * per_row), indices, indptr), shape=(n, p))
+
+
+def csr(n: int, p: int, per_row: int, zipf: bool) -> Contest:
+    """The fused kernel on one and two threads beside SciPy's two products."""
+    rng = np.random.default_rng(0)
+    X = random_csr(rng, n, p, per_row, zipf)
     v = rng.standard_normal(p)
     design = as_design(X)
     fused = partial(design.gram_matmat, v)

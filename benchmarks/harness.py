@@ -6,6 +6,7 @@ fastest turn, and the spread over the turns is shown beside the ratio.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import platform
@@ -62,21 +63,33 @@ def run(cell: Cell) -> list[Outcome]:
     contest = cell.make()
     for contestant in contest.values():
         contestant()  # compiles, allocates, warms the caches
-    turns: dict[str, list[float]] = {name: [] for name in contest}
-    for _ in range(cell.turns):
+    turns = take_turns(contest, cell.turns)
+    return [judge(cell.name, figure, turns) for figure in cell.figures]
+
+
+def take_turns(contest: Contest, turns: int) -> dict[str, list[float]]:
+    """Seconds of every turn, by contestant."""
+    seconds: dict[str, list[float]] = {name: [] for name in contest}
+    for _ in range(turns):
         for name, contestant in contest.items():
+            gc.collect()  # a peer's cycles of references can hold a copy of the data
             started = time.perf_counter()
             contestant()
-            turns[name].append(time.perf_counter() - started)
-    return [judge(cell.name, figure, turns) for figure in cell.figures]
+            seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def spread(seconds: Sequence[float]) -> float:
+    """The median turn over the fastest."""
+    return float(np.median(seconds)) / min(seconds)
 
 
 def judge(cell: str, figure: Figure, turns: dict[str, list[float]]) -> Outcome:
     to = turns[figure.to] if isinstance(figure.to, str) else [figure.to]
     sides = [turns[figure.of], to]
     best = [min(times) for times in sides]
-    spread = [float(np.median(times)) / min(times) for times in sides]
-    return Outcome(cell, str(figure), best[0] / best[1], figure.most, spread, best)
+    spreads = [spread(times) for times in sides]
+    return Outcome(cell, str(figure), best[0] / best[1], figure.most, spreads, best)
 
 
 def machine() -> dict[str, object]:
@@ -99,7 +112,11 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def save(outcomes: Sequence[Outcome], path: Path) -> None:
-    record = {"machine": machine(), "outcomes": [asdict(outcome) for outcome in outcomes]}
+    write({"machine": machine(), "outcomes": [asdict(outcome) for outcome in outcomes]}, path)
+
+
+def write(record: object, path: Path) -> None:
+    """All or nothing: a reader never sees half a file."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps(record, indent=2) + "\n")
     part.replace(path)

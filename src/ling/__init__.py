@@ -5,18 +5,20 @@ Component Analysis and Gradient Descent", exactly as printed.
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 from ling.errors import LingError
 
 __version__ = "0.1.0"
-__all__ = ["LingError", "datasets", "design", "paper"]
+__all__ = ["LingError", "Ridge", "datasets", "design", "paper", "plan"]
 
 
-def __getattr__(name: str) -> ModuleType:
-    # `import ling; ling.paper.ridge(...)` works, and `import ling` alone loads none.
+def __getattr__(name: str) -> Any:
+    # `from ling import Ridge` and `ling.paper.ridge(...)` work, and `import ling` alone loads none.
     if name in ("datasets", "design", "paper"):
         return import_module(f"ling.{name}")
+    if name in ("Ridge", "plan"):
+        return getattr(import_module("ling.estimators"), name)
     raise AttributeError(f"module 'ling' has no attribute {name!r}")
 
 

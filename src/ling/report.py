@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -20,3 +25,88 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.flops + other.flops, self.passes + other.passes)
+
+
+class Status(Enum):
+    """How a fit ended; the value is what to do about it."""
+
+    CERTIFIED = "certified: the predictions are within tol of the exact ones"
+    NOT_REACHED = (
+        "stopped above tol; raise tol or max_iter, or pass solver='direct' if n_features^2 or "
+        "n_samples^2 numbers fit in memory"
+    )
+    UNCERTIFIED = (
+        "not certified: alpha is 0, where no bound exists; the solution of least norm is given"
+    )
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing could be gained by going on."""
+        return self is not Status.NOT_REACHED
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A proven bound on ||X(w - w*)|| / ||y - mean(y)||, w* being the exact solution.
+
+    `bounds` has it target by target, `bound` is the largest. Rounding errors are part of it.
+    """
+
+    bounds: NDArray[np.floating[Any]]
+    tol: float
+
+    @property
+    def bound(self) -> float:
+        """The largest over the targets."""
+        return float(self.bounds.max(initial=0.0))
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is within tol."""
+        return self.bound <= self.tol
+
+    def __str__(self) -> str:
+        return f"training predictions within {self.bound:.1e} of the exact ones (tol {self.tol:g})"
+
+
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """What a fit did, why, what it cost and how good it is. `print` it."""
+
+    engine: str
+    reason: str
+    status: Status
+    certificate: Certificate
+    cost: Cost
+    seconds: dict[str, float]
+    predicted_seconds: float | None = None
+    predicted_bytes: float | None = None
+    rank: int | None = None
+    n_iter: int | None = None
+    shape: tuple[int, int] = (0, 0)
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def total_seconds(self) -> float:
+        """All stages together."""
+        return sum(self.seconds.values())
+
+    def __str__(self) -> str:
+        n, p = self.shape
+        rank = f" of rank {self.rank}" if self.rank is not None else ""
+        steps = f" and {self.n_iter} iterations" if self.n_iter is not None else ""
+        stages = ", ".join(f"{name} {value:.3g} s" for name, value in self.seconds.items())
+        predicted = (
+            "" if self.predicted_seconds is None
+            else f", predicted {self.predicted_seconds:.2g} s"
+        )  # fmt: skip
+        lines = [
+            f"{n} x {p} solved by {self.engine}{rank} ({self.reason})",
+            f"in {self.cost.passes:.3g} passes over X{steps}, {self.cost.flops / 1e9:.3g} GFLOPs,",
+            f"{self.total_seconds:.3g} s ({stages}{predicted}).",
+            f"{self.status.value[0].upper()}{self.status.value[1:]}.",
+        ]
+        if self.status is not Status.UNCERTIFIED:
+            words = str(self.certificate)
+            lines.append(f"{words[0].upper()}{words[1:]}.")
+        return " ".join([*lines, *self.notes])

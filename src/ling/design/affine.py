@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ling.design.base import (
     Affine,
@@ -19,6 +19,9 @@ from ling.design.base import (
     scaled,
 )
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
+
+# Up to this many products of columns are cheap enough to do without BLAS.
+THIN = 8
 
 
 class AffineDesign(Design):
@@ -91,8 +94,10 @@ class AffineDesign(Design):
         """X~' between(X~ V), one pass: the map is applied to U = X V inside the sweep."""
         V, dtype = self._right(V)
         row_map = self._row_map(V, between)
-        if V.ndim == 1 and between is row_map:
-            return self._gram_matvec(V, row_map or RowMap.identity(self.shape[0]))
+        columns = 1 if V.ndim == 1 else V.shape[1]
+        if between is row_map and columns <= max(V.ndim == 1, self.storage.compiled_columns):
+            shape = (self.shape[0], *V.shape[1:])
+            return self._gram_mapped(V, row_map or RowMap.identity(shape))
         low = self._low(V)
         left = self.affine.left
         # Blocks may arrive from several threads; summing by row keeps the result reproducible.
@@ -110,20 +115,23 @@ class AffineDesign(Design):
         sums = sum((partial[start] for start in sorted(partial)), np.zeros_like(low))
         return self._finish_columns(out, sums).astype(dtype, copy=False)
 
-    def _gram_matvec(self, v: Array, outer: RowMap) -> Array:
-        """X~' outer(X~ v): the map of this design and the one asked for, made one."""
-        low, s = self._low(v), self.affine.row_scale
-        offset = self._finish_rows(np.zeros(self.shape[0]), slice(None), low)
-        inner = RowMap(
-            scaled(outer.scale, s),
-            outer.shift - outer.scale * offset,
-            scaled(outer.post, s),
-            outer.seen,
-        )
-        out = self.storage.gram_matmat(scaled(v, self.affine.col_scale), inner)
+    def _gram_mapped(self, V: Array, outer: RowMap) -> Array:
+        """X~' outer(X~ V): the map of this design and the one asked for, made one."""
+        low, s = self._low(V), self.affine.row_scale
         left = self.affine.left
-        sums = None if left is None else left.T @ (outer.post * outer.seen)
-        return self._finish_columns(out, sums).astype(v.dtype, copy=False)
+        shift = outer.shift
+        if left is not None:
+            shift = shift + _outer(scaled(left, outer.scale), low).reshape(shift.shape)
+        inner = RowMap(scaled(outer.scale, s), shift, scaled(outer.post, s), outer.seen)
+        out = self.storage.gram_matmat(scaled(V, self.affine.col_scale), inner)
+        sums = None
+        if left is not None:
+            sums = _inner(left, scaled(outer.seen, outer.post)).reshape(low.shape)
+        return self._finish_columns(out, sums).astype(V.dtype, copy=False)
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Some rows of X~, dense and in float64."""
+        return self.affine.apply(self.storage.take(rows), rows)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X~'X~, one pass."""
@@ -153,7 +161,7 @@ class AffineDesign(Design):
     def _low(self, V: Array) -> Array:
         """right' V."""
         right = self.affine.right
-        return np.zeros((0, *V.shape[1:]), V.dtype) if right is None else right.T @ V
+        return np.zeros((0, *V.shape[1:]), V.dtype) if right is None else _inner(right, V)
 
     def _finish_rows(self, U: Array, rows: slice, low: Array) -> Array:
         """diag(row_scale) U - left low, on `rows`."""
@@ -165,7 +173,19 @@ class AffineDesign(Design):
         V = scaled(V, self.affine.col_scale)
         if self.affine.right is None or sums is None:
             return V
-        return V - self.affine.right @ sums
+        return V - _outer(self.affine.right, sums)
+
+
+def _inner(A: Array, B: Array) -> Array:
+    """A'B. For thin factors not by BLAS: its threads would spin on, on the cores of our loops."""
+    thin = A.shape[1] * (B.shape[1] if B.ndim == 2 else 1) <= THIN
+    return np.einsum("ik,i...->k...", A, B) if thin else A.T @ B
+
+
+def _outer(A: Array, B: Array) -> Array:
+    """A B, likewise."""
+    thin = A.shape[1] == 1
+    return A * B if thin and B.ndim == 2 else A[:, 0] * B[0] if thin else A @ B
 
 
 def storage_and_map(design: Design) -> tuple[Storage, Affine]:

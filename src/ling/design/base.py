@@ -21,10 +21,11 @@ LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True, eq=False)
 class RowMap:
-    """The `between` that storages know by heart, for one column: u -> post (scale u - shift).
+    """The `between` that storages know by heart: u -> post (scale u - shift), row by row.
 
     Weights, centring and residuals are of this kind, and need no call from inside the sweep.
-    `seen` is filled with scale u - shift on the way, so that sums over it fit what was summed.
+    `shift` has the shape of U: (n,) for one column, (n, k) for k. `seen` is filled with
+    scale u - shift on the way, so that sums over it fit what was summed.
     """
 
     scale: Array
@@ -39,9 +40,9 @@ class RowMap:
         return cls(scale, shift, post, np.empty_like(shift))
 
     @classmethod
-    def identity(cls, n: int) -> RowMap:
-        """u -> u."""
-        return cls.of(np.ones(n), np.zeros(n), np.ones(n))
+    def identity(cls, shape: tuple[int, ...]) -> RowMap:
+        """u -> u, for U of that shape."""
+        return cls.of(np.ones(shape[0]), np.zeros(shape), np.ones(shape[0]))
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, Array]:
@@ -50,9 +51,9 @@ class RowMap:
 
     def __call__(self, U: Array, rows: slice) -> Array:
         """The same, as any other `between`."""
-        self.seen[rows] = self.scale[rows] * U.reshape(-1) - self.shift[rows]
-        mapped = self.post[rows] * self.seen[rows]
-        return mapped.astype(U.dtype, copy=False).reshape(U.shape)
+        self.seen[rows] = scaled(U, self.scale[rows]).reshape(self.shift[rows].shape)
+        self.seen[rows] -= self.shift[rows]
+        return scaled(self.seen[rows], self.post[rows]).astype(U.dtype, copy=False).reshape(U.shape)
 
 
 class Design(ABC):
@@ -79,8 +80,8 @@ class Design(ABC):
         """X' between(X V), one pass.
 
         Centring, weights and fold masks are `between`. It is called once for each block of rows,
-        possibly from several threads at once, and may return its argument, changed in place. For
-        one column, a `RowMap` is the fastest.
+        possibly from several threads at once, and may return its argument, changed in place. A
+        `RowMap` is the fastest.
         """
 
     @abstractmethod
@@ -90,6 +91,10 @@ class Design(ABC):
     @abstractmethod
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
         """X X', the Gram matrix of the dual problem, one pass."""
+
+    @abstractmethod
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Some rows of X, dense and in float64."""
 
     @property
     @abstractmethod
@@ -131,11 +136,16 @@ class Design(ABC):
         """`between` if it is a RowMap: the compiled loops do not look at its length themselves."""
         if not isinstance(between, RowMap):
             return None
-        n = self.shape[0]
-        if V.size != self.shape[1] or any(a.shape != (n,) for a in between.arrays):
+        n, columns = self.shape[0], 1 if V.ndim == 1 else V.shape[1]
+        per_row = between.scale, between.post
+        per_entry = between.shift, between.seen
+        fits = all(a.shape == (n,) for a in per_row) and all(
+            a.shape[:1] == (n,) and a.size == n * columns for a in per_entry
+        )
+        if not fits:
             raise WrongShape(
                 f"the RowMap has arrays of shape {[a.shape for a in between.arrays]} and V has "
-                f"shape {V.shape}; pass ({n},) each, and one column."
+                f"shape {V.shape}; pass ({n},) for scale and post, and ({n}, n_columns) for shift."
             )
         return between
 
@@ -153,6 +163,11 @@ class Design(ABC):
 class Storage(Design):
     """A design that holds numbers itself, rather than wrapping another design."""
 
+    @property
+    def compiled_columns(self) -> int:
+        """Up to how many columns X'(X V) is done by a compiled loop, for which a RowMap pays."""
+        return 1
+
     @abstractmethod
     def affine_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
         """X~'X~ of X~ = affine(X), one pass and no copy of X."""
@@ -168,6 +183,10 @@ class Storage(Design):
     @abstractmethod
     def affine_row_gram_flops(self, affine: Affine) -> float:
         """FLOPs of X~X~'."""
+
+    @abstractmethod
+    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
+        """X'U and the column sums of weights x^2 (None: all 1), in float64; one pass."""
 
     @abstractmethod
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
@@ -234,7 +253,9 @@ class Affine:
             right,
         )
 
-    def apply(self, block: Array, rows: slice, cols: slice = slice(None)) -> Array:
+    def apply(
+        self, block: Array, rows: slice | NDArray[np.intp], cols: slice = slice(None)
+    ) -> Array:
         """A dense block of X, mapped."""
         if self.is_identity:
             return block

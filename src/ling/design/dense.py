@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import blas
 
 from ling.design import threads
@@ -17,15 +17,20 @@ from ling.errors import WrongShape
 MB = 2**20
 # Below this size X stays in cache, and a second sweep over it costs next to nothing.
 CACHED = 32 * MB
+# Up to this many columns a compiled loop is as fast as one read of X; above, BLAS is.
+FEW = 4
 
 
 class DenseDesign(Storage):
     """A two-dimensional array of real numbers, used where it lies.
 
+    `compiled` says whether products with few columns are done by compiled loops rather than by
+    BLAS; None is for those of large arrays.
+
     Integers, booleans and odd layouts are converted one block of rows at a time, never as a whole.
     """
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, array: np.ndarray[Any, Any], *, compiled: bool | None = None) -> None:
         if array.ndim != 2:
             raise WrongShape(
                 f"X has shape {array.shape}; pass two dimensions, (n_samples, n_features): "
@@ -34,6 +39,7 @@ class DenseDesign(Storage):
         self.dtype = float_dtype(array.dtype)
         self.array = array
         self.shape = array.shape
+        self._compiled = compiled
 
     def matmat(self, V: Array) -> Array:
         """X V, one pass."""
@@ -60,12 +66,13 @@ class DenseDesign(Storage):
         V, dtype = self._right(V)
         columns = 1 if V.ndim == 1 else V.shape[1]
         row_map = self._row_map(V, between)
-        large = columns == 1 and self.array.nbytes > CACHED and self._kernel_reads(dtype)
-        if large and between is row_map:
-            return self._gram_matvec(V, row_map)
+        if between is row_map and 1 <= columns <= self.compiled_columns:
+            return self._gram_by_kernel(V, row_map)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
-        for rows, block in self._blocks(dtype, (2 if c_order else max(4, columns)) * MB):
+        # With many columns, adding to `out` is work too; larger blocks do it less often.
+        size = min(max(2, columns // 8), 16) if c_order else max(4, columns)
+        for rows, block in self._blocks(dtype, size * MB):
             U = block @ V
             out += block.T @ (U if between is None else between(U, rows))
         return out
@@ -92,6 +99,23 @@ class DenseDesign(Storage):
             for cols in (slice(a, min(a + width, p)) for a in range(0, p, width))
         )
         return _sum_of_grams(blocks, n, wanted)
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Some rows of X, in float64."""
+        return np.ascontiguousarray(self.array[rows], np.float64)
+
+    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
+        """X'U and the column sums of weights x^2, in float64; one pass."""
+        if self._compiles and U.shape[1] <= FEW:
+            return self._moments_by_kernel(weights, U)
+        sums = np.zeros((self.shape[1], U.shape[1]))
+        squares = np.zeros(self.shape[1])
+        for rows, block in self._blocks(np.dtype(np.float64), 2 * MB):
+            sums += block.T @ U[rows]
+            squares += np.einsum(
+                "ij,ij->j", block, block if weights is None else weights[rows, None] * block
+            )
+        return sums, squares
 
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
         """Row and column of the first number that is NaN or, in size, above `limit`."""
@@ -120,26 +144,57 @@ class DenseDesign(Storage):
         n, p = self.shape
         return float(n) * p * (n + 1 + affine.n_scales + 2 * affine.rank)
 
-    def _gram_matvec(self, V: Array, rows: RowMap | None) -> Array:
+    def _gram_by_kernel(self, V: Array, rows: RowMap | None) -> Array:
         # A compiled loop, because BLAS starts and stops its threads twice for each block and then
-        # takes as long as two sweeps would.
-        from ling.design.kernels import dense_gram
-
-        v = np.ascontiguousarray(V).reshape(-1)
+        # takes as long as two sweeps would; with few columns it also copies all of X.
+        from ling.design.kernels import BLOCK_COLUMNS, dense_gram, dense_gram_block
 
         mapped = (None, None, None, None) if rows is None else rows.arrays
+        if V.size == self.shape[1]:
+            v = np.ascontiguousarray(V).reshape(-1)
+            mapped = tuple(a if a is None else a.reshape(-1) for a in mapped)
+            kernel = dense_gram
+        else:
+            k = V.shape[1]
+            v = np.zeros((-(-k // BLOCK_COLUMNS) * BLOCK_COLUMNS, self.shape[1]), V.dtype)
+            v[:k] = V.T
+            kernel = dense_gram_block
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(v)
-            dense_gram(self.array, v, *mapped, part.start, part.stop, out)
+            kernel(self.array, v, *mapped, part.start, part.stop, out)
             return out
 
-        bounds = np.linspace(0, self.shape[0], threads.n_pieces(v.nbytes) + 1).astype(int)
-        parts = [slice(int(a), int(b)) for a, b in pairwise(bounds)]
-        return threads.total(sweep, parts).reshape(V.shape)
+        found = threads.total(sweep, self._parts(v.nbytes))
+        return found.reshape(V.shape) if found.ndim == 1 else found[: V.shape[1]].T
 
-    def _kernel_reads(self, dtype: np.dtype[Any]) -> bool:
-        return self.array.dtype == dtype and self.array.flags.c_contiguous
+    def _moments_by_kernel(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
+        from ling.design.kernels import dense_moments
+
+        k = U.shape[1]
+
+        def sweep(part: slice) -> Array:
+            out = np.zeros((k + 1, self.shape[1]))
+            dense_moments(self.array, weights, U, part.start, part.stop, out)
+            return out
+
+        found = threads.total(sweep, self._parts(8 * (k + 1) * self.shape[1]))
+        return found[:k].T, found[k]
+
+    def _parts(self, n_bytes: int) -> list[slice]:
+        """Ranges of rows for the threads, each of which has a result of `n_bytes`."""
+        bounds = np.linspace(0, self.shape[0], threads.n_pieces(n_bytes) + 1).astype(int)
+        return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
+
+    @property
+    def compiled_columns(self) -> int:
+        """Above this many columns BLAS is the faster."""
+        return 32 if self._compiles else 0
+
+    @property
+    def _compiles(self) -> bool:
+        wanted = self.array.nbytes > CACHED if self._compiled is None else self._compiled
+        return wanted and self.array.dtype == self.dtype and self.array.flags.c_contiguous
 
     def _blas_reads(self, dtype: np.dtype[Any]) -> bool:
         """Whether `array` can be handed to BLAS as it lies, without a copy."""

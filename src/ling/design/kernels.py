@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit, uint64
+import numpy as np
+from numba import float64, njit, uint64
 
+BLOCK_COLUMNS = 4
+HEIGHT = 8
 _dense = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 _sparse = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -68,6 +71,127 @@ def dense_gram(
             s0 = _mapped(scale, shift, post, seen, i, s0, out)
         for j in range(p):
             out[j] += s0 * X[i, j]
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def _put(u: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
+    u[i, c], u[i, c + 1], u[i, c + 2], u[i, c + 3] = s0, s1, s2, s3
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def _four(u: Any, i: int, c: int) -> Any:
+    return u[i, c], u[i, c + 1], u[i, c + 2], u[i, c + 3]
+
+
+@_dense
+def dense_gram_block(
+    X: Any, V: Any, scale: Any, shift: Any, post: Any, seen: Any, lo: int, hi: int, out: Any
+) -> None:
+    """`dense_gram` for several columns: V and out have a row each, a multiple of BLOCK_COLUMNS.
+
+    Four rows by four columns at a time, so that a number once loaded takes part in four products;
+    a few rows of X are in cache for all columns and for both halves.
+    """
+    p, k = X.shape[1], V.shape[0]
+    zero = V.dtype.type(0)
+    u = np.empty((HEIGHT, k), V.dtype)
+    for start in range(lo, hi, HEIGHT):
+        stop = min(start + HEIGHT, hi)
+        whole = start + (stop - start) // 4 * 4
+        for c in range(0, k, 4):
+            v0, v1, v2, v3 = V[c], V[c + 1], V[c + 2], V[c + 3]
+            for i in range(start, whole, 4):
+                x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+                a0 = a1 = a2 = a3 = zero
+                b0 = b1 = b2 = b3 = zero
+                c0 = c1 = c2 = c3 = zero
+                d0 = d1 = d2 = d3 = zero
+                for j in range(p):
+                    a0 += x0[j] * v0[j]
+                    a1 += x0[j] * v1[j]
+                    a2 += x0[j] * v2[j]
+                    a3 += x0[j] * v3[j]
+                    b0 += x1[j] * v0[j]
+                    b1 += x1[j] * v1[j]
+                    b2 += x1[j] * v2[j]
+                    b3 += x1[j] * v3[j]
+                    c0 += x2[j] * v0[j]
+                    c1 += x2[j] * v1[j]
+                    c2 += x2[j] * v2[j]
+                    c3 += x2[j] * v3[j]
+                    d0 += x3[j] * v0[j]
+                    d1 += x3[j] * v1[j]
+                    d2 += x3[j] * v2[j]
+                    d3 += x3[j] * v3[j]
+                _put(u, i - start, c, a0, a1, a2, a3)
+                _put(u, i - start + 1, c, b0, b1, b2, b3)
+                _put(u, i - start + 2, c, c0, c1, c2, c3)
+                _put(u, i - start + 3, c, d0, d1, d2, d3)
+            for i in range(whole, stop):
+                x0 = X[i]
+                a0 = a1 = a2 = a3 = zero
+                for j in range(p):
+                    a0 += x0[j] * v0[j]
+                    a1 += x0[j] * v1[j]
+                    a2 += x0[j] * v2[j]
+                    a3 += x0[j] * v3[j]
+                _put(u, i - start, c, a0, a1, a2, a3)
+        if scale is not None:
+            for i in range(start, stop):
+                for c in range(shift.shape[1]):
+                    seen[i, c] = scale[i] * u[i - start, c] - shift[i, c]
+                    u[i - start, c] = post[i] * seen[i, c]
+        for c in range(0, k, 4):
+            o0, o1, o2, o3 = out[c], out[c + 1], out[c + 2], out[c + 3]
+            for i in range(start, whole, 4):
+                x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+                a0, a1, a2, a3 = _four(u, i - start, c)
+                b0, b1, b2, b3 = _four(u, i - start + 1, c)
+                c0, c1, c2, c3 = _four(u, i - start + 2, c)
+                d0, d1, d2, d3 = _four(u, i - start + 3, c)
+                for j in range(p):
+                    o0[j] += (a0 * x0[j] + b0 * x1[j]) + (c0 * x2[j] + d0 * x3[j])
+                    o1[j] += (a1 * x0[j] + b1 * x1[j]) + (c1 * x2[j] + d1 * x3[j])
+                    o2[j] += (a2 * x0[j] + b2 * x1[j]) + (c2 * x2[j] + d2 * x3[j])
+                    o3[j] += (a3 * x0[j] + b3 * x1[j]) + (c3 * x2[j] + d3 * x3[j])
+            for i in range(whole, stop):
+                x0 = X[i]
+                a0, a1, a2, a3 = _four(u, i - start, c)
+                for j in range(p):
+                    o0[j] += a0 * x0[j]
+                    o1[j] += a1 * x0[j]
+                    o2[j] += a2 * x0[j]
+                    o3[j] += a3 * x0[j]
+
+
+@_dense
+def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> None:
+    """out[k] += X[lo:hi]'U[lo:hi, k], and out[-1] += the column sums of weights x^2.
+
+    Four rows at a time, so that `out`, which stays in cache, is read and written less often.
+    """
+    p, k = X.shape[1], U.shape[1]
+    whole = lo + (hi - lo) // 4 * 4
+    for i in range(lo, whole, 4):
+        x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+        w0 = w1 = w2 = w3 = 1.0
+        if weights is not None:
+            w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for q in range(k):
+            row, u0, u1, u2, u3 = out[q], U[i, q], U[i + 1, q], U[i + 2, q], U[i + 3, q]
+            for j in range(p):
+                row[j] += (u0 * x0[j] + u1 * x1[j]) + (u2 * x2[j] + u3 * x3[j])
+        row = out[k]
+        for j in range(p):
+            a, b, c, d = float64(x0[j]), float64(x1[j]), float64(x2[j]), float64(x3[j])
+            row[j] += (w0 * a * a + w1 * b * b) + (w2 * c * c + w3 * d * d)
+    for i in range(whole, hi):
+        w = 1.0 if weights is None else weights[i]
+        for j in range(p):
+            x = float64(X[i, j])
+            for q in range(k):
+                out[q, j] += U[i, q] * x
+            out[k, j] += w * x * x
 
 
 # Inlined, because rows may be so short that a call would cost as much as the row.

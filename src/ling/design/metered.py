@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from threading import Lock
 
-from numpy.typing import DTypeLike
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from ling.design.base import Array, Between, Design
 from ling.report import Cost
@@ -72,6 +73,12 @@ class Metered(Design):
         out = self.design.gram_matmat(V, between)
         self.meter.add(2.0 * self.matvec_flops * _columns(out), 1.0)
         return out
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Some rows of X, counted as their share of a pass."""
+        block = self.design.take(rows)
+        self.meter.add(0.0, len(rows) / max(1, self.shape[0]))
+        return block
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X'X, one pass."""

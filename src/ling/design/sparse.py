@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from ling.design import threads
@@ -121,6 +121,19 @@ class SparseDesign(Storage):
         if affine.left is None or affine.right is None:
             return _scaled_both(G, affine.row_scale)
         return _corrected(G, csr @ affine.right, affine.row_scale, affine.right, affine.left)
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Some rows of X, dense and in float64."""
+        return np.asarray(self.csr[rows].toarray(), dtype=np.float64)
+
+    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
+        """X'U and the column sums of weights x^2, in float64; one pass, a column of U at a time."""
+        # One column at a time is faster here than a block whose rows lie apart.
+        sums = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
+        values = self.csr.data.astype(np.float64, copy=False) ** 2
+        if weights is not None:
+            values *= np.repeat(weights, np.diff(self.csr.indptr))
+        return sums, np.bincount(self.csr.indices, values, minlength=self.shape[1])
 
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
         """Row and column of the first stored number that is NaN or, in size, above `limit`."""

@@ -1,0 +1,39 @@
+"""The bound: how far a candidate's predictions are from those of the exact ridge solution."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ling.design import Array
+from ling.engines import Candidate
+from ling.problem import Problem
+from ling.report import Certificate, Status
+from ling.rounding import rounding
+
+
+def certify(problem: Problem, candidate: Candidate, tol: float) -> tuple[Certificate, Status]:
+    """What is proved of `candidate`; one pass, unless its engine has proved enough without one."""
+    if (problem.alphas == 0).any():
+        bounds = np.where(problem.alphas == 0, np.inf, _bounds(problem, candidate, tol))
+        return Certificate(_relative(problem, bounds), tol), Status.UNCERTIFIED
+    certificate = Certificate(_relative(problem, _bounds(problem, candidate, tol)), tol)
+    return certificate, Status.CERTIFIED if certificate.holds else Status.NOT_REACHED
+
+
+def _bounds(problem: Problem, candidate: Candidate, tol: float) -> Array:
+    proved = candidate.bound
+    if proved is not None and (proved <= tol * problem.spread).all():
+        return proved
+    if not np.isfinite(candidate.coef).all():
+        return np.full(problem.n_targets, np.inf)
+    gradient, residual = problem.gradient(candidate.coef)
+    found = np.sqrt(candidate.minorant.quadratic(gradient, problem.alphas))
+    found += rounding(problem, candidate.minorant, candidate.coef, residual)
+    return found if proved is None else np.minimum(found, proved)
+
+
+def _relative(problem: Problem, bounds: Array) -> Array:
+    """In units of the spread of y; a y without any is fitted exactly by 0."""
+    spread = problem.spread
+    relative = np.divide(bounds, spread, out=np.zeros_like(bounds), where=spread > 0)
+    return np.where(np.isnan(relative), np.inf, relative)

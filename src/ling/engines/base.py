@@ -1,0 +1,49 @@
+"""What every engine is told, and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ling.design import Array
+from ling.minorant import Minorant, Nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """How far to go: to `tol`, and in at most `max_iter` iterations (None: as many as it takes).
+
+    `worth` is the number of passes after which another engine would have been cheaper: an engine
+    that sees itself going beyond gives up. `column_cost` is what one more column costs in a pass
+    over X, in passes. `start` is where to start from.
+    """
+
+    tol: float
+    rng: np.random.Generator
+    max_iter: int | None = None
+    worth: float = float("inf")
+    column_cost: float = 0.03
+    single: bool = False
+    start: Array | None = None
+
+    def iteration_cost(self, n_targets: int) -> float:
+        """A pass with a column for each target, in passes."""
+        return 1 + self.column_cost * (n_targets - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Coefficients (p, t), and what is known about X'X that bounds their error.
+
+    `bound` is a bound that the engine has proved already, without another pass; None if it has not.
+    `n_iter` is None for engines that do not iterate.
+    """
+
+    coef: Array
+    minorant: Minorant = field(default_factory=Nothing)
+    bound: Array | None = None
+    n_iter: int | None = None
+    rank: int | None = None
+    gave_up: bool = False
+    note: str = ""

@@ -1,0 +1,223 @@
+"""Gram matrix and factorisation: primal (X'X) or dual (X X'), whichever is smaller."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from scipy import linalg
+
+from ling.design import Array
+from ling.engines.base import Candidate, Effort
+from ling.engines.conjugate import conjugate_gradients, inverse_factor
+from ling.minorant import EPS, Factored, Minorant, Nothing, Several
+from ling.problem import Problem
+
+EPS32 = float(np.finfo(np.float32).eps)
+# From this many alphas on, one eigendecomposition is cheaper than a Cholesky factor for each.
+MANY = 8
+MOST_REFINEMENTS = 30
+
+
+def direct(problem: Problem, effort: Effort) -> Candidate:
+    """Solve (X'X + alpha I) w = X'y, or w = X'(X X' + alpha I)^-1 y, to full precision.
+
+    One pass, n p min(n, p) FLOPs, min(n, p)^2 numbers. Steps of refinement follow where rounding
+    has left more than tol. alpha = 0 gives the solution of least norm.
+    """
+    n, p = problem.shape
+    if (problem.alphas == 0).any():
+        return _least_norm(problem)
+    if p <= n:
+        return _primal(problem, effort)
+    return _dual(problem, effort)
+
+
+def _primal(problem: Problem, effort: Effort) -> Candidate:
+    if effort.single:
+        found = _primal_single(problem, effort)
+        if found is not None:
+            return found
+    G = problem.design.gram(np.float64)
+    if len(problem.distinct_alphas) >= MANY:
+        return _primal_eigen(problem, G)
+    W = np.empty_like(problem.moments)
+    bound = np.empty(problem.n_targets)
+    parts: list[Factored] = []
+    for alpha in problem.distinct_alphas:
+        mine = problem.alphas == alpha
+        factored = _factored(problem, G, float(alpha))
+        if factored is None:
+            return _orthogonal(problem)
+        factor, part = factored
+        parts.append(part)
+        solve = partial(_solve, factor, part.scale)
+        C = problem.moments[:, mine]
+        W[:, mine] = solve(C)
+        gradient = C - G @ W[:, mine] - alpha * W[:, mine]
+        W[:, mine] += solve(gradient)  # one step of refinement: p^2, next to nothing
+        gradient = C - G @ W[:, mine] - alpha * W[:, mine]
+        bound[mine] = np.sqrt(part.quadratic(gradient, problem.alphas[mine]))
+        bound[mine] += _rounding(problem, part, W[:, mine], mine)
+    return Candidate(W, Several(parts), bound)
+
+
+def _solve(factor: Array, scale: Array, C: Array) -> Array:
+    """(D^1/2 L L' D^1/2)^-1 C."""
+    inner = linalg.cho_solve((factor, True), C / scale[:, None], check_finite=False)
+    return np.asarray(inner / scale[:, None])
+
+
+def _rounding(problem: Problem, part: Factored, W: Array, mine: Array) -> Array:
+    """What rounding in X'X and X'y can add to the error of a gradient made from them.
+
+    The j-th entry is off by at most a few eps ||x_j|| (||y|| + sum_k ||x_k|| |w_k|).
+    """
+    noise = EPS * (10 + np.sqrt(problem.shape[0]))
+    floor = part.floor(part.alpha)
+    columns = np.sqrt((problem.raw_norms**2 / floor).sum())
+    fitted = problem.raw_norms @ np.abs(W)
+    return np.asarray(noise * columns * (problem.raw_spread[mine] + fitted))
+
+
+def _factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored] | None:
+    """The Cholesky factor of G + alpha I in units of its diagonal, and how far it can be trusted."""
+    p = len(G)
+    diagonal = np.diag(G) + alpha
+    if not (diagonal > 0).all():
+        return None
+    scale = np.sqrt(diagonal)
+    H = G / scale[:, None] / scale
+    H[np.diag_indices(p)] = 1.0
+    factor, info = linalg.lapack.dpotrf(H, lower=True, clean=True, overwrite_a=False)
+    if info:
+        return None
+    half = partial(linalg.solve_triangular, factor, lower=True, check_finite=False)
+    noise = (
+        EPS
+        * (10 + np.sqrt(problem.shape[0]))
+        * float((problem.raw_norms * problem.column_norms / diagonal).sum() + p)
+    )
+    least = alpha / float(diagonal.max())
+    if noise >= least / 3:
+        # alpha alone does not carry G above its rounding; G itself may. A factorisation of
+        # G - shift I that succeeds proves that its least eigenvalue is above the shift.
+        least = 10 * noise
+        H[np.diag_indices(p)] -= least
+        if linalg.lapack.dpotrf(H, lower=True, overwrite_a=True)[1]:
+            return factor, Factored(half, scale, alpha, np.inf, 0.0)
+        least *= 0.8  # the rounding of that factorisation
+    return factor, Factored(half, scale, alpha, 1 / (1 - noise / least), least)
+
+
+def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
+    """The Gram matrix in float32, and conjugate gradients in float64 on X itself.
+
+    None where float32 leaves no positive matrix.
+    """
+    alpha = float(problem.distinct_alphas[0])
+    G = problem.design.gram(np.float32)
+    scale = np.sqrt(np.diag(G).astype(np.float64) + alpha)
+    narrow = (1 / scale).astype(np.float32)
+    G *= narrow[:, None]
+    G *= narrow
+    G[np.diag_indices_from(G)] = 1.0
+    inverse = inverse_factor(G, problem.compiled)
+    if inverse is None:
+        return None
+    noise = 4 * EPS32 * (10 + np.sqrt(problem.shape[1]))
+    noise *= float(((problem.column_norms / scale) ** 2).max())
+    least = alpha / float((scale**2).max())
+    looseness = 1 / (1 - noise / least) if noise < least / 2 else np.inf
+    part = Factored(inverse.matmat, scale, alpha, looseness, 0.0)
+
+    def precondition(R: Array, active: Array) -> Array:
+        return inverse.gram_matmat(R / scale[:, None]) / scale[:, None]
+
+    start = precondition(problem.moments, np.arange(problem.n_targets))
+    descent = conjugate_gradients(
+        problem, precondition, part, tol=effort.tol, max_iter=MOST_REFINEMENTS, start=start
+    )
+    if descent.n_iter == MOST_REFINEMENTS:
+        return None
+    note = "Gram matrix in float32, refined in float64"
+    return Candidate(descent.coef, part, descent.bound, note=note)
+
+
+def _primal_eigen(problem: Problem, G: Array) -> Candidate:
+    theta, Z = linalg.eigh(G, overwrite_a=True, check_finite=False)
+    theta = np.maximum(theta, 0.0)
+    solve = partial(_through_eigen, Z, theta)
+    W = solve(problem.moments, problem.alphas)
+    W += solve(problem.gradient(W)[0], problem.alphas)
+    return Candidate(W)
+
+
+def _through_eigen(Z: Array, theta: Array, C: Array, alphas: Array) -> Array:
+    return np.asarray(Z @ ((Z.T @ C) / (theta[:, None] + alphas)))
+
+
+def _dual(problem: Problem, effort: Effort) -> Candidate:
+    """w = X'c, (X X' + alpha I) c = y: with rho = y - (X X' + alpha I) c the error is below ||rho||."""
+    K = problem.design.row_gram(np.float64)
+    n = len(K)
+    C = np.empty_like(problem.targets)
+    rho = np.empty_like(problem.targets)
+    many = len(problem.distinct_alphas) >= MANY
+    eigen = linalg.eigh(K, check_finite=False) if many else None
+    for alpha in problem.distinct_alphas:
+        mine = problem.alphas == alpha
+        Y = problem.targets[:, mine]
+        if eigen is not None:
+            theta, Z = np.maximum(eigen[0], 0.0), eigen[1]
+            solve = partial(_through_eigen, Z, theta, alphas=np.full(mine.sum(), alpha))
+        else:
+            H = K.copy()
+            H[np.diag_indices(n)] += alpha
+            factor, info = linalg.lapack.dpotrf(H, lower=True, overwrite_a=True)
+            if info:
+                return _orthogonal(problem)
+            solve = partial(linalg.cho_solve, (factor, True), check_finite=False)
+        c = solve(Y)
+        c += solve(Y - K @ c - alpha * c)
+        C[:, mine] = c
+        rho[:, mine] = Y - K @ c - alpha * c
+    W = problem.design.rmatmat(C)
+    size = float((problem.raw_norms**2).sum())
+    noise = EPS * (10 + np.sqrt(problem.shape[1]) + np.sqrt(n))
+    lengths = np.linalg.norm(C, axis=0)
+    bound = np.linalg.norm(rho, axis=0)
+    bound += noise * (problem.raw_spread + (size + np.sqrt(size * problem.alphas)) * lengths)
+    return Candidate(W, Nothing(), bound)
+
+
+def _orthogonal(problem: Problem) -> Candidate:
+    """By the singular values of X itself: for conditions that X'X, which squares them, cannot bear."""
+    U, d, Vt = _svd(problem)
+    C = U.T @ problem.targets
+    W = Vt.T @ (d[:, None] * C / (d[:, None] ** 2 + problem.alphas))
+    return Candidate(
+        W, _spectral(problem, d, Vt), note="by singular values: X'X is too ill-conditioned"
+    )
+
+
+def _spectral(problem: Problem, d: Array, Vt: Array) -> Minorant:
+    return Nothing()
+
+
+def _least_norm(problem: Problem) -> Candidate:
+    U, d, Vt = _svd(problem)
+    kept = d > max(problem.shape) * EPS * d.max(initial=0.0)
+    C = U[:, kept].T @ problem.targets
+    d = d[kept, None]
+    W = Vt[kept].T @ (C * d / (d**2 + problem.alphas))
+    return Candidate(W, Nothing(), note="least-norm solution")
+
+
+def _svd(problem: Problem) -> tuple[Array, Array, Array]:
+    """U, d, V' of X, made dense: the one place where X is copied."""
+    X = problem.design.take(np.arange(problem.shape[0]))
+    try:
+        return linalg.svd(X, full_matrices=False, check_finite=False)
+    except linalg.LinAlgError:  # the fast algorithm does not always converge; the old one does
+        return linalg.svd(X, full_matrices=False, check_finite=False, lapack_driver="gesvd")

@@ -1,0 +1,200 @@
+"""LING's two stages on the original problem: a sketch of X'X, then conjugate gradients.
+
+Stage 1 multiplies X'X with random directions; Nyström's approximation from them holds the strong
+directions of X. It serves twice: in the preconditioner of stage 2, and, because it lies below X'X,
+in the bound. The sketch is of columns of equal length, D^-1/2 X'X D^-1/2 with D = diag(X'X) + alpha,
+so that the units of the features do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from ling.design import Array, DenseDesign, RowMap
+from ling.engines.base import Candidate, Effort
+from ling.engines.conjugate import Precondition, conjugate_gradients
+from ling.engines.thin import thin_svd
+from ling.minorant import LowRank, Minorant, Nothing, product_noise
+from ling.problem import Problem
+
+FIRST = 16
+LARGEST_RANK = 512
+# The share of a sketch's directions that it holds well.
+CAUGHT = 0.7
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """B B' <= D^-1/2 X'X D^-1/2, `scale` being the diagonal of D^1/2.
+
+    `products` are that matrix times the orthonormal `directions`, `values` the eigenvalues of B B',
+    largest first, `slack` what rounding may have put B B' above.
+    """
+
+    scale: Array
+    directions: Array
+    products: Array
+    B: Array
+    values: Array
+    slack: float
+
+    @property
+    def rank(self) -> int:
+        """Directions kept."""
+        return self.B.shape[1]
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether more directions would find nothing above alpha."""
+        return self.rank < self.directions.shape[1]
+
+
+def two_stage(problem: Problem, effort: Effort) -> Candidate:
+    """Sketch to a rank that pays, then iterate; passes: 1 to 6 for the sketch, 1 an iteration."""
+    sketch, pays = adaptive_sketch(problem, effort)
+    if not pays:
+        return Candidate(np.zeros_like(problem.moments), rank=sketch.rank, gave_up=True)
+    minorant = minorant_of(sketch)
+    descent = conjugate_gradients(
+        problem,
+        preconditioner(problem, sketch),
+        minorant,
+        tol=effort.tol,
+        max_iter=effort.max_iter,
+        worth=effort.worth / effort.iteration_cost(problem.n_targets),
+        start=effort.start,
+    )
+    return Candidate(
+        descent.coef, minorant, descent.bound, descent.n_iter, sketch.rank, descent.gave_up
+    )
+
+
+def preconditioner(problem: Problem, sketch: Sketch) -> Precondition:
+    """P^-1 for P = F F' + diag(rest + alpha), F = D^1/2 B, which agrees with X'X on the diagonal.
+
+    Where the sketch holds everything above alpha, `rest` is next to nothing; where it holds little,
+    P is the diagonal, and conjugate gradients are those of columns of equal length.
+    """
+    F = sketch.scale[:, None] * sketch.B
+    rest = np.maximum(problem.column_norms**2 - np.einsum("ij,ij->i", F, F), 0.0)
+    parts = {}
+    for alpha in problem.distinct_alphas:
+        root = np.sqrt(rest + alpha)
+        U, S = thin_svd(F / root[:, None])
+        # I - U diag(weights) U' is one fused sweep over U'.
+        strong = DenseDesign(np.ascontiguousarray(U.T), compiled=problem.compiled)
+        parts[float(alpha)] = root[:, None], strong, S**2 / (1 + S**2)
+
+    def apply(R: Array, active: Array) -> Array:
+        Z = np.empty_like(R)
+        for alpha, (root, strong, weights) in parts.items():
+            mine = problem.alphas[active] == alpha
+            S = R[:, mine] / root
+            shape = (len(weights), S.shape[1])
+            rows = RowMap.of(np.ones(len(weights)), np.zeros(shape), weights)
+            Z[:, mine] = (S - strong.gram_matmat(S, rows)) / root
+        return Z
+
+    return apply
+
+
+def minorant_of(sketch: Sketch) -> Minorant:
+    """D^1/2 B B' D^1/2 with orthonormal factors."""
+    if not sketch.rank:
+        return Nothing()
+    U, S = thin_svd(sketch.scale[:, None] * sketch.B)
+    return LowRank(U, S**2, sketch.slack * float((sketch.scale**2).max()))
+
+
+def adaptive_sketch(problem: Problem, effort: Effort) -> tuple[Sketch, bool]:
+    """Double the rank for as long as fewer iterations are expected to pay for it.
+
+    And whether both stages together are expected to be worth it.
+    """
+    n, p = problem.shape
+    alpha = float(problem.alphas.min())
+    scale = np.sqrt(problem.column_norms**2 + alpha)
+    scale[scale == 0] = 1.0
+    none = np.zeros((p, 0))
+    sketch = Sketch(scale, none, none, none, np.zeros(0), 0.0)
+    first = FIRST if effort.column_cost < 1 else FIRST // 2
+    wanted, pays = min(first, p // 2, n), True
+    while wanted > sketch.directions.shape[1]:
+        sketch = _grow(problem, sketch, wanted - sketch.directions.shape[1], alpha, effort.rng)
+        wanted, pays = _best_rank(problem, sketch, alpha, effort)
+    return sketch, pays or effort.start is not None
+
+
+def _grow(
+    problem: Problem, old: Sketch, more: int, alpha: float, rng: np.random.Generator
+) -> Sketch:
+    """The sketch with `more` random directions; one pass."""
+    scale = old.scale[:, None]
+    fresh = rng.standard_normal((len(scale), more))
+    fresh -= old.directions @ (old.directions.T @ fresh)
+    fresh = linalg.qr(fresh, mode="economic", overwrite_a=True, check_finite=False)[0]
+    product = problem.design.gram_matmat(np.ascontiguousarray(fresh / scale)) / scale
+    directions = np.hstack([old.directions, fresh])
+    products = np.hstack([old.products, product])
+    core = directions.T @ products
+    theta, Z = linalg.eigh((core + core.T) / 2, check_finite=False)
+    # Directions below alpha help nobody, and would only amplify rounding.
+    least = alpha * float(np.mean(1 / old.scale**2))
+    kept = theta > max(1e-13 * theta[-1], 0.1 * least)
+    B = products @ (Z[:, kept] / np.sqrt(theta[kept]))
+    values = np.maximum(linalg.eigvalsh(B.T @ B, check_finite=False)[::-1], 0.0)
+    sizes = np.einsum("ij,ij->j", B, B)
+    largest = max(values[:1].max(initial=0.0), float((problem.raw_norms**2 / old.scale**2).max()))
+    noise = product_noise(problem.shape) * largest
+    slack = 2 * noise * np.sqrt((sizes / theta[kept]).sum()) + noise**2 * (1 / theta[kept]).sum()
+    return Sketch(old.scale, directions, products, B, values, float(slack))
+
+
+def _best_rank(problem: Problem, sketch: Sketch, alpha: float, effort: Effort) -> tuple[int, bool]:
+    """The rank at which sketching and iterating together are expected to cost least.
+
+    Beyond the sketch the eigenvalues are taken to fall like a power of their index, such that they
+    add up to what is left of the trace.
+    """
+    have = sketch.directions.shape[1]
+    n, p = problem.shape
+    if sketch.exhausted or not sketch.rank:
+        return have, True
+    least = alpha * float(np.mean(1 / sketch.scale**2))
+    trace = float((problem.column_norms**2 / sketch.scale**2).sum())
+    # The first half of the values is right; the second half suffers from what is not in the sketch.
+    half, count = max(1, sketch.rank // 2), min(n, p)
+    last = sketch.values[half - 1]
+    decay = _decay((trace - sketch.values[:half].sum()) / last, half, count)
+    digits = np.log(2 / effort.tol) + 2
+    iteration = effort.iteration_cost(problem.n_targets)
+
+    def cost(rank: int) -> float:
+        tail = last * (half / max(half, CAUGHT * rank)) ** decay
+        end = last * (half / count) ** decay
+        condition = (tail + least) / (end + least) if count == p else 1 + tail / least
+        iterations = min(0.5 * np.sqrt(condition) * digits, 2 * count) + 1
+        return float(effort.column_cost * (rank - have) + iterations * iteration)
+
+    largest = min(LARGEST_RANK, p // 2, n)
+    candidates = [have] + [r for r in (2 * have, 4 * have, 8 * have) if r <= largest]
+    best = min(candidates, key=cost)
+    return have if best == have else 2 * have, cost(best) <= 1.5 * effort.worth
+
+
+def _decay(left: float, first: int, count: int) -> float:
+    """s such that (first / i)^s sums to `left` over first < i <= count; by bisection."""
+    i = np.arange(first + 1, count + 1)
+    low, high = 0.0, 12.0
+    if not i.size or left >= i.size:
+        return low
+    for _ in range(20):
+        middle = (low + high) / 2
+        if np.sum((first / i) ** middle) > left:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,127 @@
+"""Matrices known to lie below X'X: what turns a gradient into a bound on the error.
+
+With A = X'X, w any candidate and g = X'(y - Xw) - alpha w, the exact solution w* obeys
+
+    ||X(w - w*)||^2 + alpha ||w - w*||^2 = g'(A + alpha I)^-1 g <= g'(B + alpha I)^-1 g
+
+for every B with 0 <= B <= A. The larger B, the closer the bound; B = 0 gives ||g||^2 / alpha.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ling.design import Array
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def product_noise(shape: tuple[int, int]) -> float:
+    """Relative error of X'(X v): a few eps, more with the length of the sums.
+
+    Sums are made in blocks and by several threads, so that the chains in which errors add up, like
+    a random walk, are much shorter than n and p.
+    """
+    n, p = shape
+    return float(EPS * (4 + (np.sqrt(n) + np.sqrt(p)) / 8))
+
+
+class Minorant(ABC):
+    """Some B with 0 <= B <= X'X."""
+
+    @abstractmethod
+    def quadratic(self, G: Array, alphas: Array) -> Array:
+        """g'(B + alpha I)^-1 g or more, column by column of G."""
+
+    def floor(self, alpha: float) -> Array | float:
+        """d >= alpha with X'X + alpha I >= diag(d)."""
+        return alpha
+
+
+@dataclass(frozen=True)
+class Nothing(Minorant):
+    """B = 0."""
+
+    def quadratic(self, G: Array, alphas: Array) -> Array:
+        """||g||^2 / alpha."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.einsum("ij,ij->j", G, G) / alphas
+        return np.where(np.isnan(found), 0.0, found)  # 0 / 0: no gradient, no error
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank(Minorant):
+    """U diag(values) U', U orthonormal, which is at most X'X + slack I: rounding is all of slack."""
+
+    vectors: Array
+    values: Array
+    slack: float
+
+    def quadratic(self, G: Array, alphas: Array) -> Array:
+        """Inside U and outside of it, summed without cancellation; 4 p rank FLOPs a column."""
+        found = Nothing().quadratic(G, alphas)
+        left = alphas - self.slack
+        usable = left > alphas / 2  # otherwise rounding leaves nothing that could be relied on
+        if not usable.any():
+            return found
+        G, left = G[:, usable], left[usable]
+        inside = self.vectors.T @ G
+        outside = G - self.vectors @ inside
+        tight = (inside**2 / (self.values[:, None] + left)).sum(axis=0)
+        found[usable] = np.minimum(
+            found[usable], tight + np.einsum("ij,ij->j", outside, outside) / left
+        )
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Factored(Minorant):
+    """X'X + alpha I >= D^1/2 L L' D^1/2 / looseness, for the one alpha that L was made for.
+
+    `half(V)` is L^-1 V, D is diag(scale)^2, and L L' >= least I.
+    """
+
+    half: Callable[[Array], Array]
+    scale: Array
+    alpha: float
+    looseness: float
+    least: float
+
+    def quadratic(self, G: Array, alphas: Array) -> Array:
+        """Looseness times ||L^-1 D^-1/2 g||^2, for the columns with this alpha."""
+        found = Nothing().quadratic(G, alphas)
+        mine = alphas == self.alpha
+        if mine.any() and np.isfinite(self.looseness):
+            half = self.half(G[:, mine] / self.scale[:, None])
+            tight = self.looseness * np.einsum("ij,ij->j", half, half)
+            found[mine] = np.minimum(found[mine], tight)
+        return found
+
+    def floor(self, alpha: float) -> Array | float:
+        """The least eigenvalue that was proved, in every column's own unit."""
+        if alpha != self.alpha:
+            return alpha
+        return np.maximum(alpha, self.least / self.looseness * self.scale**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Several(Minorant):
+    """The best of several for each alpha: one factorisation for each."""
+
+    parts: Sequence[Minorant]
+
+    def quadratic(self, G: Array, alphas: Array) -> Array:
+        """The least of all bounds."""
+        return np.asarray(np.min([part.quadratic(G, alphas) for part in self.parts], axis=0))
+
+    def floor(self, alpha: float) -> Array | float:
+        """The highest of all floors."""
+        floors = [part.floor(alpha) for part in self.parts]
+        found = floors[0]
+        for other in floors[1:]:
+            found = np.maximum(found, other)
+        return found

@@ -1,0 +1,331 @@
+"""The cost model: which engine, from shape, density, alphas, memory and this machine's speed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import blas
+
+from ling.design import threads
+from ling.errors import BadOption
+
+log = logging.getLogger("ling")
+MB = 2**20
+# Below this many entries everything is over in milliseconds, and a plan would cost more than it saves.
+SMALL = 2**18
+# Seconds that Python takes for one iteration of anything.
+CALL = 1e-4
+SURE = {"direct": 0.6}
+VERSION = 2
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Measured speeds: bytes a second of one sweep, FLOPs a second of BLAS, entries a second."""
+
+    sweep: float
+    thin: float
+    gemm: float
+    gemm32: float
+    factor: float
+    sparse: float
+    sparse_column: float
+
+
+# Good enough for problems that are over before a measurement would be.
+TYPICAL = Machine(2e10, 3e10, 5e10, 1e11, 3e10, 5e8, 3e8)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the cost of a ridge problem depends on."""
+
+    n: int
+    p: int
+    nnz: int
+    itemsize: int
+    dense: bool
+    n_targets: int
+    n_alphas: int
+
+    @property
+    def n_bytes(self) -> int:
+        """What one pass reads."""
+        return self.nnz * (self.itemsize if self.dense else self.itemsize + 4)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an engine is expected to cost: seconds, bytes on top of the data, passes."""
+
+    engine: str
+    seconds: float
+    n_bytes: float
+    passes: float
+    single: bool = False
+    fits: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All engines, cheapest first. `print` it."""
+
+    shape: Shape
+    predictions: tuple[Prediction, ...]
+    memory_budget: float
+    machine: Machine
+
+    @property
+    def steps(self) -> list[Prediction]:
+        """What to try, in this order: what fits, or else what needs the least memory."""
+        fitting = [prediction for prediction in self.predictions if prediction.fits]
+        return fitting or [min(self.predictions, key=lambda p: p.n_bytes)]
+
+    def of(self, engine: str) -> Prediction:
+        """The prediction for one engine."""
+        return next(p for p in self.predictions if p.engine == engine)
+
+    def __str__(self) -> str:
+        rows = [
+            f"{p.engine:<12}{p.seconds:>10.3g} s{p.n_bytes / MB:>11.0f} MB{p.passes:>9.0f}"
+            + ("" if p.fits else "   does not fit the memory budget")
+            for p in self.predictions
+        ]
+        head = f"{'engine':<12}{'predicted':>12}{'memory':>14}{'passes':>9}"
+        s = self.shape
+        kind = "dense" if s.dense else f"sparse, {s.nnz} stored"
+        first = f"{s.n} x {s.p} {kind}, {s.n_targets} target(s), {s.n_alphas} alpha(s); "
+        return first + f"budget {self.memory_budget / MB:.0f} MB\n" + "\n".join([head, *rows])
+
+
+def make_plan(shape: Shape, memory_budget: float, precision: str, tol: float) -> Plan:
+    """Predictions for every engine, cheapest first, those that do not fit last."""
+    machine = TYPICAL if shape.nnz <= SMALL else measured_machine()
+    predictions = [
+        _direct(shape, machine, precision),
+        _two_stage(shape, machine, tol),
+        _krylov(shape, machine, tol),
+        _row_sketch(shape, machine, tol),
+    ]
+    judged = [
+        Prediction(p.engine, p.seconds, p.n_bytes, p.passes, p.single, p.n_bytes <= memory_budget)
+        for p in predictions
+    ]
+    # A direct solution is sure of its cost; what iterates has to promise a clear gain.
+    order = sorted(judged, key=lambda p: (not p.fits, p.seconds * SURE.get(p.engine, 1.0)))
+    return Plan(shape, tuple(order), memory_budget, machine)
+
+
+def pass_seconds(shape: Shape, machine: Machine, columns: int = 1) -> float:
+    """One X'(X V) with that many columns, and the vector work that goes with it."""
+    if shape.dense:
+        work = 4.0 * shape.nnz * columns / machine.thin if columns > 1 else 0.0
+        return CALL + max(1.2 * shape.n_bytes / machine.sweep, work)
+    sparse = shape.nnz / machine.sparse + (columns - 1) * shape.nnz / machine.sparse_column
+    return CALL + sparse
+
+
+def column_cost(shape: Shape, machine: Machine) -> float:
+    """What one more column costs in a pass, relative to the pass."""
+    many = 32
+    one = pass_seconds(shape, machine)
+    return (pass_seconds(shape, machine, many) - one) / (many - 1) / one
+
+
+# Iterations are unknown before the spectrum is; these are for the spectra people have: fast decay at
+# first, then a slow tail. A run that turns out harder is stopped and handed to the next engine.
+USUAL_ITERATIONS = 18
+
+
+def _direct_bytes(shape: Shape, single: bool) -> float:
+    m = min(shape.n, shape.p)
+    item = 4 if single else 8
+    copies = 1.1 if single else 2.1
+    eigen = 1.0 if shape.n_alphas >= 8 else 0.0
+    return item * m * m * (copies + eigen) + 24.0 * (shape.n + shape.p) * shape.n_targets + 33 * MB
+
+
+def _direct(shape: Shape, machine: Machine, precision: str) -> Prediction:
+    n, p = shape.n, shape.p
+    m, longest = min(n, p), max(n, p)
+    work = float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / max(n, p)
+    factor = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 25)
+    solves = 6.0 * m * m * shape.n_targets
+    rate = machine.gemm if shape.dense else machine.sparse
+    seconds = work / rate + factor / machine.factor + solves / machine.gemm
+    seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
+    double = Prediction("direct", seconds, _direct_bytes(shape, False), 3.0)
+    if precision == "float64" or not shape.dense or p > n or shape.n_alphas > 1:
+        return double
+    passes = 5
+    seconds = work / machine.gemm32 + factor / machine.factor / 1.8
+    seconds += shape.n_bytes / machine.sweep * 2  # the float32 copy, block by block
+    seconds += passes * pass_seconds(shape, machine, shape.n_targets)
+    single = Prediction("direct", seconds, _direct_bytes(shape, True), passes, single=True)
+    faster = double.seconds > 0.2 and single.seconds < 0.8 * double.seconds
+    return single if precision == "float32" or faster else double
+
+
+def _two_stage(shape: Shape, machine: Machine, tol: float) -> Prediction:
+    rank = min(32, shape.p // 2, shape.n) if shape.dense else min(8, shape.p // 2)
+    iterations = USUAL_ITERATIONS * _digits(tol)
+    seconds = pass_seconds(shape, machine, max(rank, 1)) + 2 * pass_seconds(shape, machine)
+    seconds += iterations * pass_seconds(shape, machine, shape.n_targets)
+    n_bytes = 8.0 * (shape.p * (4 * rank + 8 * shape.n_targets) + 2 * shape.n * shape.n_targets)
+    return Prediction("two_stage", seconds, n_bytes + 8 * MB, iterations + 4)
+
+
+def _krylov(shape: Shape, machine: Machine, tol: float) -> Prediction:
+    extra = int(np.clip(round(0.25 / column_cost(shape, machine)), 0, 7))
+    columns = shape.n_targets + extra
+    iterations = 2.5 * USUAL_ITERATIONS * _digits(tol) / (1 + extra) ** 0.5
+    dimension = min(iterations * columns, shape.p, shape.n)
+    seconds = iterations * pass_seconds(shape, machine, columns)
+    seconds += 8.0 * shape.p * dimension**2 / machine.gemm + 2 * pass_seconds(shape, machine)
+    n_bytes = 8.0 * shape.p * (2.2 * dimension + 4 * columns) + 16.0 * shape.n * shape.n_targets
+    return Prediction("krylov", seconds, n_bytes + 8 * MB, iterations + 2)
+
+
+def _row_sketch(shape: Shape, machine: Machine, tol: float) -> Prediction:
+    s = min(4 * shape.p + 50, shape.n)
+    iterations = 11 * _digits(tol)
+    work = float(s) * shape.p**2 / machine.gemm
+    work += shape.n_alphas * shape.p**3 / 3 / machine.factor
+    work += 8.0 * s * shape.p * 4 / machine.sweep  # rows gathered from everywhere
+    seconds = work + iterations * pass_seconds(shape, machine, shape.n_targets)
+    n_bytes = 8.0 * shape.p * (2 * s + shape.p * (1 + shape.n_alphas))
+    return Prediction("row_sketch", seconds, n_bytes + 8 * MB, iterations + 3)
+
+
+def _digits(tol: float) -> float:
+    """Iterations grow with the digits asked for; 1 at the default tol."""
+    return float(np.clip(np.log10(1 / max(tol, 1e-15)) / 4, 0.3, 4))
+
+
+def memory_budget_bytes(budget: float | str | None) -> float:
+    """Bytes: a number, "2GB" or None for half of what is free."""
+    if budget is None:
+        return 0.5 * _free_memory()
+    if isinstance(budget, str):
+        units = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "B": 1.0}
+        text = budget.strip().upper()
+        for unit, size in units.items():
+            if text.endswith(unit):
+                try:
+                    return float(text[: -len(unit)]) * size
+                except ValueError:
+                    break
+        raise BadOption(
+            f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GB'."
+        )
+    if not budget > 0:
+        raise BadOption(f"memory_budget is {budget!r}; pass a number of bytes above 0, or '2GB'.")
+    return float(budget)
+
+
+def _free_memory() -> float:
+    try:
+        pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 4e9  # a system that does not tell
+    return float(pages)
+
+
+def measured_machine() -> Machine:
+    """This machine's speeds: read from the cache, or measured in under a second."""
+    return _measured_machine(threads.n_threads())
+
+
+@cache
+def _measured_machine(n_threads: int) -> Machine:
+    key = f"{VERSION}-{platform.node()}-{platform.machine()}-{np.__version__}-{n_threads}"
+    file = _cache_folder() / "machine.json"
+    known = _read(file)
+    if key not in known:
+        known[key] = asdict(measure_machine())
+        _write(file, known)
+    return Machine(**known[key])
+
+
+def _cache_folder() -> Path:
+    root = os.environ.get("LING_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    return Path(root) / "ling" if root else Path.home() / ".cache" / "ling"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(file: Path, known: dict[str, Any]) -> None:
+    """Kept for the next process if there is a place to keep it."""
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(known, indent=2), encoding="utf-8")
+        part.replace(file)
+    except OSError as error:
+        log.info("machine speeds are not kept: %s", error)
+
+
+def measure_machine() -> Machine:
+    """A sweep over 64 MB, three small BLAS calls and one sparse product, each the best of a few."""
+    from ling.design import as_design
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4096, 2048))
+    v = rng.standard_normal(2048)
+    design = as_design(X)
+    sweep = X.nbytes / _fastest(lambda: design.gram_matmat(v), 5) * 1.2
+    V = rng.standard_normal((2048, 32))
+    thin = 4.0 * X.size * V.shape[1] / _fastest(lambda: design.gram_matmat(V), 3)
+    A = X[:1024]
+    gemm = 1024.0 * 2048**2 / _fastest(lambda: blas.dsyrk(1.0, A.T), 3)
+    A32 = A.astype(np.float32)
+    gemm32 = 1024.0 * 2048**2 / _fastest(lambda: blas.ssyrk(1.0, A32.T), 3)
+    G = A[:, :1024] @ A[:, :1024].T
+    factor = 1024.0**3 / 3 / _fastest(lambda: linalg.lapack.dpotrf(G), 3)
+    csr, S = _some_sparse(rng)
+    one = _fastest(lambda: csr.gram_matmat(S[:, 0].copy()), 3)
+    block = _fastest(lambda: csr.gram_matmat(S), 3)
+    nnz = csr.matvec_flops / 2
+    column = max((block - one) / (S.shape[1] - 1), one / 10)
+    # A machine that was busy with something else shows in the shortest call; it is not that slow.
+    factor = max(factor, gemm / 8)
+    return Machine(sweep, thin, gemm, gemm32, factor, nnz / one, nnz / column)
+
+
+def _some_sparse(rng: np.random.Generator) -> tuple[Any, np.ndarray[Any, Any]]:
+    from scipy import sparse
+
+    from ling.design import as_design
+
+    n, p, per_row = 20_000, 10_000, 40
+    indices = np.sort(rng.integers(0, p, (n, per_row), dtype=np.int32), axis=1).ravel()
+    indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    csr = sparse.csr_array((rng.standard_normal(n * per_row), indices, indptr), shape=(n, p))
+    return as_design(csr), rng.standard_normal((p, 8))
+
+
+def _fastest(call: Callable[[], object], turns: int) -> float:
+    call()
+    found = []
+    for _ in range(turns):
+        started = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - started)
+    return max(min(found), 1e-9)

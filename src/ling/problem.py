@@ -1,0 +1,179 @@
+"""One ridge problem, ready to be solved: X centred and weighted, y too, and what a pass can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ling.design import AffineDesign, Array, Design, Metered, RowMap, as_design
+from ling.design.affine import storage_and_map
+from ling.errors import NotFinite
+
+# Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
+USABLE = 1e-60, 1e60
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """minimise ||Y - X W||^2 + sum_t alphas[t] ||W[:, t]||^2, without an intercept.
+
+    `design` is X, centred and weighted and never materialised; `targets` is Y, likewise;
+    `moments` is X'Y and `column_norms` those of X. `raw_norms` are the norms of X's columns, and
+    `raw_spread` those of Y's, *before* centring: rounding errors are proportional to these.
+    """
+
+    design: Metered
+    targets: Array
+    moments: Array
+    alphas: Array
+    column_norms: Array
+    raw_norms: Array
+    raw_spread: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """n_samples, n_features."""
+        return self.design.shape
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of Y."""
+        return self.targets.shape[1]
+
+    @cached_property
+    def spread(self) -> Array:
+        """||y||, target by target: what `tol` is relative to."""
+        return _norms(self.targets, None)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether products with X are done by compiled loops, so that other work should be too.
+
+        BLAS lets its threads spin for a while after each call, on the cores that the loops need.
+        """
+        storage, _ = storage_and_map(self.design.design)
+        return storage.compiled_columns > 0
+
+    @cached_property
+    def distinct_alphas(self) -> Array:
+        """The alphas, each once."""
+        return np.unique(self.alphas)
+
+    def gradient(self, W: Array) -> tuple[Array, Array]:
+        """X'(Y - X W) - W diag(alphas), and the norms ||y - X w||; one pass in float64."""
+        if self.n_targets == 1:
+            n = self.shape[0]
+            residual = RowMap.of(np.full(n, -1.0), -self.targets[:, 0], np.ones(n))
+            G = self.design.gram_matmat(W[:, 0], residual)[:, None]
+            norms = np.array([np.linalg.norm(residual.seen)])
+        else:
+            G, norms = self._gradients(W)
+        return G - W * self.alphas, norms
+
+    def _gradients(self, W: Array) -> tuple[Array, Array]:
+        squares: dict[int, Array] = {}
+
+        def between(U: Array, rows: slice) -> Array:
+            np.subtract(self.targets[rows], U, out=U)
+            squares[rows.start] = np.einsum("ij,ij->j", U, U)
+            return U
+
+        G = self.design.gram_matmat(W, between)
+        return G, np.sqrt(sum((squares[a] for a in sorted(squares)), np.zeros(self.n_targets)))
+
+
+@dataclass(frozen=True, eq=False)
+class Centring:
+    """How a problem's coefficients become those of the data as given, and their intercept."""
+
+    x_mean: Array
+    y_mean: Array
+    x_unit: float
+    y_unit: float
+
+    def coef(self, W: Array) -> Array:
+        """(p, t) coefficients in the units of the data."""
+        return W if self.x_unit == self.y_unit == 1.0 else W * (self.y_unit / self.x_unit)
+
+    def intercept(self, coef: Array) -> Array:
+        """ybar - xbar'coef."""
+        return np.asarray(self.y_mean - self.x_mean @ coef)
+
+
+def build(
+    X: Any, Y: Array, alphas: Array, weights: Array | None, fit_intercept: bool
+) -> tuple[Problem, Centring]:
+    """The problem that data, alphas and weights stand for; one pass for means, X'Y and norms.
+
+    Non-finite data show in those sums, so there is no pass to look for them.
+    """
+    storage, _ = storage_and_map(as_design(X))
+    n, p = storage.shape
+    Y = np.asarray(Y, dtype=np.float64)
+    raw_spread = _norms(Y, weights)
+    mass = float(n) if weights is None else float(weights.sum())
+    y_mean = np.zeros(Y.shape[1])
+    if fit_intercept:
+        y_mean = Y.mean(axis=0) if weights is None else weights @ Y / mass
+        Y = Y - y_mean
+    weighted = Y if weights is None else weights[:, None] * Y
+    ones = np.ones(n) if weights is None else weights
+    sums, squares = storage.moments(weights, np.column_stack([ones, weighted]))
+    _refuse_not_finite(storage, sums, squares)
+    x_mean = sums[:, 0] / mass if fit_intercept else np.zeros(p)
+    # Centred y sums to zero but for rounding, which a large x_mean would blow up.
+    moments = sums[:, 1:] - np.outer(x_mean, weighted.sum(axis=0))
+    squares = np.maximum(squares, mass * x_mean**2)  # as they would be without rounding
+    norms = np.sqrt(squares - mass * x_mean**2)
+    x_unit, y_unit = _unit(np.sqrt(squares.max(initial=0.0))), _unit(raw_spread.max(initial=0.0))
+    scale = None if x_unit == 1.0 else np.full(p, 1.0 / x_unit)
+    design: Design = storage
+    if fit_intercept or weights is not None or scale is not None:
+        shift = x_mean if fit_intercept else None
+        design = AffineDesign.standardised(storage, shift, scale, weights)
+    targets = Y if weights is None else np.sqrt(weights)[:, None] * Y
+    problem = Problem(
+        Metered(design),
+        targets / y_unit if y_unit != 1.0 else targets,
+        moments / x_unit / y_unit,
+        alphas / x_unit / x_unit,
+        norms / x_unit,
+        np.sqrt(squares) / x_unit,
+        raw_spread / y_unit,
+    )
+    problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
+    return problem, Centring(x_mean, y_mean, x_unit, y_unit)
+
+
+def _norms(Y: Array, weights: Array | None) -> Array:
+    """sqrt(sum_i w_i y_i^2), column by column, whatever the size of y."""
+    largest = np.abs(Y).max(axis=0, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    squares = (Y / unit) ** 2
+    return np.asarray(unit * np.sqrt(squares.sum(axis=0) if weights is None else weights @ squares))
+
+
+def _unit(size: float) -> float:
+    """1, or the power of two nearest to `size` where that is too far from 1 to work with."""
+    if size == 0 or USABLE[0] <= size <= USABLE[1]:
+        return 1.0
+    return float(2.0 ** np.round(np.log2(size)))
+
+
+def _refuse_not_finite(storage: Any, sums: Array, squares: Array) -> None:
+    if np.isfinite(sums).all() and np.isfinite(squares).all():
+        return
+    found = storage.first_not_finite(1e150)
+    if found is None:
+        raise NotFinite(
+            "the sums of X, or of X and y, leave the range of float64; divide X, y or "
+            "sample_weight by a constant."
+        )
+    i, j = found
+    raise NotFinite(
+        f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "
+        f"column {j}. Drop or fill such rows (SimpleImputer), or divide X by a constant."
+    )

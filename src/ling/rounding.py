@@ -1,0 +1,29 @@
+"""What rounding in a computed gradient may hide: added to every bound, so that it is never too low."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ling.design import Array
+from ling.minorant import EPS, Minorant
+from ling.problem import Problem
+
+
+def rounding(problem: Problem, minorant: Minorant, W: Array, residual: Array) -> Array:
+    """What rounding in the computed gradient may hide, in the units of the bound.
+
+    The gradient X'r - alpha w is off in two places. An error d in r = y - Xw enters the bound as
+    ||d|| at most, since X(X'X + alpha I)^-1 X' <= I; |d| is a few eps (|y| + |X||w|). The sums X'r
+    are off by a few eps ||x_j|| ||r|| in their j-th entry; X'X + alpha I >= diag(floor) divides it.
+    "A few" grows like the square root of the number of terms (Higham & Mary 2019).
+    """
+    n, p = problem.shape
+    few_p, few_n = EPS * (4 + np.sqrt(p)), EPS * (4 + np.sqrt(n))
+    found = few_p * (problem.raw_spread + problem.raw_norms @ np.abs(W))
+    for t, alpha in enumerate(problem.alphas):
+        if residual[t] or W[:, t].any():
+            with np.errstate(divide="ignore"):
+                columns = np.sqrt((problem.raw_norms**2 / minorant.floor(float(alpha))).sum())
+            own = few_p * np.sqrt(alpha) * np.linalg.norm(W[:, t])
+            found[t] += few_n * columns * residual[t] + own
+    return np.asarray(found)
