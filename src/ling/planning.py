@@ -8,8 +8,8 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import asdict, dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ SMALL = 2**18
 # Seconds that Python takes for one iteration of anything.
 CALL = 1e-4
 SURE = {"direct": 0.6}
+# Above this size, a copy of X in float32 saves more sweeps than it costs.
+COPIED = 2**25
 VERSION = 2
 
 
@@ -112,25 +114,36 @@ class Plan:
 def make_plan(shape: Shape, memory_budget: float, precision: str, tol: float) -> Plan:
     """Predictions for every engine, cheapest first, those that do not fit last."""
     machine = TYPICAL if shape.nnz <= SMALL else measured_machine()
-    predictions = [
-        _direct(shape, machine, precision),
-        _two_stage(shape, machine, tol),
+    predictions = _predictions(shape, machine, precision, tol)
+    judged: dict[str, Prediction] = {}
+    for prediction in predictions:  # of the ways an engine can go, the first that fits
+        if prediction.engine not in judged or not judged[prediction.engine].fits:
+            judged[prediction.engine] = replace(
+                prediction, fits=prediction.n_bytes <= memory_budget
+            )
+    # A direct solution is sure of its cost; what iterates has to promise a clear gain.
+    order = sorted(judged.values(), key=lambda p: (not p.fits, p.seconds * SURE.get(p.engine, 1.0)))
+    return Plan(shape, tuple(order), memory_budget, machine)
+
+
+@lru_cache(maxsize=256)
+def _predictions(
+    shape: Shape, machine: Machine, precision: str, tol: float
+) -> tuple[Prediction, ...]:
+    """Every engine, in all ways that it can go."""
+    return (
+        *_direct(shape, machine, precision),
+        *_two_stage(shape, machine, precision, tol),
         _krylov(shape, machine, tol),
         _row_sketch(shape, machine, tol),
-    ]
-    judged = [
-        Prediction(p.engine, p.seconds, p.n_bytes, p.passes, p.single, p.n_bytes <= memory_budget)
-        for p in predictions
-    ]
-    # A direct solution is sure of its cost; what iterates has to promise a clear gain.
-    order = sorted(judged, key=lambda p: (not p.fits, p.seconds * SURE.get(p.engine, 1.0)))
-    return Plan(shape, tuple(order), memory_budget, machine)
+    )
 
 
 def pass_seconds(shape: Shape, machine: Machine, columns: int = 1) -> float:
     """One X'(X V) with that many columns, and the vector work that goes with it."""
     if shape.dense:
-        work = 4.0 * shape.nnz * columns / machine.thin if columns > 1 else 0.0
+        even = -(-columns // 4) * 4  # compiled loops take four at a time
+        work = 4.0 * shape.nnz * even / machine.thin if columns > 1 else 0.0
         return CALL + max(1.2 * shape.n_bytes / machine.sweep, work)
     sparse = shape.nnz / machine.sparse + (columns - 1) * shape.nnz / machine.sparse_column
     return CALL + sparse
@@ -156,7 +169,7 @@ def _direct_bytes(shape: Shape, single: bool) -> float:
     return item * m * m * (copies + eigen) + 24.0 * (shape.n + shape.p) * shape.n_targets + 33 * MB
 
 
-def _direct(shape: Shape, machine: Machine, precision: str) -> Prediction:
+def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
     n, p = shape.n, shape.p
     m, longest = min(n, p), max(n, p)
     work = float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / max(n, p)
@@ -167,17 +180,30 @@ def _direct(shape: Shape, machine: Machine, precision: str) -> Prediction:
     seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
     double = Prediction("direct", seconds, _direct_bytes(shape, False), 3.0)
     if precision == "float64" or not shape.dense or p > n or shape.n_alphas > 1:
-        return double
-    passes = 5
-    seconds = work / machine.gemm32 + factor / machine.factor / 1.8
-    seconds += shape.n_bytes / machine.sweep * 2  # the float32 copy, block by block
-    seconds += passes * pass_seconds(shape, machine, shape.n_targets)
-    single = Prediction("direct", seconds, _direct_bytes(shape, True), passes, single=True)
+        return [double]
+    # The inverse of the factor is formed too; then a gradient, and sometimes a step or two.
+    seconds = work / machine.gemm32 + 2 * factor / machine.factor / 1.8
+    seconds += 2 * shape.n_bytes / machine.sweep + solves / machine.gemm
+    seconds += 1.5 * pass_seconds(shape, machine, shape.n_targets)
+    single = Prediction("direct", seconds, _direct_bytes(shape, True), 3.5, single=True)
+    if precision == "float32":
+        return [single]
     faster = double.seconds > 0.2 and single.seconds < 0.8 * double.seconds
-    return single if precision == "float32" or faster else double
+    return [single] if faster else [double]
 
 
-def _two_stage(shape: Shape, machine: Machine, tol: float) -> Prediction:
+def _two_stage(shape: Shape, machine: Machine, precision: str, tol: float) -> list[Prediction]:
+    plain = _two_stage_on(shape, machine, tol)
+    if precision == "float64" or not shape.dense or shape.itemsize != 8 or shape.n_bytes < COPIED:
+        return [plain]
+    copy = replace(shape, itemsize=4)
+    on_copy = _two_stage_on(copy, machine, tol)
+    seconds = on_copy.seconds + 2 * shape.n_bytes / machine.sweep
+    n_bytes = on_copy.n_bytes + copy.n_bytes
+    return [replace(on_copy, seconds=seconds, n_bytes=n_bytes, single=True), plain]
+
+
+def _two_stage_on(shape: Shape, machine: Machine, tol: float) -> Prediction:
     rank = min(32, shape.p // 2, shape.n) if shape.dense else min(8, shape.p // 2)
     iterations = USUAL_ITERATIONS * _digits(tol)
     seconds = pass_seconds(shape, machine, max(rank, 1)) + 2 * pass_seconds(shape, machine)
@@ -187,9 +213,9 @@ def _two_stage(shape: Shape, machine: Machine, tol: float) -> Prediction:
 
 
 def _krylov(shape: Shape, machine: Machine, tol: float) -> Prediction:
-    extra = int(np.clip(round(0.25 / column_cost(shape, machine)), 0, 7))
+    extra = -shape.n_targets % 4 if shape.dense else 0
     columns = shape.n_targets + extra
-    iterations = 2.5 * USUAL_ITERATIONS * _digits(tol) / (1 + extra) ** 0.5
+    iterations = 2.5 * USUAL_ITERATIONS * _digits(tol) / (1 + extra) ** 0.3
     dimension = min(iterations * columns, shape.p, shape.n)
     seconds = iterations * pass_seconds(shape, machine, columns)
     seconds += 8.0 * shape.p * dimension**2 / machine.gemm + 2 * pass_seconds(shape, machine)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ling.design import AffineDesign, Array, Design, Metered, RowMap, as_design
+from ling.design import AffineDesign, Array, DenseDesign, Design, Metered, RowMap, as_design
 from ling.design.affine import storage_and_map
 from ling.errors import NotFinite
 
@@ -72,6 +72,19 @@ class Problem:
         else:
             G, norms = self._gradients(W)
         return G - W * self.alphas, norms
+
+    def in_single(self) -> Problem:
+        """The same with X in a copy of half the size, in float32, if that can be had; one pass.
+
+        Products are still accumulated in float64. The copy is of the centred X, so that it is as
+        good as float32 can be.
+        """
+        storage, affine = storage_and_map(self.design.design)
+        copy = storage.single(affine)
+        if copy is None:
+            return self
+        self.design.meter.add(0.0, 1.0)
+        return replace(self, design=Metered(DenseDesign(copy, compiled=True), self.design.meter))
 
     def _gradients(self, W: Array) -> tuple[Array, Array]:
         squares: dict[int, Array] = {}

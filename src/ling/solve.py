@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import Any
 
 from ling.certificate import certify
 from ling.design import Array
@@ -26,7 +25,7 @@ class Options:
     tol: float = 1e-4
     max_iter: int | None = None
     solver: str = "auto"
-    seed: int | None = None
+    random_state: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +63,16 @@ def solve(problem: Problem, plan: Plan, options: Options) -> Solution:
 
 def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Prediction, Effort]]:
     """Engines in the order of the plan."""
-    rng = np.random.default_rng(options.seed)
     steps = plan.steps if options.solver == "auto" else [plan.of(options.solver)]
     for number, step in enumerate(steps):
         worth = _worth(plan, steps[number + 1 :])
         columns = column_cost(plan.shape, plan.machine)
-        yield step, Effort(options.tol, rng, options.max_iter, worth, columns, step.single)
+        yield (
+            step,
+            Effort(
+                options.tol, options.random_state, options.max_iter, worth, columns, step.single
+            ),
+        )
 
 
 def _worth(plan: Plan, others: list[Prediction]) -> float:

@@ -188,6 +188,10 @@ class Storage(Design):
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
         """X'U and the column sums of weights x^2 (None: all 1), in float64; one pass."""
 
+    def single(self, affine: Affine) -> Array | None:
+        """A copy of affine(X) in float32, where sweeps over it would be faster; otherwise None."""
+        return None
+
     @abstractmethod
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
         """Row and column of the first number that is NaN or, in size, above `limit`."""

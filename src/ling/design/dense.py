@@ -19,6 +19,8 @@ MB = 2**20
 CACHED = 32 * MB
 # Up to this many columns a compiled loop is as fast as one read of X; above, BLAS is.
 FEW = 4
+# Up to this many features BLAS is slow at X'X.
+NARROW = 128
 
 
 class DenseDesign(Storage):
@@ -80,12 +82,67 @@ class DenseDesign(Storage):
     def affine_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
         """X~'X~ by symmetric rank-k updates; X~ exists one block of rows at a time."""
         wanted = self.dtype if dtype is None else np.dtype(dtype)
+        if self.shape[1] <= NARROW and wanted == np.float64 and self._simple(affine):
+            return self._narrow_gram(affine)
         if affine.is_identity and self._blas_reads(wanted):
             return np.asarray(self.array.T @ self.array)
-        blocks = (
-            affine.apply(block, rows) for rows, block in self._blocks(wanted, 32 * MB, least=256)
-        )
-        return _sum_of_grams(blocks, self.shape[1], wanted)
+        return _sum_of_grams(self._mapped_blocks(affine, wanted, 32 * MB), self.shape[1], wanted)
+
+    def single(self, affine: Affine) -> Array | None:
+        """A copy of X~ in float32, or None where it is not for compiled loops to make."""
+        if not self._simple(affine):
+            return None
+        out = np.empty(self.shape, np.float32)
+        self._map_into(out, self._vectors(affine), slice(0, self.shape[0]))
+        return out
+
+    def _mapped_blocks(self, affine: Affine, dtype: np.dtype[Any], n_bytes: int) -> Iterator[Array]:
+        """Consecutive blocks of rows of X~, the next in the place of the last."""
+        if not self._simple(affine):
+            for rows, block in self._blocks(dtype, n_bytes, least=256):
+                yield affine.apply(block, rows)
+            return
+        n, p = self.shape
+        height = min(n, max(256, n_bytes // max(1, p * dtype.itemsize)))
+        buffer, vectors = np.empty((height, p), dtype), self._vectors(affine)
+        for start in range(0, n, height):
+            rows = slice(start, min(start + height, n))
+            self._map_into(buffer, vectors, rows)
+            yield buffer[: rows.stop - start]
+
+    def _map_into(self, out: Array, vectors: tuple[Array, Array, Array], rows: slice) -> None:
+        from ling.design.kernels import dense_map
+
+        def sweep(part: slice) -> None:
+            dense_map(self.array, *vectors, part.start, part.stop, rows.start, out)
+
+        threads.run(sweep, _cut(rows, threads.n_pieces(1)))
+
+    def _narrow_gram(self, affine: Affine) -> Array:
+        from ling.design.kernels import BLOCK_COLUMNS, narrow_gram
+
+        p, vectors = self.shape[1], self._vectors(affine)
+        size = -(-p // BLOCK_COLUMNS) * BLOCK_COLUMNS
+
+        def sweep(part: slice) -> Array:
+            out = np.zeros((size, size))
+            narrow_gram(self.array, *vectors, part.start, part.stop, out)
+            return out
+
+        found = threads.total(sweep, self._parts(8 * size * size))[:p, :p]
+        return mirrored(np.ascontiguousarray(found))
+
+    def _simple(self, affine: Affine) -> bool:
+        """Whether compiled loops can apply the map: row scales, and a correction of rank 1."""
+        return self._compiles and affine.col_scale is None and affine.rank <= 1
+
+    def _vectors(self, affine: Affine) -> tuple[Array, Array, Array]:
+        """The map as three vectors."""
+        n, p = self.shape
+        scale = np.ones(n) if affine.row_scale is None else affine.row_scale
+        if affine.left is None or affine.right is None:
+            return scale, np.zeros(n), np.zeros(p)
+        return scale, np.ascontiguousarray(affine.left[:, 0]), affine.right[:, 0].copy()
 
     def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
         """X~X~' likewise, one block of columns at a time."""
@@ -106,8 +163,12 @@ class DenseDesign(Storage):
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
         """X'U and the column sums of weights x^2, in float64; one pass."""
-        if self._compiles and U.shape[1] <= FEW:
-            return self._moments_by_kernel(weights, U)
+        if self._compiles:
+            few = U[:, :FEW]
+            sums, squares = self._moments_by_kernel(weights, few)
+            if U.shape[1] > FEW:
+                sums = np.hstack([sums, self.rmatmat(U[:, FEW:])])
+            return sums, squares
         sums = np.zeros((self.shape[1], U.shape[1]))
         squares = np.zeros(self.shape[1])
         for rows, block in self._blocks(np.dtype(np.float64), 2 * MB):
@@ -183,8 +244,7 @@ class DenseDesign(Storage):
 
     def _parts(self, n_bytes: int) -> list[slice]:
         """Ranges of rows for the threads, each of which has a result of `n_bytes`."""
-        bounds = np.linspace(0, self.shape[0], threads.n_pieces(n_bytes) + 1).astype(int)
-        return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
+        return _cut(slice(0, self.shape[0]), threads.n_pieces(n_bytes))
 
     @property
     def compiled_columns(self) -> int:
@@ -217,6 +277,12 @@ class DenseDesign(Storage):
             rows = slice(start, min(start + height, n))
             block = self.array[rows]
             yield rows, block if ready else np.ascontiguousarray(block, dtype)
+
+
+def _cut(rows: slice, pieces: int) -> list[slice]:
+    """`rows` in that many ranges of about equal length."""
+    bounds = np.linspace(rows.start, rows.stop, pieces + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
 def _sum_of_grams(blocks: Iterator[Array], size: int, dtype: np.dtype[Any]) -> Array:

@@ -15,6 +15,7 @@ from numba import float64, njit, uint64
 
 BLOCK_COLUMNS = 4
 HEIGHT = 8
+STRETCH = 128
 _dense = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 _sparse = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -192,6 +193,74 @@ def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> N
             for q in range(k):
                 out[q, j] += U[i, q] * x
             out[k, j] += w * x * x
+
+
+@_dense
+def dense_map(
+    X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, first: int, out: Any
+) -> None:
+    """out[lo - first:] = diag(scale) X[lo:hi] - left right', in the type of `out`."""
+    for i in range(lo, hi):
+        x, row, s, a = X[i], out[i - first], scale[i], left[i]
+        for j in range(X.shape[1]):
+            row[j] = out.dtype.type(s * x[j] - a * right[j])
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def _add(out: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
+    out[i, c] += s0
+    out[i, c + 1] += s1
+    out[i, c + 2] += s2
+    out[i, c + 3] += s3
+
+
+@_dense
+def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out: Any) -> None:
+    """out += X~'X~, above the diagonal, over rows lo:hi of X~ = diag(scale) X - left right'.
+
+    For few columns, with which BLAS is slow: a stretch of rows is transposed into cache, and the
+    products are those of its lines, four by four. `out` has room for a multiple of four.
+    """
+    p, size = X.shape[1], out.shape[0]
+    lines = np.zeros((size, STRETCH))
+    for start in range(lo, hi, STRETCH):
+        stop = min(start + STRETCH, hi)
+        for i in range(start, stop):
+            s, shift = scale[i], left[i]
+            for j in range(p):
+                lines[j, i - start] = s * X[i, j] - shift * right[j]
+        for i in range(stop, start + STRETCH):
+            for j in range(p):
+                lines[j, i - start] = 0.0
+        for a in range(0, size, 4):
+            a0, a1, a2, a3 = lines[a], lines[a + 1], lines[a + 2], lines[a + 3]
+            for b in range(a, size, 4):
+                b0, b1, b2, b3 = lines[b], lines[b + 1], lines[b + 2], lines[b + 3]
+                s00 = s01 = s02 = s03 = 0.0
+                s10 = s11 = s12 = s13 = 0.0
+                s20 = s21 = s22 = s23 = 0.0
+                s30 = s31 = s32 = s33 = 0.0
+                for t in range(STRETCH):
+                    s00 += a0[t] * b0[t]
+                    s01 += a0[t] * b1[t]
+                    s02 += a0[t] * b2[t]
+                    s03 += a0[t] * b3[t]
+                    s10 += a1[t] * b0[t]
+                    s11 += a1[t] * b1[t]
+                    s12 += a1[t] * b2[t]
+                    s13 += a1[t] * b3[t]
+                    s20 += a2[t] * b0[t]
+                    s21 += a2[t] * b1[t]
+                    s22 += a2[t] * b2[t]
+                    s23 += a2[t] * b3[t]
+                    s30 += a3[t] * b0[t]
+                    s31 += a3[t] * b1[t]
+                    s32 += a3[t] * b2[t]
+                    s33 += a3[t] * b3[t]
+                _add(out, a, b, s00, s01, s02, s03)
+                _add(out, a + 1, b, s10, s11, s12, s13)
+                _add(out, a + 2, b, s20, s21, s22, s23)
+                _add(out, a + 3, b, s30, s31, s32, s33)
 
 
 # Inlined, because rows may be so short that a call would cost as much as the row.

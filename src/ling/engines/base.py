@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +22,20 @@ class Effort:
     """
 
     tol: float
-    rng: np.random.Generator
+    random_state: Any = None
     max_iter: int | None = None
     worth: float = float("inf")
     column_cost: float = 0.03
     single: bool = False
     start: Array | None = None
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """Drawn from `random_state`: None, an integer, a generator, or a RandomState."""
+        state = self.random_state
+        if isinstance(state, np.random.RandomState):
+            state = int(state.randint(2**31 - 1))
+        return np.random.default_rng(state)
 
     def iteration_cost(self, n_targets: int) -> float:
         """A pass with a column for each target, in passes."""

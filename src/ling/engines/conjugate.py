@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ling.design import Array, DenseDesign
+from ling.design import Array, DenseDesign, Design
 from ling.minorant import Minorant
 from ling.problem import Problem
 from ling.rounding import rounding
@@ -47,11 +47,14 @@ def conjugate_gradients(
     max_iter: int | None = None,
     worth: float = float("inf"),
     start: Array | None = None,
+    design: Design | None = None,
 ) -> Descent:
     """Iterate until `minorant` bounds every target's error by tol; one pass an iteration.
 
-    Targets that are there take no part in further passes. 6 p numbers of memory a target.
+    Targets that are there take no part in further passes. 6 p numbers of memory a target. `design`
+    stands in for X in the iteration, if it is cheaper to multiply with; gradients are of X itself.
     """
+    design = problem.design if design is None else design
     p, t = problem.moments.shape
     goal = (MARGIN * tol * problem.spread) ** 2
     limit = LIMIT if max_iter is None else max_iter
@@ -75,8 +78,8 @@ def conjugate_gradients(
     while active.size and n_iter < limit:
         alphas = problem.alphas[active]
         # The compiled sweep is for vectors; one column is handed over as one.
-        AP = problem.design.gram_matmat(P[:, 0])[:, None] if P.shape[1] == 1 else None
-        AP = (problem.design.gram_matmat(P) if AP is None else AP) + P * alphas
+        AP = design.gram_matmat(P[:, 0])[:, None] if P.shape[1] == 1 else design.gram_matmat(P)
+        AP = AP + P * alphas
         curvature = np.einsum("ij,ij->j", P, AP)
         step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
         W[:, active] += step * P

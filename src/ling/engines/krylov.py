@@ -19,7 +19,6 @@ from ling.engines.thin import thin_svd
 from ling.minorant import LowRank, Minorant, Nothing, product_noise
 from ling.problem import Problem
 
-MOST_RANDOM = 7
 DEPENDENT = 1e-11
 # Below this share of the largest eigenvalue a Ritz direction amplifies rounding, and is left out.
 RELIABLE = 1e-11
@@ -43,7 +42,8 @@ class Space:
 def krylov(problem: Problem, effort: Effort) -> Candidate:
     """Grow the space until every target's error is within tol; one pass a block."""
     p = problem.shape[1]
-    extra = int(np.clip(round(0.25 / effort.column_cost), 0, MOST_RANDOM))
+    # Compiled loops take four columns at a time; a block is filled up with random directions.
+    extra = -problem.n_targets % 4 if effort.column_cost < 1 else 0
     block = np.hstack([problem.moments, effort.rng.standard_normal((p, extra))])
     lengths = np.linalg.norm(block, axis=0)
     first = _orthonormal(block / np.where(lengths > 0, lengths, 1.0))[0]

@@ -22,6 +22,8 @@ from ling.problem import Problem
 
 FIRST = 16
 LARGEST_RANK = 512
+# The copy costs about as much as this many passes save.
+WORTH_A_COPY = 14
 # The share of a sketch's directions that it holds well.
 CAUGHT = 0.7
 
@@ -52,12 +54,26 @@ class Sketch:
         return self.rank < self.directions.shape[1]
 
 
+@dataclass(frozen=True)
+class Expected:
+    """A rank, the iterations that remain then, and what both cost from here on, in passes."""
+
+    rank: int
+    iterations: float
+    cost: float
+
+
 def two_stage(problem: Problem, effort: Effort) -> Candidate:
-    """Sketch to a rank that pays, then iterate; passes: 1 to 6 for the sketch, 1 an iteration."""
-    sketch, pays = adaptive_sketch(problem, effort)
-    if not pays:
+    """Sketch to a rank that pays, then iterate; passes: 1 to 6 for the sketch, 1 an iteration.
+
+    Many iterations are done on a copy of X in float32, where memory allows, which is read twice as
+    fast. What that costs in accuracy is seen by the certificate, and made up for in another round.
+    """
+    sketch, expected = adaptive_sketch(problem, effort)
+    if expected.cost > 1.5 * effort.worth and effort.start is None:
         return Candidate(np.zeros_like(problem.moments), rank=sketch.rank, gave_up=True)
     minorant = minorant_of(sketch)
+    copied = effort.single and expected.iterations > WORTH_A_COPY
     descent = conjugate_gradients(
         problem,
         preconditioner(problem, sketch),
@@ -66,6 +82,7 @@ def two_stage(problem: Problem, effort: Effort) -> Candidate:
         max_iter=effort.max_iter,
         worth=effort.worth / effort.iteration_cost(problem.n_targets),
         start=effort.start,
+        design=problem.in_single().design if copied else None,
     )
     return Candidate(
         descent.coef, minorant, descent.bound, descent.n_iter, sketch.rank, descent.gave_up
@@ -76,10 +93,14 @@ def preconditioner(problem: Problem, sketch: Sketch) -> Precondition:
     """P^-1 for P = F F' + diag(rest + alpha), F = D^1/2 B, which agrees with X'X on the diagonal.
 
     Where the sketch holds everything above alpha, `rest` is next to nothing; where it holds little,
-    P is the diagonal, and conjugate gradients are those of columns of equal length.
+    P is the diagonal, and conjugate gradients are those of columns of equal length. With more
+    features than samples only a constant `rest` keeps the iteration in the range of X', outside of
+    which X'X + alpha I is as small as alpha.
     """
     F = sketch.scale[:, None] * sketch.B
     rest = np.maximum(problem.column_norms**2 - np.einsum("ij,ij->i", F, F), 0.0)
+    if problem.shape[0] < problem.shape[1]:
+        rest = np.full_like(rest, rest.mean())
     parts = {}
     for alpha in problem.distinct_alphas:
         root = np.sqrt(rest + alpha)
@@ -109,11 +130,8 @@ def minorant_of(sketch: Sketch) -> Minorant:
     return LowRank(U, S**2, sketch.slack * float((sketch.scale**2).max()))
 
 
-def adaptive_sketch(problem: Problem, effort: Effort) -> tuple[Sketch, bool]:
-    """Double the rank for as long as fewer iterations are expected to pay for it.
-
-    And whether both stages together are expected to be worth it.
-    """
+def adaptive_sketch(problem: Problem, effort: Effort) -> tuple[Sketch, Expected]:
+    """Double the rank for as long as fewer iterations are expected to pay for it."""
     n, p = problem.shape
     alpha = float(problem.alphas.min())
     scale = np.sqrt(problem.column_norms**2 + alpha)
@@ -121,11 +139,12 @@ def adaptive_sketch(problem: Problem, effort: Effort) -> tuple[Sketch, bool]:
     none = np.zeros((p, 0))
     sketch = Sketch(scale, none, none, none, np.zeros(0), 0.0)
     first = FIRST if effort.column_cost < 1 else FIRST // 2
-    wanted, pays = min(first, p // 2, n), True
-    while wanted > sketch.directions.shape[1]:
-        sketch = _grow(problem, sketch, wanted - sketch.directions.shape[1], alpha, effort.rng)
-        wanted, pays = _best_rank(problem, sketch, alpha, effort)
-    return sketch, pays or effort.start is not None
+    expected = Expected(min(first, p // 2, n), 0.0, 0.0)
+    while expected.rank > sketch.directions.shape[1]:
+        more = min(expected.rank, max(2 * sketch.directions.shape[1], first))
+        sketch = _grow(problem, sketch, more - sketch.directions.shape[1], alpha, effort.rng)
+        expected = _expected(problem, sketch, alpha, effort)
+    return sketch, expected
 
 
 def _grow(
@@ -153,7 +172,7 @@ def _grow(
     return Sketch(old.scale, directions, products, B, values, float(slack))
 
 
-def _best_rank(problem: Problem, sketch: Sketch, alpha: float, effort: Effort) -> tuple[int, bool]:
+def _expected(problem: Problem, sketch: Sketch, alpha: float, effort: Effort) -> Expected:
     """The rank at which sketching and iterating together are expected to cost least.
 
     Beyond the sketch the eigenvalues are taken to fall like a power of their index, such that they
@@ -162,27 +181,30 @@ def _best_rank(problem: Problem, sketch: Sketch, alpha: float, effort: Effort) -
     have = sketch.directions.shape[1]
     n, p = problem.shape
     if sketch.exhausted or not sketch.rank:
-        return have, True
+        return Expected(have, 0.0, 0.0)
     least = alpha * float(np.mean(1 / sketch.scale**2))
     trace = float((problem.column_norms**2 / sketch.scale**2).sum())
     # The first half of the values is right; the second half suffers from what is not in the sketch.
     half, count = max(1, sketch.rank // 2), min(n, p)
     last = sketch.values[half - 1]
     decay = _decay((trace - sketch.values[:half].sum()) / last, half, count)
+    end = last * (half / count) ** decay
     digits = np.log(2 / effort.tol) + 2
-    iteration = effort.iteration_cost(problem.n_targets)
+    # Even a flat spectrum is not flat in a sample (Marchenko & Pastur).
+    aspect = np.sqrt(count / max(n, p))
+    blur = ((1 + aspect) / max(1 - aspect, 0.1)) ** 2
 
-    def cost(rank: int) -> float:
+    def at(rank: int) -> Expected:
         tail = last * (half / max(half, CAUGHT * rank)) ** decay
-        end = last * (half / count) ** decay
-        condition = (tail + least) / (end + least) if count == p else 1 + tail / least
-        iterations = min(0.5 * np.sqrt(condition) * digits, 2 * count) + 1
-        return float(effort.column_cost * (rank - have) + iterations * iteration)
+        condition = min(blur * (tail + least) / (end + least), (tail + least) / least)
+        iterations = min(float(0.5 * np.sqrt(condition) * digits) + 1, 2.0 * count)
+        cost = effort.column_cost * (rank - have)
+        return Expected(rank, iterations, cost + iterations * effort.iteration_cost(t))
 
+    t = problem.n_targets
     largest = min(LARGEST_RANK, p // 2, n)
-    candidates = [have] + [r for r in (2 * have, 4 * have, 8 * have) if r <= largest]
-    best = min(candidates, key=cost)
-    return have if best == have else 2 * have, cost(best) <= 1.5 * effort.worth
+    ranks = [have] + [r for r in (2 * have, 4 * have, 8 * have) if r <= largest]
+    return min((at(rank) for rank in ranks), key=lambda e: e.cost)
 
 
 def _decay(left: float, first: int, count: int) -> float:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -224,9 +223,7 @@ def _plan(problem: problems.Problem, X: Any, model: Ridge) -> Plan:
 
 def _options(model: Ridge) -> Options:
     solver = SCIKIT_LEARN.get(model.solver, model.solver)
-    state = check_random_state(model.random_state)
-    seed = int(state.randint(np.iinfo(np.int32).max))
-    return Options(float(model.tol), model.max_iter, solver, seed)
+    return Options(float(model.tol), model.max_iter, solver, model.random_state)
 
 
 def _check_solver(model: Ridge) -> None:
