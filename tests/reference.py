@@ -49,6 +49,37 @@ def extreme_ridge(X, y, alpha, digits=80):
         return np.array([float(value) for value in w])
 
 
+def prediction_error(X, y, alpha, coef, weights=None, fit_intercept=True, digits=700):
+    """||sqrt(W) X~ (coef - w*)|| / ||sqrt(W) y~||, w* exact, X~ and y~ exactly centred.
+
+    In so many digits that nothing of it is rounding, for tiny problems of any condition and scale.
+    alpha = 0 needs X~ of full rank. 0 / 0 is 0.
+    """
+    with mpmath.workdps(digits):
+        A = mpmath.matrix(np.asarray(X, dtype=np.float64).tolist())
+        b = mpmath.matrix(np.asarray(y, dtype=np.float64).tolist())
+        w = [mpmath.mpf(1)] * A.rows if weights is None else [mpmath.mpf(v) for v in weights]
+        mass = mpmath.fsum(w)
+        roots = [mpmath.sqrt(v) for v in w]
+        if fit_intercept:
+            for column in (*range(A.cols),):
+                mean = mpmath.fsum(w[i] * A[i, column] for i in range(A.rows)) / mass
+                for i in range(A.rows):
+                    A[i, column] -= mean
+            mean = mpmath.fsum(w[i] * b[i] for i in range(A.rows)) / mass
+            for i in range(A.rows):
+                b[i] -= mean
+        for i in range(A.rows):
+            b[i] *= roots[i]
+            for j in range(A.cols):
+                A[i, j] *= roots[i]
+        shift = mpmath.mpf(float(alpha))
+        exact = mpmath.lu_solve(A.T * A + shift * mpmath.eye(A.cols), A.T * b)
+        found = mpmath.matrix([mpmath.mpf(float(v)) for v in coef])
+        error, spread = mpmath.norm(A * (found - exact)), mpmath.norm(b)
+        return float(error / spread) if spread else float(error > 0)
+
+
 def objective(X, y, alpha, w):
     """||y - X w||^2 + alpha ||w||^2."""
     residual = y - X @ w

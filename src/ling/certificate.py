@@ -28,6 +28,9 @@ def _bounds(problem: Problem, candidate: Candidate, tol: float) -> Array:
         return np.full(problem.n_targets, np.inf)
     gradient, residual = problem.gradient(candidate.coef)
     found = np.sqrt(candidate.minorant.quadratic(gradient, problem.alphas))
+    if candidate.residual is not None and candidate.proved is not None:
+        drift = candidate.minorant.quadratic(gradient - candidate.residual, problem.alphas)
+        found = np.minimum(found, np.sqrt(candidate.proved) + np.sqrt(drift))
     found += rounding(problem, candidate.minorant, candidate.coef, residual)
     return found if proved is None else np.minimum(found, proved)
 

@@ -101,6 +101,13 @@ class Factored(Minorant):
             found[mine] = np.minimum(found[mine], tight)
         return found
 
+    @property
+    def share(self) -> float:
+        """Some c > 0 with X'X + alpha I >= c D^1/2 L L' D^1/2."""
+        if np.isfinite(self.looseness):
+            return 1 / self.looseness
+        return self.alpha / float((self.scale**2).sum())  # the trace, as L L' has a unit diagonal
+
     def floor(self, alpha: float) -> Array | float:
         """The least eigenvalue that was proved, in every column's own unit."""
         if alpha != self.alpha:

@@ -47,7 +47,8 @@ class Candidate:
     """Coefficients (p, t), and what is known about X'X that bounds their error.
 
     `bound` is a bound that the engine has proved already, without another pass; None if it has not.
-    `n_iter` is None for engines that do not iterate.
+    An iteration gives its `residual` instead, which should be the gradient but for drift, and the
+    square of what it `proved` for that. `n_iter` is None for engines that do not iterate.
     """
 
     coef: Array
@@ -57,3 +58,5 @@ class Candidate:
     rank: int | None = None
     gave_up: bool = False
     note: str = ""
+    residual: Array | None = None
+    proved: Array | None = None

@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 
 from ling.design import Array, DenseDesign, Design
+from ling.engines.base import Candidate
 from ling.minorant import Minorant
 from ling.problem import Problem
-from ling.rounding import rounding
 
-#: P^-1 R for the columns (of all targets) that are still active.
-Precondition = Callable[[Array, Array], Array]
 # The recurrence may drift from the true gradient, and rounding is added to the bound: stop short.
-MARGIN = 0.7
+MARGIN = 0.8
 # Rates are judged over this many iterations; conjugate gradients do not fall evenly.
 WINDOW = 12
 # Without any progress for as many iterations as this, rounding has the last word.
 PATIENCE = 150
 LIMIT = 10_000
-NEAR = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class Descent:
-    """Where the iteration stopped, and whether it did because it saw no point in going on.
+class Preconditioner:
+    """P^-1, and a proof that X'X + alpha I >= least P.
 
-    `bound` is a proof that came for free: the gradient at the start was within tol.
+    `apply(R, targets)` is P^-1 R for the columns of those targets; `least` has a number a target.
     """
 
-    coef: Array
-    n_iter: int
-    gave_up: bool
-    bound: Array | None = None
+    apply: Callable[[Array, NDArray[np.intp]], Array]
+    least: Array
 
 
 def conjugate_gradients(
     problem: Problem,
-    precondition: Precondition,
+    preconditioner: Preconditioner,
     minorant: Minorant,
     *,
     tol: float,
@@ -48,52 +45,40 @@ def conjugate_gradients(
     worth: float = float("inf"),
     start: Array | None = None,
     design: Design | None = None,
-) -> Descent:
-    """Iterate until `minorant` bounds every target's error by tol; one pass an iteration.
+) -> Candidate:
+    """Iterate until every target's error is bounded by tol; one pass an iteration.
 
     Targets that are there take no part in further passes. 6 p numbers of memory a target. `design`
     stands in for X in the iteration, if it is cheaper to multiply with; gradients are of X itself.
     """
     design = problem.design if design is None else design
-    p, t = problem.moments.shape
+    W = np.zeros_like(problem.moments) if start is None else start.astype(np.float64)
+    R = problem.moments.copy() if start is None else problem.gradient(W)[0]
     goal = (MARGIN * tol * problem.spread) ** 2
-    limit = LIMIT if max_iter is None else max_iter
-    if start is None:
-        W, R = np.zeros((p, t)), problem.moments
-        active = np.flatnonzero((R != 0).any(axis=0))
-    else:
-        W = start.astype(np.float64)
-        R, residual = problem.gradient(W)
-        squares = minorant.quadratic(R, problem.alphas)
-        active = np.flatnonzero(squares > goal)
-        if not active.size:
-            bound = np.sqrt(squares) + rounding(problem, minorant, W, residual)
-            return Descent(W, 0, False, bound)
+    proved = minorant.quadratic(R, problem.alphas)
+    active = np.flatnonzero(proved > goal)
     r = R[:, active]
-    z = precondition(r, active)
+    z = preconditioner.apply(r, active)
     P, rz = z, np.einsum("ij,ij->j", r, z)
+    ceiling = Ceiling(preconditioner.least[active])
     history: list[float] = []
-    n_iter = 0
-    gave_up = False
-    while active.size and n_iter < limit:
-        alphas = problem.alphas[active]
+    n_iter, gave_up = 0, False
+    while active.size and n_iter < (LIMIT if max_iter is None else max_iter):
         # The compiled sweep is for vectors; one column is handed over as one.
         AP = design.gram_matmat(P[:, 0])[:, None] if P.shape[1] == 1 else design.gram_matmat(P)
-        AP = AP + P * alphas
+        AP = AP + P * problem.alphas[active]
         curvature = np.einsum("ij,ij->j", P, AP)
         step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
         W[:, active] += step * P
         r = r - step * AP
         n_iter += 1
-        z = precondition(r, active)
+        z = preconditioner.apply(r, active)
         fresh = np.einsum("ij,ij->j", r, z)
-        P = z + np.divide(fresh, rz, out=np.zeros_like(rz), where=rz > 0) * P
-        rz = fresh
-        going = (step > 0) & (rz > 0)
-        # r'P^-1 r is about the squared error; the proof costs more, and waits until it may succeed.
-        near = rz < NEAR * goal[active]
-        if near.any():
-            going &= ~near | (minorant.quadratic(r, alphas) > goal[active])
+        beta = np.divide(fresh, rz, out=np.zeros_like(rz), where=rz > 0)
+        P, rz = z + beta * P, fresh
+        bound = ceiling.after(step, beta) * np.maximum(rz, 0.0)
+        R[:, active], proved[active] = r, bound
+        going = (step > 0) & (rz > 0) & (bound > goal[active])
         if not going.any():
             break
         history.append(_excess(rz[going], goal[active][going]))
@@ -102,7 +87,35 @@ def conjugate_gradients(
             break
         if not going.all():
             active, r, P, rz = active[going], r[:, going], P[:, going], rz[going]
-    return Descent(W, n_iter, gave_up)
+            ceiling = ceiling.of(going)
+    return Candidate(W, minorant, n_iter=n_iter, gave_up=gave_up, residual=R, proved=proved)
+
+
+class Ceiling:
+    """The factor c with ||w - w*||^2 <= c r'P^-1 r in the norm of the problem.
+
+    At first it is 1 / least. Conjugate gradients are Lanczos' process on the way, and Gauss-Radau
+    quadrature with a node at `least` turns their coefficients into a much closer upper bound, for
+    next to nothing (Golub & Meurant; the recurrence is that of Meurant & Tichý 2013).
+    """
+
+    def __init__(self, least: Array, now: Array | None = None) -> None:
+        self.least = least
+        self.now = 1.0 / least if now is None else now
+
+    def after(self, step: Array, beta: Array) -> Array:
+        """The factor after one more step of the given length."""
+        gap = self.now - step
+        below = self.least * gap + beta
+        worst = 1.0 / self.least
+        # Near convergence the gap is rounding; the first bound is always right.
+        sound = (gap > 1e-6 * step) & (below > 0)
+        self.now = np.where(sound, np.divide(gap, below, out=worst.copy(), where=sound), worst)
+        return self.now
+
+    def of(self, kept: NDArray[np.bool_]) -> Ceiling:
+        """For some of the targets."""
+        return Ceiling(self.least[kept], self.now[kept])
 
 
 def _excess(squares: Array, goal: Array) -> float:
@@ -121,7 +134,7 @@ def _hopeless(history: list[float], worth: float) -> bool:
     fallen = (min(history[-2 * WINDOW : -WINDOW]) - min(history[-WINDOW:])) / WINDOW
     # Convergence speeds up as it goes; only a clear excess is held against it.
     ahead = history[-1] / fallen if fallen > 0 else np.inf
-    return done + ahead > 2 * worth
+    return bool(done + ahead > 2 * worth)
 
 
 def inverse_factor(H: Array, compiled: bool) -> DenseDesign | None:
@@ -129,7 +142,8 @@ def inverse_factor(H: Array, compiled: bool) -> DenseDesign | None:
 
     H is overwritten. Solving with the factor itself would be as fast, but by BLAS.
     """
-    potrf, trtri = linalg.get_lapack_funcs(("potrf", "trtri"), (H,))
+    functions: Any = linalg.get_lapack_funcs(("potrf", "trtri"), (H,))
+    potrf, trtri = functions
     upper, info = potrf(H.T, lower=False, clean=True, overwrite_a=True)
     if info:
         return None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 
 from ling.design import Array
 from ling.engines.base import Candidate, Effort
-from ling.engines.conjugate import conjugate_gradients, inverse_factor
+from ling.engines.conjugate import Preconditioner, conjugate_gradients, inverse_factor
 from ling.minorant import EPS, Factored, Minorant, Nothing, Several
 from ling.problem import Problem
 
@@ -131,17 +133,21 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     looseness = 1 / (1 - noise / least) if noise < least / 2 else np.inf
     part = Factored(inverse.matmat, scale, alpha, looseness, 0.0)
 
-    def precondition(R: Array, active: Array) -> Array:
+    def apply(R: Array, targets: NDArray[np.intp]) -> Array:
         return inverse.gram_matmat(R / scale[:, None]) / scale[:, None]
 
-    start = precondition(problem.moments, np.arange(problem.n_targets))
-    descent = conjugate_gradients(
-        problem, precondition, part, tol=effort.tol, max_iter=MOST_REFINEMENTS, start=start
+    least = np.full(problem.n_targets, part.share)
+    found = conjugate_gradients(
+        problem,
+        Preconditioner(apply, least),
+        part,
+        tol=effort.tol,
+        max_iter=MOST_REFINEMENTS,
+        start=apply(problem.moments, np.arange(problem.n_targets)),
     )
-    if descent.n_iter == MOST_REFINEMENTS:
+    if found.n_iter == MOST_REFINEMENTS:
         return None
-    note = "Gram matrix in float32, refined in float64"
-    return Candidate(descent.coef, part, descent.bound, note=note)
+    return replace(found, n_iter=None, note="Gram matrix in float32, refined in float64")
 
 
 def _primal_eigen(problem: Problem, G: Array) -> Candidate:

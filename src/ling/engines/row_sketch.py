@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ling.design import Array, DenseDesign
 from ling.engines.base import Candidate, Effort
-from ling.engines.conjugate import conjugate_gradients, inverse_factor
+from ling.engines.conjugate import Preconditioner, conjugate_gradients, inverse_factor
 from ling.minorant import EPS, Factored, Minorant, Several
 from ling.problem import Problem
 
@@ -36,20 +39,22 @@ def row_sketch(problem: Problem, effort: Effort) -> Candidate:
         parts.append((inverse, _bound(problem, inverse, scale, n / s, float(alpha))))
     minorant: Minorant = Several([part for _, part in parts])
 
-    def precondition(R: Array, active: Array) -> Array:
+    def apply(R: Array, targets: NDArray[np.intp]) -> Array:
         Z = np.empty_like(R)
         for inverse, part in parts:
-            mine = problem.alphas[active] == part.alpha
+            mine = problem.alphas[targets] == part.alpha
             if mine.any():
                 scale = part.scale[:, None]
                 Z[:, mine] = inverse.gram_matmat(R[:, mine] / scale) / scale
         return Z
 
-    descent = conjugate_gradients(
-        problem, precondition, minorant, tol=effort.tol, max_iter=effort.max_iter,
+    shares = {part.alpha: part.share for _, part in parts}
+    least = np.array([shares[float(alpha)] for alpha in problem.alphas])
+    found = conjugate_gradients(
+        problem, Preconditioner(apply, least), minorant, tol=effort.tol, max_iter=effort.max_iter,
         worth=effort.worth / effort.iteration_cost(problem.n_targets), start=effort.start,
     )  # fmt: skip
-    return Candidate(descent.coef, minorant, None, descent.n_iter, s, descent.gave_up)
+    return replace(found, rank=s)
 
 
 def _bound(
