@@ -48,7 +48,7 @@ class Nothing(Minorant):
 
     def quadratic(self, G: Array, alphas: Array) -> Array:
         """||g||^2 / alpha."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             found = np.einsum("ij,ij->j", G, G) / alphas
         return np.where(np.isnan(found), 0.0, found)  # 0 / 0: no gradient, no error
 

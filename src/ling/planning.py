@@ -69,7 +69,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an engine is expected to cost: seconds, bytes on top of the data, passes."""
+    """What an engine is expected to cost: seconds, bytes on top of the data, passes.
+
+    `single` asks for float32 where the engine can use it, `most` is the largest rank or dimension
+    that the bytes are for.
+    """
 
     engine: str
     seconds: float
@@ -77,6 +81,7 @@ class Prediction:
     passes: float
     single: bool = False
     fits: bool = True
+    most: int = 0
 
 
 @dataclass(frozen=True)
@@ -161,12 +166,21 @@ def column_cost(shape: Shape, machine: Machine) -> float:
 USUAL_ITERATIONS = 18
 
 
+def _common_bytes(shape: Shape, columns: int) -> float:
+    """y, its residual, what centring needs, and the partial results of the threads' sweeps."""
+    sweeps = min(float(threads.ROOM), 8.0 * shape.p * columns * 8 * threads.n_threads())
+    return 8.0 * shape.n * (5 * shape.n_targets + 6) + 80.0 * shape.p * shape.n_targets + sweeps
+
+
 def _direct_bytes(shape: Shape, single: bool) -> float:
-    m = min(shape.n, shape.p)
+    m, k = min(shape.n, shape.p), shape.n_alphas
     item = 4 if single else 8
-    copies = 1.1 if single else 2.1
-    eigen = 1.0 if shape.n_alphas >= 8 else 0.0
-    return item * m * m * (copies + eigen) + 24.0 * (shape.n + shape.p) * shape.n_targets + 33 * MB
+    squares = 1 if single else 2 + (k if k < 8 else 2)
+    # Blocks of X, centred: in one buffer by compiled loops, in three by NumPy.
+    mapped = shape.dense and shape.p <= shape.n and shape.itemsize == 8
+    blocks = min(33 * MB, 8.0 * shape.n * shape.p) * (1 if mapped else 3) if shape.dense else 0.0
+    dense = 0 if shape.dense else 1
+    return item * m * m * (squares + dense) + blocks + _common_bytes(shape, 1)
 
 
 def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
@@ -208,8 +222,10 @@ def _two_stage_on(shape: Shape, machine: Machine, tol: float) -> Prediction:
     iterations = USUAL_ITERATIONS * _digits(tol)
     seconds = pass_seconds(shape, machine, max(rank, 1)) + 2 * pass_seconds(shape, machine)
     seconds += iterations * pass_seconds(shape, machine, shape.n_targets)
-    n_bytes = 8.0 * (shape.p * (4 * rank + 8 * shape.n_targets) + 2 * shape.n * shape.n_targets)
-    return Prediction("two_stage", seconds, n_bytes + 8 * MB, iterations + 4)
+    # A sketch is not to be larger than a good part of X.
+    most = int(np.clip(shape.nnz // shape.p // 24, 32, 512))
+    n_bytes = 8.0 * shape.p * 7 * min(most, shape.p // 2) + _common_bytes(shape, max(rank, 1))
+    return Prediction("two_stage", seconds, n_bytes, iterations + 4, most=most)
 
 
 def _krylov(shape: Shape, machine: Machine, tol: float) -> Prediction:
@@ -219,8 +235,10 @@ def _krylov(shape: Shape, machine: Machine, tol: float) -> Prediction:
     dimension = min(iterations * columns, shape.p, shape.n)
     seconds = iterations * pass_seconds(shape, machine, columns)
     seconds += 8.0 * shape.p * dimension**2 / machine.gemm + 2 * pass_seconds(shape, machine)
-    n_bytes = 8.0 * shape.p * (2.2 * dimension + 4 * columns) + 16.0 * shape.n * shape.n_targets
-    return Prediction("krylov", seconds, n_bytes + 8 * MB, iterations + 2)
+    most = int(min(max(256, 3 * dimension), shape.p))
+    n_bytes = 8.0 * shape.p * (2.2 * most + 4 * columns) + 40.0 * most**2
+    n_bytes += _common_bytes(shape, columns)
+    return Prediction("krylov", seconds, n_bytes, iterations + 2, most=most)
 
 
 def _row_sketch(shape: Shape, machine: Machine, tol: float) -> Prediction:
@@ -230,8 +248,10 @@ def _row_sketch(shape: Shape, machine: Machine, tol: float) -> Prediction:
     work += shape.n_alphas * shape.p**3 / 3 / machine.factor
     work += 8.0 * s * shape.p * 4 / machine.sweep  # rows gathered from everywhere
     seconds = work + iterations * pass_seconds(shape, machine, shape.n_targets)
-    n_bytes = 8.0 * shape.p * (2 * s + shape.p * (1 + shape.n_alphas))
-    return Prediction("row_sketch", seconds, n_bytes + 8 * MB, iterations + 3)
+    copies = 2 if shape.dense else 2.5
+    n_bytes = 8.0 * shape.p * (copies * s + shape.p * (1 + shape.n_alphas))
+    n_bytes += _common_bytes(shape, shape.n_targets)
+    return Prediction("row_sketch", seconds, n_bytes, iterations + 3)
 
 
 def _digits(tol: float) -> float:

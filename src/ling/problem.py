@@ -13,7 +13,7 @@ from ling.design.affine import storage_and_map
 from ling.errors import NotFinite
 
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
-USABLE = 1e-60, 1e60
+USABLE = 1e-25, 1e25
 
 
 @dataclass(frozen=True, eq=False)

@@ -223,5 +223,10 @@ def _scaled_both(G: Array, scale: Array | None) -> Array:
 def _corrected(G: Array, AL: Array, scale: Array | None, left: Array, right: Array) -> Array:
     """(diag(scale) A - right left')(diag(scale) A - right left')' from G = A A' and AL = A left."""
     G = _scaled_both(G, scale)
-    cross = scaled(AL, scale) @ right.T
-    return (G - cross - cross.T + right @ (left.T @ left) @ right.T).astype(G.dtype, copy=False)
+    low = scaled(AL, scale) - right @ (left.T @ left) / 2
+    # In place, some rows at a time: G may be most of the memory that there is.
+    for a in range(0, len(G), 512):
+        rows = slice(a, min(a + 512, len(G)))
+        G[rows] -= low[rows] @ right.T
+        G[rows] -= right[rows] @ low.T
+    return G

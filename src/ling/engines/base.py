@@ -18,7 +18,7 @@ class Effort:
 
     `worth` is the number of passes after which another engine would have been cheaper: an engine
     that sees itself going beyond gives up. `column_cost` is what one more column costs in a pass
-    over X, in passes. `start` is where to start from.
+    over X, in passes. `start` is where to start from, `most` the largest rank that memory is for.
     """
 
     tol: float
@@ -28,6 +28,7 @@ class Effort:
     column_cost: float = 0.03
     single: bool = False
     start: Array | None = None
+    most: int = 512
 
     @cached_property
     def rng(self) -> np.random.Generator:

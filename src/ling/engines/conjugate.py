@@ -35,6 +35,7 @@ class Preconditioner:
     least: Array
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is proved may be infinite
 def conjugate_gradients(
     problem: Problem,
     preconditioner: Preconditioner,
@@ -76,7 +77,9 @@ def conjugate_gradients(
         fresh = np.einsum("ij,ij->j", r, z)
         beta = np.divide(fresh, rz, out=np.zeros_like(rz), where=rz > 0)
         P, rz = z + beta * P, fresh
-        bound = ceiling.after(step, beta) * np.maximum(rz, 0.0)
+        # r'P^-1 r can only vanish with r; if it does before, P^-1 has lost it to rounding.
+        lost = (rz <= 0) & r.any(axis=0)
+        bound = np.where(lost, np.inf, ceiling.after(step, beta) * np.maximum(rz, 0.0))
         R[:, active], proved[active] = r, bound
         going = (step > 0) & (rz > 0) & (bound > goal[active])
         if not going.any():

@@ -75,7 +75,7 @@ def _rounding(problem: Problem, part: Factored, W: Array, mine: Array) -> Array:
 
     The j-th entry is off by at most a few eps ||x_j|| (||y|| + sum_k ||x_k|| |w_k|).
     """
-    noise = EPS * (10 + np.sqrt(problem.shape[0]))
+    noise = EPS * (2 + np.sqrt(problem.shape[0]) / 2)
     floor = part.floor(part.alpha)
     columns = np.sqrt((problem.raw_norms**2 / floor).sum())
     fitted = problem.raw_norms @ np.abs(W)
@@ -97,7 +97,7 @@ def _factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored
     half = partial(linalg.solve_triangular, factor, lower=True, check_finite=False)
     noise = (
         EPS
-        * (10 + np.sqrt(problem.shape[0]))
+        * (2 + np.sqrt(problem.shape[0]) / 2)
         * float((problem.raw_norms * problem.column_norms / diagonal).sum() + p)
     )
     least = alpha / float(diagonal.max())
@@ -190,7 +190,7 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
         rho[:, mine] = Y - K @ c - alpha * c
     W = problem.design.rmatmat(C)
     size = float((problem.raw_norms**2).sum())
-    noise = EPS * (10 + np.sqrt(problem.shape[1]) + np.sqrt(n))
+    noise = EPS * (2 + (np.sqrt(problem.shape[1]) + np.sqrt(n)) / 2)
     lengths = np.linalg.norm(C, axis=0)
     bound = np.linalg.norm(rho, axis=0)
     bound += noise * (problem.raw_spread + (size + np.sqrt(size * problem.alphas)) * lengths)

@@ -16,10 +16,10 @@ from ling.design import Array
 from ling.engines.base import Candidate, Effort
 from ling.engines.conjugate import MARGIN
 from ling.engines.thin import thin_svd
-from ling.minorant import LowRank, Minorant, Nothing, product_noise
+from ling.minorant import EPS, LowRank, Minorant, Nothing, product_noise
 from ling.problem import Problem
 
-DEPENDENT = 1e-11
+DEPENDENT = 1e-12
 # Below this share of the largest eigenvalue a Ritz direction amplifies rounding, and is left out.
 RELIABLE = 1e-11
 
@@ -61,7 +61,8 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
         Y, bound = _project(problem, space)
         if (bound <= MARGIN * effort.tol * problem.spread).all():
             break
-        if n_iter * effort.iteration_cost(block.shape[1]) > 1.5 * effort.worth:
+        full = space.dimension + block.shape[1] > max(effort.most, block.shape[1])
+        if full or n_iter * effort.iteration_cost(block.shape[1]) > 1.5 * effort.worth:
             gave_up = True
             break
     return Candidate(
@@ -87,8 +88,11 @@ def _extend(problem: Problem, space: Space) -> Space:
     T[m:, :m] = column[:m].T
     T[m:, m:] = (column[m:] + column[m:].T) / 2
     following, B = _orthonormal(V, float(np.abs(T).max()))
+    # What is left of V may be small, and its directions, made unit vectors, lean on the basis again.
+    following -= basis @ (basis.T @ following)
+    following, R = linalg.qr(following, mode="economic", check_finite=False)
     room = problem.shape[1] - basis.shape[1]
-    return Space(basis, T, following[:, :room], B[:room])
+    return Space(basis, T, following[:, :room], (R @ B)[:room])
 
 
 def _orthonormal(V: Array, size: float = 1.0) -> tuple[Array, Array]:
@@ -104,7 +108,9 @@ def _project(problem: Problem, space: Space) -> tuple[Array, Array]:
     theta = np.maximum(theta, 0.0)
     C = Z.T @ (space.basis.T @ problem.moments)
     shifted = theta[:, None] + problem.alphas
-    Y = Z @ np.divide(C, shifted, out=np.zeros_like(C), where=shifted > 0)
+    # Where both are below rounding, what C has in that direction is rounding too.
+    real = shifted > EPS * theta[-1]
+    Y = Z @ np.divide(C, shifted, out=np.zeros_like(C), where=real)
     b = space.B.shape[1]
     residual = space.B @ Y[len(Y) - b :]
     inner = _small_minorant(space)
@@ -140,5 +146,6 @@ def _minorant(problem: Problem, space: Space) -> Minorant:
         return small
     vectors = np.hstack([space.basis, space.following]) @ small.vectors
     largest = max(small.values[0], float((problem.raw_norms**2).max()))
-    noise = product_noise(problem.shape) * largest
+    # Directions that were dropped are missing in X'X basis = [basis, following] ...
+    noise = (product_noise(problem.shape) + DEPENDENT) * largest
     return LowRank(vectors, small.values, noise * small.slack + noise**2 * small.slack**2)

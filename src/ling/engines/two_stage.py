@@ -21,7 +21,7 @@ from ling.minorant import EPS, LowRank, Minorant, Nothing, product_noise
 from ling.problem import Problem
 
 FIRST = 16
-LARGEST_RANK = 512
+STRONGEST = 1e10
 # The copy costs about as much as this many passes save.
 WORTH_A_COPY = 14
 # The share of a sketch's directions that it holds well.
@@ -109,7 +109,9 @@ def preconditioner(problem: Problem, sketch: Sketch, minorant: Minorant) -> Prec
         U, S = thin_svd(F / root[:, None])
         # I - U diag(weights) U' is one fused sweep over U'.
         strong = DenseDesign(np.ascontiguousarray(U.T), compiled=problem.compiled)
-        parts[float(alpha)] = root[:, None], strong, S**2 / (1 + S**2)
+        # Where S is large 1 - weight is lost to rounding; a P that is smaller there is as safe.
+        squares = np.minimum(S**2, STRONGEST)
+        parts[float(alpha)] = root[:, None], strong, squares / (1 + squares)
 
     def apply(R: Array, active: Array) -> Array:
         Z = np.empty_like(R)
@@ -148,7 +150,7 @@ def adaptive_sketch(problem: Problem, effort: Effort) -> tuple[Sketch, Expected]
     none = np.zeros((p, 0))
     sketch = Sketch(scale, none, none, none, np.zeros(0), 0.0)
     first = FIRST if effort.column_cost < 1 else FIRST // 2
-    expected = Expected(min(first, p // 2, n), 0.0, 0.0)
+    expected = Expected(min(first, p, n), 0.0, 0.0)
     while expected.rank > sketch.directions.shape[1]:
         more = min(expected.rank, max(2 * sketch.directions.shape[1], first))
         sketch = _grow(problem, sketch, more - sketch.directions.shape[1], alpha, effort.rng)
@@ -211,7 +213,7 @@ def _expected(problem: Problem, sketch: Sketch, alpha: float, effort: Effort) ->
         return Expected(rank, iterations, cost + iterations * effort.iteration_cost(t))
 
     t = problem.n_targets
-    largest = min(LARGEST_RANK, p // 2, n)
+    largest = min(effort.most, p // 2, n)
     ranks = [have] + [r for r in (2 * have, 4 * have, 8 * have) if r <= largest]
     return min((at(rank) for rank in ranks), key=lambda e: e.cost)
 

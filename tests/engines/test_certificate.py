@@ -1,0 +1,74 @@
+"""The certificate never lies: on random and adversarial problems the bound is above the error."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from ling import problem as problems
+from ling.certificate import certify
+from ling.engines import ENGINES, Effort
+from tests import reference
+from tests.engines.problems import ridge_cases
+
+# Below this, an error cannot be told from the rounding of the coefficients themselves.
+ROUNDING = 1e-15
+
+
+def bound_and_error(engine, case, tol=1e-4):
+    """What is claimed and what is true; None where the coefficients leave float64."""
+    problem, centring = problems.build(
+        case.X, case.y[:, None], np.array([case.alpha]), case.weights, case.fit_intercept
+    )
+    candidate = ENGINES[engine](problem, Effort(tol, 0, max_iter=200))
+    certificate, _ = certify(problem, candidate, tol)
+    coef = centring.coef(candidate.coef)[:, 0]
+    if not np.isfinite(coef).all():
+        return certificate.bound, np.inf
+    error = reference.prediction_error(
+        case.X, case.y, case.alpha, coef, case.weights, case.fit_intercept
+    )
+    return certificate.bound, error
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(case=ridge_cases())
+def test_certificate_never_lies(engine, case):
+    bound, error = bound_and_error(engine, case)
+    assert bound >= error * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_bound_is_within_ten_times_the_error_in_the_median(engine):
+    ratios = []
+
+    @settings(max_examples=200, deadline=None, derandomize=True, database=None)
+    @given(case=ridge_cases())
+    def collect(case):
+        bound, error = bound_and_error(engine, case)
+        ratios.append(bound / max(error, ROUNDING))
+
+    collect()
+    assert len(ratios) >= 200
+    assert np.median(ratios) <= 10
+
+
+def test_a_small_residual_is_not_enough(rng):
+    """Off in a weak direction: the gradient hardly shows it, the predictions do, the bound too."""
+    d = 10.0 ** -np.linspace(0, 5, 40)
+    X = np.linalg.qr(rng.standard_normal((100, 40)))[0] * d
+    y = X @ (rng.standard_normal(40) / d)
+    problem = problems.build(X, y[:, None], np.array([1e-9]), None, False)[0]
+    candidate = ENGINES["direct"](problem, Effort(1e-12))
+    off = candidate.coef.copy()
+    off[-1] += 1e-2 * np.linalg.norm(y) / d[-1]
+    candidate = replace(candidate, coef=off, bound=None)
+    gradient, _ = problem.gradient(off)
+    assert np.linalg.norm(gradient) <= 1e-5 * np.linalg.norm(problem.moments)
+    error = reference.prediction_error(X, y, 1e-9, off[:, 0], None, False)
+    certificate, _ = certify(problem, candidate, 1e-4)
+    assert error > 5e-3
+    assert certificate.bound >= error
+    assert not certificate.holds

@@ -1,0 +1,201 @@
+"""Every engine, on every kind of problem, against the reference; and what engines promise."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ling import problem as problems
+from ling.certificate import certify
+from ling.engines import ENGINES, Effort
+from ling.engines.conjugate import Preconditioner, conjugate_gradients
+from ling.engines.two_stage import adaptive_sketch, minorant_of
+from ling.minorant import LowRank, Nothing
+from ling.report import Status
+from tests import reference
+
+TOL = 1e-6
+
+
+def spectrum(kind, k):
+    return {
+        "flat": np.linspace(1.0, 0.5, k),
+        "steep": 10.0 ** -np.linspace(0, 6, k),
+        "power": 1.0 / np.arange(1, k + 1),
+        "spikes": np.where(np.arange(k) < 3, 30.0, 1.0),
+    }[kind]
+
+
+def matrix(rng, n, p, kind):
+    k = min(n, p)
+    U = np.linalg.qr(rng.standard_normal((n, k)))[0]
+    V = np.linalg.qr(rng.standard_normal((p, k)))[0]
+    return np.sqrt(n) * (U * spectrum(kind, k)) @ V.T
+
+
+# name: (n, p, spectrum, number of targets, weighted, sparse, columns' units differ)
+KINDS = {
+    "tall": (120, 30, "power", 1, False, False, False),
+    "very tall": (900, 12, "flat", 1, True, False, False),
+    "wide": (40, 150, "power", 1, False, False, False),
+    "square, steep": (60, 60, "steep", 1, False, False, False),
+    "spikes": (200, 80, "spikes", 1, True, False, False),
+    "targets": (90, 40, "power", 5, False, False, False),
+    "weighted targets": (90, 40, "flat", 3, True, False, False),
+    "sparse": (150, 50, "flat", 1, False, True, False),
+    "sparse, weighted": (150, 50, "flat", 2, True, True, False),
+    "units": (200, 30, "flat", 1, False, False, True),
+}
+engines = pytest.mark.parametrize("engine", ENGINES)
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def data(kind, rng):
+    n, p, shape, targets, weighted, is_sparse, units = KINDS[kind]
+    X = matrix(rng, n, p, shape)
+    if is_sparse:
+        X = X * (rng.random(X.shape) < 0.2)
+    else:
+        X = X + rng.standard_normal(p)
+    if units:
+        X = X * 10.0 ** rng.uniform(-2, 2, p)
+    Y = X @ (rng.standard_normal((p, targets)) / np.linalg.norm(X, axis=0)[:, None])
+    Y += 0.3 * rng.standard_normal((n, targets)) + 5.0
+    return X, Y, rng.gamma(1.0, size=n) if weighted else None
+
+
+def build(kind, rng, alphas):
+    X, Y, weights = data(kind, rng)
+    stored = sparse.csr_array(X) if KINDS[kind][5] else X
+    alphas = np.broadcast_to(np.asarray(alphas, dtype=float), Y.shape[1]).copy()
+    return problems.build(stored, Y, alphas, weights, True)[0], dense_problem(X, Y, weights)
+
+
+def dense_problem(X, Y, weights):
+    """X and Y centred and weighted the plain way."""
+    w = np.ones(len(X)) if weights is None else weights
+    root = np.sqrt(w)[:, None]
+    return root * (X - w @ X / w.sum()), root * (Y - w @ Y / w.sum())
+
+
+def error(X, Y, alphas, W):
+    """||X(w - w*)|| / ||y||, target by target."""
+    exact = np.column_stack([reference.ridge(X, y, a) for y, a in zip(Y.T, alphas, strict=True)])
+    return np.linalg.norm(X @ (W - exact), axis=0) / np.linalg.norm(Y, axis=0)
+
+
+@engines
+@kinds
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3])
+def test_every_engine_comes_within_tol_of_the_reference_and_knows_it(engine, kind, alpha, rng):
+    problem, (X, Y) = build(kind, rng, alpha)
+    candidate = ENGINES[engine](problem, Effort(TOL, 0))
+    certificate, status = certify(problem, candidate, TOL)
+    found = error(X, Y, problem.alphas, candidate.coef)
+    assert status is Status.CERTIFIED, certificate
+    assert (found <= TOL).all()
+    assert (found <= certificate.bounds * (1 + 1e-6) + 1e-13).all()
+
+
+@engines
+def test_every_target_has_its_own_alpha(engine, rng):
+    alphas = np.array([1e-2, 1.0, 1.0, 30.0, 1e3])
+    problem, (X, Y) = build("targets", rng, alphas)
+    candidate = ENGINES[engine](problem, Effort(TOL, 0))
+    assert certify(problem, candidate, TOL)[1] is Status.CERTIFIED
+    assert (error(X, Y, alphas, candidate.coef) <= TOL).all()
+
+
+def test_many_alphas_are_solved_by_one_eigendecomposition(rng):
+    X = matrix(rng, 80, 25, "power")
+    Y = rng.standard_normal((80, 12))
+    for Z in (X, X.T @ np.linalg.qr(rng.standard_normal((80, 80)))[0]):  # primal, then dual
+        Y = rng.standard_normal((len(Z), 12))
+        alphas = np.logspace(-3, 3, 12)
+        problem = problems.build(Z, Y, alphas, None, False)[0]
+        candidate = ENGINES["direct"](problem, Effort(TOL))
+        assert certify(problem, candidate, TOL)[1] is Status.CERTIFIED
+        assert (error(Z, Y, alphas, candidate.coef) <= 1e-9).all()
+
+
+@pytest.mark.parametrize("engine", ["two_stage", "krylov", "row_sketch"])
+def test_too_few_iterations_are_not_certified(engine, rng):
+    problem, _ = build("square, steep", rng, 1e-3)
+    candidate = ENGINES[engine](problem, Effort(1e-12, 0, max_iter=1))
+    certificate, status = certify(problem, candidate, 1e-12)
+    assert candidate.n_iter == 1
+    assert engine == "row_sketch" or status is Status.NOT_REACHED
+    assert certificate.bound > 0
+
+
+@pytest.mark.parametrize("kind", ["tall", "wide", "square, steep", "spikes", "units"])
+@pytest.mark.parametrize("alpha", [1e-6, 1.0])
+def test_a_sketch_and_a_krylov_space_lie_below_the_gram_matrix(kind, alpha, rng):
+    problem, (X, _) = build(kind, rng, alpha)
+    sketch = adaptive_sketch(problem, Effort(TOL, 0))[0]
+    minorants = [minorant_of(sketch), ENGINES["krylov"](problem, Effort(TOL, 0)).minorant]
+    for minorant in minorants:
+        if isinstance(minorant, Nothing):
+            continue
+        assert isinstance(minorant, LowRank)
+        B = (minorant.vectors * minorant.values) @ minorant.vectors.T
+        gap = np.linalg.eigvalsh(X.T @ X + minorant.slack * np.eye(len(B)) - B)
+        rounding = 1e-14 * np.linalg.norm(X, 2) ** 2
+        assert gap[0] >= -rounding
+        assert minorant.slack <= 1e-8 * np.linalg.norm(X, 2) ** 2
+
+
+def test_a_minorant_bounds_closer_than_none(rng):
+    problem, (X, _) = build("spikes", rng, 1e-2)
+    minorant = minorant_of(adaptive_sketch(problem, Effort(TOL, 0))[0])
+    g = X.T @ rng.standard_normal((len(X), 1))
+    exact = float(g[:, 0] @ np.linalg.solve(X.T @ X + 1e-2 * np.eye(X.shape[1]), g[:, 0]))
+    alphas = np.array([1e-2])
+    assert exact <= minorant.quadratic(g, alphas)[0] < 0.9 * Nothing().quadratic(g, alphas)[0]
+
+
+@pytest.mark.parametrize("kind", ["tall", "square, steep", "spikes"])
+def test_what_conjugate_gradients_prove_on_the_way_is_an_upper_bound(kind, rng):
+    """Gauss-Radau quadrature: at every number of steps, with a crude lower end of the spectrum."""
+    problem, (X, Y) = build(kind, rng, 0.1)
+    crude = np.array([0.1 / (np.linalg.norm(X, 2) ** 2 + 0.1)])
+    plain = Preconditioner(lambda R, _: R / (np.linalg.norm(X, 2) ** 2 + 0.1), crude)
+    tight = []
+    for steps in (1, 3, 6, 10, 15):
+        found = conjugate_gradients(problem, plain, Nothing(), tol=1e-14, max_iter=steps)
+        exact = reference.ridge(X, Y[:, 0], 0.1)
+        gap = found.coef[:, 0] - exact
+        true = np.linalg.norm(X @ gap) ** 2 + 0.1 * gap @ gap
+        assert found.proved[0] >= true * (1 - 1e-6) - 1e-25
+        tight.append(found.proved[0] / max(true, 1e-25))
+    # Where convergence is slow, the first bound, with the crude end, is far above.
+    assert min(tight) < (30 if kind == "square, steep" else 0.1 / crude[0])
+
+
+def test_an_iteration_that_will_not_pay_gives_up(rng):
+    problem, _ = build("square, steep", rng, 1e-9)
+    candidate = ENGINES["two_stage"](problem, Effort(1e-10, 0, worth=3.0))
+    assert candidate.gave_up
+
+
+def test_the_gram_matrix_in_float32_is_refined_to_tol(rng):
+    problem, (X, Y) = build("tall", rng, 1.0)
+    candidate = ENGINES["direct"](problem, Effort(1e-9, single=True))
+    assert "float32" in candidate.note
+    assert certify(problem, candidate, 1e-9)[1] is Status.CERTIFIED
+    assert (error(X, Y, problem.alphas, candidate.coef) <= 1e-9).all()
+
+
+def test_where_float32_leaves_no_positive_matrix_float64_takes_over(rng):
+    problem, (X, Y) = build("square, steep", rng, 1e-9)
+    candidate = ENGINES["direct"](problem, Effort(1e-6, single=True))
+    assert certify(problem, candidate, 1e-6)[1] is Status.CERTIFIED
+    assert (error(X, Y, problem.alphas, candidate.coef) <= 1e-6).all()
+
+
+@engines
+def test_nothing_to_explain_gives_zero(engine, rng):
+    X = rng.standard_normal((30, 8))
+    problem = problems.build(X, np.full((30, 1), 3.0), np.ones(1), None, True)[0]
+    candidate = ENGINES[engine](problem, Effort(TOL, 0))
+    assert not candidate.coef.any()
+    assert certify(problem, candidate, TOL)[0].bound == 0
