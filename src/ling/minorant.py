@@ -55,7 +55,7 @@ class Nothing(Minorant):
 
 @dataclass(frozen=True, eq=False)
 class LowRank(Minorant):
-    """U diag(values) U', U orthonormal, which is at most X'X + slack I: rounding is all of slack."""
+    """U diag(values) U', U orthonormal, at most X'X + slack I; slack is for rounding."""
 
     vectors: Array
     values: Array
@@ -112,7 +112,7 @@ class Factored(Minorant):
         """The least eigenvalue that was proved, in every column's own unit."""
         if alpha != self.alpha:
             return alpha
-        return np.maximum(alpha, self.least / self.looseness * self.scale**2)
+        return np.asarray(np.maximum(alpha, self.least / self.looseness * self.scale**2))
 
 
 @dataclass(frozen=True, eq=False)

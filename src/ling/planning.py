@@ -22,7 +22,7 @@ from ling.errors import BadOption
 
 log = logging.getLogger("ling")
 MB = 2**20
-# Below this many entries everything is over in milliseconds, and a plan would cost more than it saves.
+# Below this many entries everything is over in milliseconds, and measuring would cost more.
 SMALL = 2**18
 # Seconds that Python takes for one iteration of anything.
 CALL = 1e-4
@@ -161,8 +161,8 @@ def column_cost(shape: Shape, machine: Machine) -> float:
     return (pass_seconds(shape, machine, many) - one) / (many - 1) / one
 
 
-# Iterations are unknown before the spectrum is; these are for the spectra people have: fast decay at
-# first, then a slow tail. A run that turns out harder is stopped and handed to the next engine.
+# Iterations are unknown before the spectrum is; these are for the spectra people have: fast decay,
+# then a slow tail. A run that turns out harder is stopped and handed to the next engine.
 USUAL_ITERATIONS = 18
 
 
@@ -289,7 +289,7 @@ def _free_memory() -> float:
 
 
 def measured_machine() -> Machine:
-    """This machine's speeds: read from the cache, or measured in under a second."""
+    """Speeds of this machine: read from the cache, or measured in under a second."""
     return _measured_machine(threads.n_threads())
 
 

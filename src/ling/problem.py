@@ -1,4 +1,4 @@
-"""One ridge problem, ready to be solved: X centred and weighted, y too, and what a pass can tell."""
+"""One ridge problem, ready to be solved: X and y centred and weighted, and what a pass can tell."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Problem:
     @property
     def n_targets(self) -> int:
         """Columns of Y."""
-        return self.targets.shape[1]
+        return int(self.targets.shape[1])
 
     @cached_property
     def spread(self) -> Array:

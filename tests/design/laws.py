@@ -51,6 +51,7 @@ def call_everything(design: Design, V, U) -> dict[str, np.ndarray]:
         "gram_matmat between": design.gram_matmat(V, lambda block, rows: np.negative(block, block)),
         "gram": design.gram(),
         "row_gram": design.row_gram(),
+        "take": design.take(np.arange(design.shape[0])[::2]),
     }
 
 
@@ -139,6 +140,29 @@ def a_row_map_is_the_function_it_says(case: Case, rng) -> None:
         assert_close(actual, expected, magnitude)
 
 
+def a_row_map_may_have_several_columns(case: Case, rng) -> None:
+    """The same with a shift for every entry, for numbers of columns around those of a block."""
+    n, p = case.matrix.shape
+    scale, post = rng.uniform(-1, 1, (2, n))
+    for columns in (1, 3, 4, 6):
+        V, shift = rng.standard_normal((p, columns)), rng.uniform(-1, 1, (n, columns))
+        rows = RowMap.of(scale, shift, post)
+        actual = case.design.gram_matmat(V, rows)
+        seen = scale[:, None] * (case.matrix @ V) - shift
+        sizes = np.abs(scale)[:, None] * (case.magnitude @ np.abs(V)) + np.abs(shift)
+        assert_close(rows.seen, seen, sizes, what="seen")
+        magnitude = case.magnitude.T @ (np.abs(post)[:, None] * sizes)
+        assert_close(actual, case.matrix.T @ (post[:, None] * seen), magnitude)
+
+
+def rows_can_be_taken_out(case: Case, rng) -> None:
+    """take(rows), in float64 and in the order asked for."""
+    rows = rng.permutation(case.matrix.shape[0])[:7]
+    actual = case.design.take(rows)
+    assert actual.dtype == np.float64
+    assert_close(actual, case.matrix[rows], case.magnitude[rows])
+
+
 def blocks_may_be_changed_in_place(case: Case, rng) -> None:
     """X'(3 XV), with the block that `between` is given overwritten; V is not."""
     V = rng.standard_normal((case.matrix.shape[1], 2))
@@ -158,6 +182,8 @@ LAWS = (
     every_row_is_seen_exactly_once,
     rows_may_be_weighted_and_masked,
     a_row_map_is_the_function_it_says,
+    a_row_map_may_have_several_columns,
+    rows_can_be_taken_out,
     blocks_may_be_changed_in_place,
 )
 

@@ -210,7 +210,7 @@ class DenseDesign(Storage):
         # takes as long as two sweeps would; with few columns it also copies all of X.
         from ling.design.kernels import BLOCK_COLUMNS, dense_gram, dense_gram_block
 
-        mapped = (None, None, None, None) if rows is None else rows.arrays
+        mapped: tuple[Array | None, ...] = (None,) * 4 if rows is None else rows.arrays
         if V.size == self.shape[1]:
             v = np.ascontiguousarray(V).reshape(-1)
             mapped = tuple(a if a is None else a.reshape(-1) for a in mapped)

@@ -130,10 +130,15 @@ class SparseDesign(Storage):
         """X'U and the column sums of weights x^2, in float64; one pass, a column of U at a time."""
         # One column at a time is faster here than a block whose rows lie apart.
         sums = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
-        values = self.csr.data.astype(np.float64, copy=False) ** 2
+        csr = self.csr
+        if not csr.has_canonical_format:  # the square of a sum is not the sum of squares
+            csr = csr.copy()
+            csr.sum_duplicates()
+        values = csr.data.astype(np.float64, copy=False) ** 2
         if weights is not None:
-            values *= np.repeat(weights, np.diff(self.csr.indptr))
-        return sums, np.bincount(self.csr.indices, values, minlength=self.shape[1])
+            values *= np.repeat(weights, np.diff(csr.indptr))
+        squares: Array = np.bincount(csr.indices, values, self.shape[1]).astype(np.float64)
+        return sums, squares
 
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
         """Row and column of the first stored number that is NaN or, in size, above `limit`."""

@@ -18,7 +18,8 @@ class Effort:
 
     `worth` is the number of passes after which another engine would have been cheaper: an engine
     that sees itself going beyond gives up. `column_cost` is what one more column costs in a pass
-    over X, in passes. `start` is where to start from, `most` the largest rank that memory is for.
+    over X, in passes. `start` is where to start from, `most` the largest rank that memory is for,
+    `budget` the bytes that may be used.
     """
 
     tol: float
@@ -29,6 +30,7 @@ class Effort:
     single: bool = False
     start: Array | None = None
     most: int = 512
+    budget: float = float("inf")
 
     @cached_property
     def rng(self) -> np.random.Generator:

@@ -12,13 +12,14 @@ from scipy import linalg
 from ling.design import Array
 from ling.engines.base import Candidate, Effort
 from ling.engines.conjugate import Preconditioner, conjugate_gradients, inverse_factor
-from ling.minorant import EPS, Factored, Minorant, Nothing, Several
+from ling.minorant import EPS, Factored, Nothing, Several
 from ling.problem import Problem
 
 EPS32 = float(np.finfo(np.float32).eps)
 # From this many alphas on, one eigendecomposition is cheaper than a Cholesky factor for each.
 MANY = 8
 MOST_REFINEMENTS = 30
+ILL = "by singular values, as X'X is too ill-conditioned"
 
 
 def direct(problem: Problem, effort: Effort) -> Candidate:
@@ -29,7 +30,7 @@ def direct(problem: Problem, effort: Effort) -> Candidate:
     """
     n, p = problem.shape
     if (problem.alphas == 0).any():
-        return _least_norm(problem)
+        return _by_singular_values(problem, effort, "the solution of least norm")
     if p <= n:
         return _primal(problem, effort)
     return _dual(problem, effort)
@@ -50,7 +51,7 @@ def _primal(problem: Problem, effort: Effort) -> Candidate:
         mine = problem.alphas == alpha
         factored = _factored(problem, G, float(alpha))
         if factored is None:
-            return _orthogonal(problem)
+            return _by_singular_values(problem, effort, ILL)
         factor, part = factored
         parts.append(part)
         solve = partial(_solve, factor, part.scale)
@@ -83,7 +84,7 @@ def _rounding(problem: Problem, part: Factored, W: Array, mine: Array) -> Array:
 
 
 def _factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored] | None:
-    """The Cholesky factor of G + alpha I in units of its diagonal, and how far it can be trusted."""
+    """The Cholesky factor of G + alpha I in units of its diagonal, and how far to trust it."""
     p = len(G)
     diagonal = np.diag(G) + alpha
     if not (diagonal > 0).all():
@@ -129,8 +130,8 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
         return None
     noise = 4 * EPS32 * (10 + np.sqrt(problem.shape[1]))
     noise *= float(((problem.column_norms / scale) ** 2).max())
-    least = alpha / float((scale**2).max())
-    looseness = 1 / (1 - noise / least) if noise < least / 2 else np.inf
+    safe = alpha / float((scale**2).max())
+    looseness = 1 / (1 - noise / safe) if noise < safe / 2 else np.inf
     part = Factored(inverse.matmat, scale, alpha, looseness, 0.0)
 
     def apply(R: Array, targets: NDArray[np.intp]) -> Array:
@@ -164,7 +165,7 @@ def _through_eigen(Z: Array, theta: Array, C: Array, alphas: Array) -> Array:
 
 
 def _dual(problem: Problem, effort: Effort) -> Candidate:
-    """w = X'c, (X X' + alpha I) c = y: with rho = y - (X X' + alpha I) c the error is below ||rho||."""
+    """w = X'c, (X X' + alpha I) c = y; the error is below ||y - (X X' + alpha I) c||."""
     K = problem.design.row_gram(np.float64)
     n = len(K)
     C = np.empty_like(problem.targets)
@@ -182,7 +183,7 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
             H[np.diag_indices(n)] += alpha
             factor, info = linalg.lapack.dpotrf(H, lower=True, overwrite_a=True)
             if info:
-                return _orthogonal(problem)
+                return _by_singular_values(problem, effort, ILL)
             solve = partial(linalg.cho_solve, (factor, True), check_finite=False)
         c = solve(Y)
         c += solve(Y - K @ c - alpha * c)
@@ -197,32 +198,37 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
     return Candidate(W, Nothing(), bound)
 
 
-def _orthogonal(problem: Problem) -> Candidate:
-    """By the singular values of X itself: for conditions that X'X, which squares them, cannot bear."""
-    U, d, Vt = _svd(problem)
-    C = U.T @ problem.targets
-    W = Vt.T @ (d[:, None] * C / (d[:, None] ** 2 + problem.alphas))
-    return Candidate(
-        W, _spectral(problem, d, Vt), note="by singular values: X'X is too ill-conditioned"
-    )
+def _by_singular_values(problem: Problem, effort: Effort, note: str) -> Candidate:
+    """W = V diag(d / (d^2 + alpha)) U'Y, for conditions that X'X, with their square, cannot bear.
+
+    And for alpha = 0, where singular values that are rounding are left out: the solution of least
+    norm. X is made dense for it, if that fits; otherwise the eigenvalues of its Gram matrix have to
+    do, and the certificate tells how well they did.
+    """
+    n, p = problem.shape
+    if 24.0 * n * p <= effort.budget:
+        U, d, Vt = _svd(problem.design.take(np.arange(n)))
+        W = Vt.T @ (d[:, None] * _shrunk(U.T @ problem.targets, d, problem.alphas, max(n, p) * EPS))
+    elif p <= n:
+        theta, Z = linalg.eigh(problem.design.gram(np.float64), check_finite=False)
+        d = np.sqrt(np.maximum(theta, 0.0))
+        W = Z @ _shrunk(Z.T @ problem.moments, d, problem.alphas, np.sqrt(p * EPS))
+    else:
+        theta, Z = linalg.eigh(problem.design.row_gram(np.float64), check_finite=False)
+        d = np.sqrt(np.maximum(theta, 0.0))
+        c = Z @ _shrunk(Z.T @ problem.targets, d, problem.alphas, np.sqrt(n * EPS))
+        W = problem.design.rmatmat(c)
+    return Candidate(np.asarray(W), note=note)
 
 
-def _spectral(problem: Problem, d: Array, Vt: Array) -> Minorant:
-    return Nothing()
+def _shrunk(C: Array, d: Array, alphas: Array, rounding: float) -> Array:
+    """C / (d^2 + alpha), and 0 for singular values d that are rounding where alpha is 0."""
+    below = d[:, None] ** 2 + alphas
+    kept = (d > rounding * d.max(initial=0.0))[:, None] | (alphas > 0)
+    return np.divide(C, below, out=np.zeros_like(C), where=kept & (below > 0))
 
 
-def _least_norm(problem: Problem) -> Candidate:
-    U, d, Vt = _svd(problem)
-    kept = d > max(problem.shape) * EPS * d.max(initial=0.0)
-    C = U[:, kept].T @ problem.targets
-    d = d[kept, None]
-    W = Vt[kept].T @ (C * d / (d**2 + problem.alphas))
-    return Candidate(W, Nothing(), note="least-norm solution")
-
-
-def _svd(problem: Problem) -> tuple[Array, Array, Array]:
-    """U, d, V' of X, made dense: the one place where X is copied."""
-    X = problem.design.take(np.arange(problem.shape[0]))
+def _svd(X: Array) -> tuple[Array, Array, Array]:
     try:
         return linalg.svd(X, full_matrices=False, check_finite=False)
     except linalg.LinAlgError:  # the fast algorithm does not always converge; the old one does

@@ -36,7 +36,7 @@ class Space:
     @property
     def dimension(self) -> int:
         """Columns of the basis."""
-        return self.basis.shape[1]
+        return int(self.basis.shape[1])
 
 
 def krylov(problem: Problem, effort: Effort) -> Candidate:
@@ -50,7 +50,7 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
     space = Space(np.zeros((p, 0)), np.zeros((0, 0)), first, np.zeros((first.shape[1], 0)))
     limit = p if effort.max_iter is None else effort.max_iter
     n_iter, checked, gave_up = 0, 0, False
-    Y = np.zeros((0, problem.n_targets))
+    Y: Array = np.zeros((0, problem.n_targets))
     while space.following.shape[1] and n_iter < limit:
         space = _extend(problem, space)
         n_iter += 1
@@ -61,7 +61,7 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
         Y, bound = _project(problem, space)
         if (bound <= MARGIN * effort.tol * problem.spread).all():
             break
-        full = space.dimension + block.shape[1] > max(effort.most, block.shape[1])
+        full = space.dimension + space.following.shape[1] > max(effort.most, block.shape[1])
         if full or n_iter * effort.iteration_cost(block.shape[1]) > 1.5 * effort.worth:
             gave_up = True
             break
@@ -88,7 +88,7 @@ def _extend(problem: Problem, space: Space) -> Space:
     T[m:, :m] = column[:m].T
     T[m:, m:] = (column[m:] + column[m:].T) / 2
     following, B = _orthonormal(V, float(np.abs(T).max()))
-    # What is left of V may be small, and its directions, made unit vectors, lean on the basis again.
+    # What is left of V may be small; its directions, made unit vectors, lean on the basis again.
     following -= basis @ (basis.T @ following)
     following, R = linalg.qr(following, mode="economic", check_finite=False)
     room = problem.shape[1] - basis.shape[1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 
 from ling.design import Array, DenseDesign, RowMap
@@ -46,12 +47,12 @@ class Sketch:
     @property
     def rank(self) -> int:
         """Directions kept."""
-        return self.B.shape[1]
+        return int(self.B.shape[1])
 
     @property
     def exhausted(self) -> bool:
         """Whether more directions would find nothing above alpha."""
-        return self.rank < self.directions.shape[1]
+        return self.rank < int(self.directions.shape[1])
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,10 @@ def preconditioner(problem: Problem, sketch: Sketch, minorant: Minorant) -> Prec
         squares = np.minimum(S**2, STRONGEST)
         parts[float(alpha)] = root[:, None], strong, squares / (1 + squares)
 
-    def apply(R: Array, active: Array) -> Array:
+    def apply(R: Array, targets: NDArray[np.intp]) -> Array:
         Z = np.empty_like(R)
         for alpha, (root, strong, weights) in parts.items():
-            mine = problem.alphas[active] == alpha
+            mine = problem.alphas[targets] == alpha
             S = R[:, mine] / root
             shape = (len(weights), S.shape[1])
             rows = RowMap.of(np.ones(len(weights)), np.zeros(shape), weights)
@@ -163,7 +164,7 @@ def _grow(
 ) -> Sketch:
     """The sketch with `more` random directions; one pass."""
     scale = old.scale[:, None]
-    fresh = rng.standard_normal((len(scale), more))
+    fresh: Array = rng.standard_normal((len(scale), more))
     fresh -= old.directions @ (old.directions.T @ fresh)
     fresh = linalg.qr(fresh, mode="economic", overwrite_a=True, check_finite=False)[0]
     product = problem.design.gram_matmat(np.ascontiguousarray(fresh / scale)) / scale

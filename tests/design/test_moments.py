@@ -1,0 +1,66 @@
+"""What storages compute for a ridge problem: sums over columns, copies in float32, narrow Grams."""
+
+import numpy as np
+import pytest
+
+from ling.design import AffineDesign, DenseDesign, as_design, dense
+from tests.design.laws import assert_close
+from tests.design.registry import designs
+
+large_or_not = pytest.mark.parametrize("large", [False, True])
+
+
+@large_or_not
+@pytest.mark.parametrize("columns", [1, 2, 4, 6])
+@pytest.mark.parametrize("weighted", [False, True])
+@designs(wrappers=["plain"])
+def test_moments_are_sums_of_products_and_of_squares(
+    tall_case, columns, weighted, large, treat_as_large, rng
+):
+    if large:
+        treat_as_large(2)
+    X, sizes = tall_case.matrix, tall_case.magnitude
+    U = rng.standard_normal((len(X), columns))
+    weights = rng.uniform(0, 2, len(X)) if weighted else None
+    sums, squares = tall_case.design.moments(weights, U)
+    assert sums.dtype == squares.dtype == np.float64
+    assert_close(sums, X.T @ U, sizes.T @ np.abs(U))
+    w = np.ones(len(X)) if weights is None else weights
+    assert_close(squares, w @ X**2, w @ sizes**2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_copy_in_float32_is_of_the_centred_matrix(weighted, treat_as_large, rng):
+    treat_as_large(2)
+    X = 1e6 + rng.standard_normal((50, 7))
+    design = AffineDesign.centred(X, rng.uniform(0, 2, 50) if weighted else None)
+    copy = design.storage.single(design.affine)
+    exact = design.take(np.arange(50))
+    assert copy.dtype == np.float32
+    assert np.abs(copy - exact).max() <= 2.0**-24 * np.abs(exact).max()
+
+
+def test_there_is_no_copy_where_loops_would_not_read_it(rng):
+    small = AffineDesign.centred(rng.standard_normal((5, 3)))
+    assert small.storage.single(small.affine) is None
+
+
+@pytest.mark.parametrize("p", [1, 3, 4, 5, 30, 131])
+@pytest.mark.parametrize("n", [1, 127, 128, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_gram_matrix_of_few_columns(n, p, dtype, treat_as_large, rng):
+    treat_as_large(2)
+    X = (3 + rng.standard_normal((n, p))).astype(dtype)
+    design = AffineDesign.centred(as_design(X), rng.uniform(0.5, 2, n))
+    exact = design.take(np.arange(n))
+    assert_close(design.gram(np.float64), exact.T @ exact, 20 * (np.abs(X).T @ np.abs(X)) + 1)
+
+
+def test_a_dense_design_can_be_told_to_be_compiled(rng):
+    X = rng.standard_normal((6, 5))
+    V = rng.standard_normal((5, 3))
+    for compiled in (True, False, None):
+        design = DenseDesign(X, compiled=compiled)
+        assert (design.compiled_columns > 0) is (compiled is True)
+        assert np.allclose(design.gram_matmat(V), X.T @ (X @ V))
+    assert dense.CACHED > X.nbytes

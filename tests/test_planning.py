@@ -1,0 +1,158 @@
+"""The plan: it picks what it predicts to be fastest within the budget, and keeps to its memory."""
+
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import ling
+from ling import Ridge, planning
+from ling.errors import BadOption
+from ling.planning import TYPICAL, Shape, make_plan, memory_budget_bytes
+from tests.memory import peak_memory
+
+BIG = Shape(20_000, 4_000, 80_000_000, 8, True, 1, 1)
+
+
+@pytest.fixture(autouse=True)
+def typical_machine(monkeypatch):
+    """The same machine for every run of the tests."""
+    monkeypatch.setattr(planning, "measured_machine", lambda: TYPICAL)
+
+
+def plan(shape, budget=1e12, precision="auto", tol=1e-4):
+    return make_plan(shape, budget, precision, tol)
+
+
+@pytest.mark.parametrize(
+    ("shape", "engine"),
+    [
+        (Shape(200, 20, 4_000, 8, True, 1, 1), "direct"),
+        (Shape(5_000_000, 28, 140_000_000, 8, True, 1, 1), "direct"),
+        (BIG, "two_stage"),
+        (replace(BIG, n=100_000, p=2_000, nnz=200_000_000), "row_sketch"),
+        (Shape(200_000, 47_000, 12_000_000, 8, False, 1, 1), "two_stage"),
+        (replace(BIG, n_targets=200), "direct"),
+    ],
+)
+def test_the_usual_shapes_go_to_the_engine_made_for_them(shape, engine):
+    assert plan(shape).steps[0].engine == engine
+
+
+def test_what_does_not_fit_the_budget_is_not_tried():
+    small = plan(BIG, budget=60e6)
+    assert [step.engine for step in small.steps] != []
+    assert all(step.n_bytes <= 60e6 for step in small.steps)
+    assert "direct" not in [step.engine for step in small.steps]
+    assert "does not fit" in str(small)
+
+
+def test_if_nothing_fits_the_smallest_is_tried():
+    (only,) = plan(BIG, budget=1.0).steps
+    assert only.n_bytes == min(p.n_bytes for p in plan(BIG).predictions)
+
+
+def test_the_copy_in_float32_is_left_out_where_it_does_not_fit():
+    rich, poor = plan(BIG), plan(BIG, budget=3e8)
+    assert rich.of("two_stage").single
+    assert not poor.of("two_stage").single
+    assert poor.of("two_stage").n_bytes <= 3e8
+
+
+@pytest.mark.parametrize(
+    ("precision", "single"), [("float64", False), ("auto", True), ("float32", True)]
+)
+def test_precision_rules_the_gram_matrix(precision, single):
+    assert plan(BIG, precision=precision).of("direct").single is single
+    small = Shape(500, 50, 25_000, 8, True, 1, 1)
+    assert plan(small, precision=precision).of("direct").single is (precision == "float32")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [("2GB", 2e9), ("500 MB", 5e8), ("1.5tb", 1.5e12), (7, 7.0), ("12 b", 12.0)],
+)
+def test_budgets_are_bytes_or_words(given, wanted):
+    assert memory_budget_bytes(given) == wanted
+
+
+@pytest.mark.parametrize("given", ["much", "GB", "", 0, -1])
+def test_other_budgets_are_refused(given):
+    with pytest.raises(BadOption, match="memory_budget"):
+        memory_budget_bytes(given)
+
+
+def test_the_default_budget_is_some_of_what_is_free():
+    assert 1e6 < memory_budget_bytes(None) < 1e15
+
+
+def test_ling_plan_shows_every_engine_without_fitting():
+    shown = ling.plan(np.ones((300, 10)), np.ones((300, 2)), [1.0, 2.0])
+    assert {p.engine for p in shown.predictions} == {"direct", "krylov", "two_stage", "row_sketch"}
+    assert "2 target(s), 2 alpha(s)" in str(shown)
+    assert all(p.engine in str(shown) for p in shown.predictions)
+
+
+MEMORY = {
+    "tall": (6_000, 700, 1, np.float64),
+    "wide": (400, 5_000, 1, np.float64),
+    "targets": (2_000, 600, 15, np.float64),
+    "float32": (4_000, 900, 1, np.float32),
+    "sparse": (8_000, 1_500, 1, "sparse"),
+}
+
+
+@pytest.mark.parametrize("solver", ["direct", "two_stage", "krylov", "row_sketch"])
+@pytest.mark.parametrize("kind", MEMORY)
+def test_no_fit_takes_more_than_1_3_times_the_memory_predicted(kind, solver, rng):
+    n, p, targets, dtype = MEMORY[kind]
+    if dtype == "sparse":
+        X = sparse.random_array((n, p), density=0.01, format="csr", rng=rng)
+    else:
+        X = (rng.standard_normal((n, p)) / np.arange(1, p + 1) ** 0.7).astype(dtype)
+    Y = rng.standard_normal((n, targets))
+    model = Ridge(alpha=1.0, solver=solver, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # accuracy is not what is measured here
+        model.fit(X, Y)  # compiles and imports
+        measured = peak_memory(lambda: model.fit(X, Y))
+    assert measured <= 1.3 * model.report_.predicted_bytes
+    if solver in ("two_stage", "krylov") and p >= 1_500:
+        assert measured < 8 * p * p
+
+
+def test_the_machine_is_measured_once_and_remembered(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setenv("LING_CACHE", str(tmp_path))
+    calls = []
+    monkeypatch.setattr(planning, "measure_machine", lambda: calls.append(1) or TYPICAL)
+    planning._measured_machine.cache_clear()
+    assert planning.measured_machine() == TYPICAL
+    planning._measured_machine.cache_clear()  # as in another process
+    assert planning.measured_machine() == TYPICAL
+    assert len(calls) == 1
+    (tmp_path / "ling" / "machine.json").write_text("not json")
+    planning._measured_machine.cache_clear()
+    assert planning.measured_machine() == TYPICAL
+    assert len(calls) == 2
+    planning._measured_machine.cache_clear()
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("LING_CACHE", str(blocked))
+    monkeypatch.setattr(planning, "measure_machine", lambda: TYPICAL)
+    planning._measured_machine.cache_clear()
+    assert planning.measured_machine() == TYPICAL
+    planning._measured_machine.cache_clear()
+
+
+def test_measured_speeds_are_plausible():
+    machine = planning.measure_machine()
+    assert all(1e7 < speed < 1e14 for speed in vars(machine).values())
+    assert json.dumps(vars(machine))

@@ -1,0 +1,197 @@
+"""The one loop: engines in the order of the plan, until one is certified."""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from ling import Ridge, engines
+from ling.engines import Candidate
+from ling.planning import TYPICAL, Plan, Prediction, Shape
+from ling.problem import build
+from ling.report import Status
+from ling.solve import Options, solve
+from tests import reference
+
+SOLVERS = ["auto", "direct", "two_stage", "krylov", "row_sketch"]
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.standard_normal((150, 20)) @ rng.standard_normal((20, 20)) + 1.0
+    return X, X @ rng.standard_normal(20) + rng.standard_normal(150)
+
+
+def plan_of(*names):
+    steps = tuple(Prediction(name, 1.0, 1.0, 1.0, most=100) for name in names)
+    return Plan(Shape(150, 20, 3000, 8, True, 1, 1), steps, 1e9, TYPICAL)
+
+
+def made(data, alpha=1.0):
+    X, y = data
+    return build(X, y[:, None], np.array([alpha]), None, True)[0]
+
+
+def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
+    def hopeless(problem, effort):
+        return Candidate(np.zeros_like(problem.moments), gave_up=True)
+
+    monkeypatch.setitem(engines.ENGINES, "two_stage", hopeless)
+    solution = solve(made(data), plan_of("two_stage", "krylov"), Options())
+    assert solution.step.engine == "krylov"
+    assert solution.earlier == ("two_stage",)
+    assert solution.status is Status.CERTIFIED
+
+
+def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
+    starts = []
+
+    def slow(problem, effort):
+        starts.append(effort.start)
+        exact = engines.ENGINES["direct"](problem, effort).coef
+        return Candidate(exact * (1 - 0.01 ** len(starts)), n_iter=1)
+
+    monkeypatch.setitem(engines.ENGINES, "two_stage", slow)
+    solution = solve(made(data), plan_of("two_stage"), Options(tol=1e-4))
+    assert starts[0] is None
+    assert starts[1] is not None
+    assert len(starts) > 1
+    assert solution.status is Status.CERTIFIED
+
+
+def test_the_best_of_what_was_tried_is_kept(data, monkeypatch):
+    monkeypatch.setitem(
+        engines.ENGINES, "krylov", lambda p, e: Candidate(np.full_like(p.moments, 9.0))
+    )
+    monkeypatch.setitem(
+        engines.ENGINES, "two_stage", lambda p, e: Candidate(np.zeros_like(p.moments))
+    )
+    solution = solve(made(data), plan_of("two_stage", "krylov"), Options())
+    assert solution.status is Status.NOT_REACHED
+    assert not solution.coef.any()
+
+
+def test_only_the_engine_that_was_asked_for_is_used(data):
+    solution = solve(made(data), plan_of("direct", "krylov"), Options(solver="krylov"))
+    assert solution.step.engine == "krylov"
+
+
+@every_solver
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(data, solver, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    model = Ridge(solver=solver)
+    for name in engines.ENGINES:
+        monkeypatch.setitem(engines.ENGINES, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*data)
+    with pytest.raises(NotFittedError):
+        model.predict(data[0])
+
+
+@every_solver
+def test_same_seed_and_threads_give_the_same_bits(data, solver):
+    a, b = (Ridge(solver=solver, random_state=3).fit(*data) for _ in range(2))
+    assert np.array_equal(a.coef_, b.coef_)
+    assert a.intercept_ == b.intercept_
+
+
+@every_solver
+def test_fits_from_several_threads_at_once_do_not_mix(rng, solver):
+    sets = [(rng.standard_normal((80, 10)), rng.standard_normal(80)) for _ in range(8)]
+    alone = [Ridge(solver=solver, random_state=0).fit(*one).coef_ for one in sets]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(
+            pool.map(lambda one: Ridge(solver=solver, random_state=0).fit(*one).coef_, sets)
+        )
+    for a, b in zip(alone, together, strict=True):
+        assert np.allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_fit_works_after_a_fork(data):
+    expected = Ridge(solver="two_stage", random_state=0).fit(*data).coef_
+    read, write = os.pipe()
+    assert threading.active_count() >= 1
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        found = Ridge(solver="two_stage", random_state=0).fit(*data).coef_
+        os.write(write, b"1" if np.allclose(found, expected) else b"0")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 1) == b"1"
+
+
+@every_solver
+def test_weights_are_rows_that_count_so_often(data, rng, solver):
+    X, y = data
+    counts = rng.integers(0, 4, len(y))
+    weighted = Ridge(solver=solver, tol=1e-9, random_state=0).fit(X, y, sample_weight=counts)
+    repeated = Ridge(solver=solver, tol=1e-9, random_state=0).fit(
+        np.repeat(X, counts, axis=0), np.repeat(y, counts)
+    )
+    assert np.allclose(weighted.predict(X), repeated.predict(X), atol=1e-6 * y.std())
+
+
+@every_solver
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_other_units_change_alpha_by_their_square_and_nothing_else(data, solver, factor):
+    X, y = data
+    plain = Ridge(alpha=2.0, solver=solver, tol=1e-9, random_state=0).fit(X, y)
+    scaled = Ridge(alpha=2.0 * factor**2, solver=solver, tol=1e-9, random_state=0)
+    scaled.fit(X * factor, y * 7)
+    assert np.allclose(plain.predict(X) * 7, scaled.predict(X * factor), rtol=0, atol=1e-6)
+
+
+@every_solver
+def test_a_rotation_of_the_features_rotates_the_coefficients(data, rng, solver):
+    X, y = data
+    Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
+    plain = Ridge(solver=solver, tol=1e-9, random_state=0).fit(X, y)
+    rotated = Ridge(solver=solver, tol=1e-9, random_state=0).fit(X @ Q, y)
+    assert np.allclose(plain.predict(X), rotated.predict(X @ Q), atol=1e-6)
+
+
+@every_solver
+def test_the_order_of_rows_and_columns_does_not_matter(data, rng, solver):
+    X, y = data
+    rows, columns = rng.permutation(len(y)), rng.permutation(X.shape[1])
+    plain = Ridge(solver=solver, tol=1e-9, random_state=0).fit(X, y)
+    mixed = Ridge(solver=solver, tol=1e-9, random_state=0).fit(X[rows][:, columns], y[rows])
+    assert np.allclose(plain.predict(X), mixed.predict(X[:, columns]), atol=1e-6)
+
+
+@every_solver
+def test_sparse_and_dense_are_the_same(rng, solver):
+    X = sparse.random_array((200, 30), density=0.2, format="csr", rng=rng)
+    y = rng.standard_normal(200)
+    dense = Ridge(solver=solver, tol=1e-9, random_state=0).fit(X.toarray(), y)
+    found = Ridge(solver=solver, tol=1e-9, random_state=0).fit(X, y)
+    assert np.allclose(dense.predict(X), found.predict(X), atol=1e-7)
+
+
+def test_alpha_zero_is_the_least_norm_solution_without_a_certificate(rng):
+    X = rng.standard_normal((10, 25))
+    y = rng.standard_normal(10)
+    model = Ridge(alpha=0.0, fit_intercept=False).fit(X, y)
+    assert model.report_.status is Status.UNCERTIFIED
+    assert np.allclose(model.coef_, reference.minimum_norm(X, y))
+    assert "alpha is 0" in str(model.report_)
+
+
+def test_the_report_reads_as_a_paragraph(data):
+    text = str(Ridge().fit(*data).report_)
+    for part in ("150 x 20", "direct", "passes over X", "within tol", "exact"):
+        assert part in text
+    assert "\n" not in text
+
+
+def test_a_tol_that_cannot_be_reached_is_said(data):
+    with pytest.warns(ConvergenceWarning, match="not within tol=1e-30"):
+        Ridge(tol=1e-30).fit(*data)
