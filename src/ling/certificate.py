@@ -11,28 +11,47 @@ from ling.report import Certificate, Status
 from ling.rounding import rounding
 
 
-def certify(problem: Problem, candidate: Candidate, tol: float) -> tuple[Certificate, Status]:
-    """What is proved of `candidate`; one pass, unless its engine has proved enough without one."""
+@np.errstate(over="ignore", invalid="ignore")  # a bound may be infinite
+def certify(
+    problem: Problem, candidate: Candidate, tol: float, positive: bool = False
+) -> tuple[Certificate, Status]:
+    """What is proved of `candidate`; one pass, unless its engine has proved enough without one.
+
+    `positive` says that both the candidate and the exact solution are >= 0.
+    """
+    bounds = _bounds(problem, candidate, tol, positive)
     if (problem.alphas == 0).any():
-        bounds = np.where(problem.alphas == 0, np.inf, _bounds(problem, candidate, tol))
+        bounds = np.where(problem.alphas == 0, np.inf, bounds)
         return Certificate(_relative(problem, bounds), tol), Status.UNCERTIFIED
-    certificate = Certificate(_relative(problem, _bounds(problem, candidate, tol)), tol)
+    certificate = Certificate(_relative(problem, bounds), tol)
     return certificate, Status.CERTIFIED if certificate.holds else Status.NOT_REACHED
 
 
-def _bounds(problem: Problem, candidate: Candidate, tol: float) -> Array:
+def _bounds(problem: Problem, candidate: Candidate, tol: float, positive: bool) -> Array:
     proved = candidate.bound
     if proved is not None and (proved <= tol * problem.spread).all():
         return proved
     if not np.isfinite(candidate.coef).all():
         return np.full(problem.n_targets, np.inf)
     gradient, residual = problem.gradient(candidate.coef)
+    if positive:
+        gradient = _feasible(gradient, candidate.coef)
     found = np.sqrt(candidate.minorant.quadratic(gradient, problem.alphas))
     if candidate.residual is not None and candidate.proved is not None:
         drift = candidate.minorant.quadratic(gradient - candidate.residual, problem.alphas)
         found = np.minimum(found, np.sqrt(candidate.proved) + np.sqrt(drift))
     found += rounding(problem, candidate.minorant, candidate.coef, residual)
     return found if proved is None else np.minimum(found, proved)
+
+
+def _feasible(gradient: Array, W: Array) -> Array:
+    """rho: the gradient g, without what would push coefficients that are 0 below 0.
+
+    With e = w - w* and H = X'X + alpha I: e'He <= -g'e, since w* is optimal among all w >= 0, and
+    -g'e <= -rho'e, since -e_j >= 0 where w_j = 0. By Cauchy-Schwarz e'He <= rho'H^-1 rho; rounding
+    in g adds to it as it does without the constraint, because g'e is linear in g.
+    """
+    return np.where(W > 0, gradient, np.maximum(gradient, 0.0))
 
 
 def _relative(problem: Problem, bounds: Array) -> Array:

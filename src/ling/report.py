@@ -35,9 +35,7 @@ class Status(Enum):
         "stopped above tol; raise tol or max_iter, or pass solver='direct' if n_features^2 or "
         "n_samples^2 numbers fit in memory"
     )
-    UNCERTIFIED = (
-        "not certified: alpha is 0, where no bound exists; the solution of least norm is given"
-    )
+    UNCERTIFIED = "not certified: alpha is 0, where no bound exists"
 
     @property
     def is_final(self) -> bool:

@@ -1,4 +1,4 @@
-"""What rounding in a computed gradient may hide: added to every bound, so that it is never too low."""
+"""What rounding in a computed gradient may hide: part of every bound, so that it is never too low."""
 
 from __future__ import annotations
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ling.certificate import certify
 from ling.design import Array
 from ling.engines import ENGINES, Candidate, Effort
+from ling.engines.nonnegative import COPIES, nonnegative
+from ling.errors import BadOption
 from ling.planning import Plan, Prediction, column_cost, pass_seconds
 from ling.problem import Problem
 from ling.report import Certificate, Status
@@ -20,17 +24,26 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for; `solver` "auto" leaves the choice to the plan."""
+    """What the user asked for; `solver` "auto" leaves the choice to the plan.
+
+    `positive` asks for coefficients >= 0. `stored` is what becomes of coefficients that are kept in
+    a coarser dtype, None for no change; the certificate is of what is kept.
+    """
 
     tol: float = 1e-4
     max_iter: int | None = None
     solver: str = "auto"
     random_state: Any = None
+    positive: bool = False
+    stored: Callable[[Array], Array] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Coefficients, what is proved of them, and how they came about."""
+    """Coefficients, what is proved of them, and how they came about.
+
+    `coarse` is whether they would be within tol, had they not been stored in a coarser dtype.
+    """
 
     candidate: Candidate
     certificate: Certificate
@@ -38,6 +51,12 @@ class Solution:
     step: Prediction
     seconds: dict[str, float]
     earlier: tuple[str, ...] = ()
+    coarse: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing could be gained by going on."""
+        return self.status.is_final or self.coarse
 
     @property
     def coef(self) -> Array:
@@ -50,9 +69,9 @@ def solve(problem: Problem, plan: Plan, options: Options) -> Solution:
     best: Solution | None = None
     for step, effort in _steps(problem, plan, options):
         for _ in range(ROUNDS):
-            found = _attempt(problem, step, effort)
+            found = _attempt(problem, step, effort, options)
             best = found if best is None else _better(best, found)
-            if found.status.is_final:
+            if found.is_final:
                 return best
             if found.candidate.gave_up or found.candidate.n_iter in (None, options.max_iter):
                 break
@@ -62,17 +81,21 @@ def solve(problem: Problem, plan: Plan, options: Options) -> Solution:
 
 
 def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Prediction, Effort]]:
-    """Engines in the order of the plan."""
-    steps = plan.steps if options.solver == "auto" else [plan.of(options.solver)]
+    """Engines in the order of the plan, where there is a choice."""
+    if options.positive:
+        steps = [_nonnegative_step(problem, plan)]
+    elif (problem.alphas == 0).any():
+        steps = [_least_norm_step(problem, plan)]
+    else:
+        steps = plan.steps if options.solver == "auto" else [plan.of(options.solver)]
     for number, step in enumerate(steps):
         worth = _worth(plan, steps[number + 1 :])
         columns = column_cost(plan.shape, plan.machine)
-        yield (
-            step,
-            Effort(
-                options.tol, options.random_state, options.max_iter, worth, columns, step.single
-            ),
-        )
+        effort = Effort(
+            options.tol, options.random_state, options.max_iter, worth, columns, step.single,
+            most=step.most, budget=plan.memory_budget,
+        )  # fmt: skip
+        yield step, effort
 
 
 def _worth(plan: Plan, others: list[Prediction]) -> float:
@@ -83,13 +106,63 @@ def _worth(plan: Plan, others: list[Prediction]) -> float:
     return min(direct) / pass_seconds(plan.shape, plan.machine)
 
 
-def _attempt(problem: Problem, step: Prediction, effort: Effort) -> Solution:
+def _nonnegative_step(problem: Problem, plan: Plan) -> Prediction:
+    """Coefficients >= 0: one engine can, and needs room for X'X, for alpha = 0 also for X."""
+    n, p = problem.shape
+    n_bytes = 8.0 * COPIES * p * p
+    if (problem.alphas == 0).any():
+        n_bytes += 16.0 * n * p
+    if n_bytes > plan.memory_budget:
+        raise BadOption(
+            f"positive=True takes {n_bytes / 1e6:.3g} MB for {p} features, and memory_budget is "
+            f"{plan.memory_budget / 1e6:.3g} MB; raise it, or use "
+            "sklearn.linear_model.Ridge(positive=True), which iterates."
+        )
+    work = float(n) * p * p + 4.0 * float(p) ** 3 * problem.n_targets
+    return Prediction("nonnegative", work / plan.machine.gemm, n_bytes, 2.0)
+
+
+def _least_norm_step(problem: Problem, plan: Plan) -> Prediction:
+    """alpha = 0: without a bound an iteration cannot tell when it is there; singular values can."""
+    n, p = problem.shape
+    n_bytes = 24.0 * n * p
+    if n_bytes > plan.memory_budget:
+        raise BadOption(
+            f"alpha=0 takes {n_bytes / 1e6:.3g} MB for the singular values of X, and memory_budget "
+            f"is {plan.memory_budget / 1e6:.3g} MB; raise it, or pass an alpha above 0."
+        )
+    return replace(plan.of("direct"), n_bytes=n_bytes)
+
+
+def _attempt(problem: Problem, step: Prediction, effort: Effort, options: Options) -> Solution:
     started = time.perf_counter()
-    candidate = ENGINES[step.engine](problem, effort)
+    engine = nonnegative if options.positive else ENGINES[step.engine]
+    exact = engine(problem, effort)
+    candidate = exact if options.stored is None else _stored(problem, exact, options.stored)
     solved = time.perf_counter()
-    certificate, status = certify(problem, candidate, effort.tol)
+    certificate, status = certify(problem, candidate, effort.tol, options.positive)
+    coarse = (
+        candidate is not exact
+        and status is Status.NOT_REACHED
+        and certify(problem, exact, effort.tol, options.positive)[1] is Status.CERTIFIED
+    )
     seconds = {"solve": solved - started, "certify": time.perf_counter() - solved}
-    return Solution(candidate, certificate, status, step, seconds)
+    return Solution(candidate, certificate, status, step, seconds, coarse=coarse)
+
+
+def _stored(problem: Problem, candidate: Candidate, stored: Callable[[Array], Array]) -> Candidate:
+    """The candidate as it will be kept, and its engine's bound made to cover that.
+
+    A change d of w moves the error by at most sum_j sqrt(||x_j||^2 + alpha) |d_j|; no pass.
+    """
+    coef = stored(candidate.coef)
+    if candidate.bound is None:
+        return replace(candidate, coef=coef)
+    # Norms of centred columns are right to the square root of rounding only.
+    squares = problem.column_norms**2 + 1e-14 * problem.raw_norms**2
+    lengths = np.sqrt(squares[:, None] + problem.alphas)
+    moved = np.einsum("ij,ij->j", lengths, np.abs(coef - candidate.coef))
+    return replace(candidate, coef=coef, bound=candidate.bound + moved)
 
 
 def _better(a: Solution, b: Solution) -> Solution:
@@ -97,4 +170,5 @@ def _better(a: Solution, b: Solution) -> Solution:
     chosen = b if b.certificate.bound <= a.certificate.bound else a
     seconds = {name: a.seconds[name] + b.seconds[name] for name in a.seconds}
     earlier = a.earlier if a.step == b.step else (*a.earlier, a.step.engine)
-    return replace(chosen, seconds=seconds, earlier=earlier)
+    coarse = a.coarse or b.coarse
+    return replace(chosen, seconds=seconds, earlier=earlier, coarse=coarse)

@@ -52,10 +52,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 def data(kind, rng):
     n, p, shape, targets, weighted, is_sparse, units = KINDS[kind]
     X = matrix(rng, n, p, shape)
-    if is_sparse:
-        X = X * (rng.random(X.shape) < 0.2)
-    else:
-        X = X + rng.standard_normal(p)
+    X = X * (rng.random(X.shape) < 0.2) if is_sparse else X + rng.standard_normal(p)
     if units:
         X = X * 10.0 ** rng.uniform(-2, 2, p)
     Y = X @ (rng.standard_normal((p, targets)) / np.linalg.norm(X, axis=0)[:, None])

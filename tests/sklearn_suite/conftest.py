@@ -1,4 +1,4 @@
-"""Applies the suites: what a module's `SUITE` does not want is dropped, what it excludes skipped."""
+"""Applies the suites: what a module's SUITE does not want is dropped, what it excludes skipped."""
 
 import pytest
 
@@ -15,8 +15,7 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in dropped]
     for item in items:
-        reason = _reason(item)
-        if reason:
+        if reason := _reason(item):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
@@ -27,7 +26,9 @@ def _wanted(item):
 
 def _reason(item):
     suite = _suite(item)
-    return None if suite is None else suite.excluded.get(item.originalname)
+    if suite is None:
+        return None
+    return suite.excluded.get(item.name) or suite.excluded.get(item.originalname)
 
 
 def _parameters(item):

@@ -18,8 +18,8 @@ import pytest
 class Suite:
     """The tests of `module` that use a name in `classes`, with our class in its place.
 
-    `excluded` maps the name of a test to the reason why it says nothing about ours, and `changed`
-    a piece of their source, which occurs in it, to what stands there instead and why.
+    `excluded` maps the name of a test, or its name with parameters, to the reason why it says
+    nothing about ours, and `changed` a piece of their source to what stands there instead and why.
     """
 
     module: str

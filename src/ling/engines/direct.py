@@ -12,6 +12,7 @@ from scipy import linalg
 from ling.design import Array
 from ling.engines.base import Candidate, Effort
 from ling.engines.conjugate import Preconditioner, conjugate_gradients, inverse_factor
+from ling.engines.factor import factored
 from ling.minorant import EPS, Factored, Nothing, Several
 from ling.problem import Problem
 
@@ -49,10 +50,10 @@ def _primal(problem: Problem, effort: Effort) -> Candidate:
     parts: list[Factored] = []
     for alpha in problem.distinct_alphas:
         mine = problem.alphas == alpha
-        factored = _factored(problem, G, float(alpha))
-        if factored is None:
+        with_proof = factored(problem, G, float(alpha))
+        if with_proof is None:
             return _by_singular_values(problem, effort, ILL)
-        factor, part = factored
+        factor, part = with_proof
         parts.append(part)
         solve = partial(_solve, factor, part.scale)
         C = problem.moments[:, mine]
@@ -81,36 +82,6 @@ def _rounding(problem: Problem, part: Factored, W: Array, mine: Array) -> Array:
     columns = np.sqrt((problem.raw_norms**2 / floor).sum())
     fitted = problem.raw_norms @ np.abs(W)
     return np.asarray(noise * columns * (problem.raw_spread[mine] + fitted))
-
-
-def _factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored] | None:
-    """The Cholesky factor of G + alpha I in units of its diagonal, and how far to trust it."""
-    p = len(G)
-    diagonal = np.diag(G) + alpha
-    if not (diagonal > 0).all():
-        return None
-    scale = np.sqrt(diagonal)
-    H = G / scale[:, None] / scale
-    H[np.diag_indices(p)] = 1.0
-    factor, info = linalg.lapack.dpotrf(H, lower=True, clean=True, overwrite_a=False)
-    if info:
-        return None
-    half = partial(linalg.solve_triangular, factor, lower=True, check_finite=False)
-    noise = (
-        EPS
-        * (2 + np.sqrt(problem.shape[0]) / 2)
-        * float((problem.raw_norms * problem.column_norms / diagonal).sum() + p)
-    )
-    least = alpha / float(diagonal.max())
-    if noise >= least / 3:
-        # alpha alone does not carry G above its rounding; G itself may. A factorisation of
-        # G - shift I that succeeds proves that its least eigenvalue is above the shift.
-        least = 10 * noise
-        H[np.diag_indices(p)] -= least
-        if linalg.lapack.dpotrf(H, lower=True, overwrite_a=True)[1]:
-            return factor, Factored(half, scale, alpha, np.inf, 0.0)
-        least *= 0.8  # the rounding of that factorisation
-    return factor, Factored(half, scale, alpha, 1 / (1 - noise / least), least)
 
 
 def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
@@ -208,7 +179,9 @@ def _by_singular_values(problem: Problem, effort: Effort, note: str) -> Candidat
     n, p = problem.shape
     if 24.0 * n * p <= effort.budget:
         U, d, Vt = _svd(problem.design.take(np.arange(n)))
-        W = Vt.T @ (d[:, None] * _shrunk(U.T @ problem.targets, d, problem.alphas, max(n, p) * EPS))
+        W: Array = Vt.T @ (
+            d[:, None] * _shrunk(U.T @ problem.targets, d, problem.alphas, max(n, p) * EPS)
+        )
     elif p <= n:
         theta, Z = linalg.eigh(problem.design.gram(np.float64), check_finite=False)
         d = np.sqrt(np.maximum(theta, 0.0))

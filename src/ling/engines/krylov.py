@@ -41,10 +41,16 @@ class Space:
 
 def krylov(problem: Problem, effort: Effort) -> Candidate:
     """Grow the space until every target's error is within tol; one pass a block."""
-    p = problem.shape[1]
-    # Compiled loops take four columns at a time; a block is filled up with random directions.
+    n, p = problem.shape
+    start = np.zeros_like(problem.moments) if effort.start is None else effort.start
+    wanted = problem.moments if effort.start is None else problem.gradient(start)[0]
+    # Compiled loops take four columns at a time; a block is filled up with random directions, in
+    # the range of X', where the solution is: outside of it only alpha would hold them down.
     extra = -problem.n_targets % 4 if effort.column_cost < 1 else 0
-    block = np.hstack([problem.moments, effort.rng.standard_normal((p, extra))])
+    block = wanted
+    if extra:
+        strong = problem.design.rmatmat(effort.rng.standard_normal((n, extra)))
+        block = np.hstack([wanted, strong])
     lengths = np.linalg.norm(block, axis=0)
     first = _orthonormal(block / np.where(lengths > 0, lengths, 1.0))[0]
     space = Space(np.zeros((p, 0)), np.zeros((0, 0)), first, np.zeros((first.shape[1], 0)))
@@ -58,7 +64,7 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
         if space.dimension < 1.1 * checked and not last:
             continue
         checked = space.dimension
-        Y, bound = _project(problem, space)
+        Y, bound = _project(problem, space, wanted)
         if (bound <= MARGIN * effort.tol * problem.spread).all():
             break
         full = space.dimension + space.following.shape[1] > max(effort.most, block.shape[1])
@@ -66,7 +72,7 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
             gave_up = True
             break
     return Candidate(
-        space.basis @ Y, _minorant(problem, space), None, n_iter, space.dimension, gave_up
+        start + space.basis @ Y, _minorant(problem, space), None, n_iter, space.dimension, gave_up
     )
 
 
@@ -102,11 +108,11 @@ def _orthonormal(V: Array, size: float = 1.0) -> tuple[Array, Array]:
     return U[:, kept], S[kept, None] * Wt[kept]
 
 
-def _project(problem: Problem, space: Space) -> tuple[Array, Array]:
+def _project(problem: Problem, space: Space, wanted: Array) -> tuple[Array, Array]:
     """Coordinates of the solution in the basis, and a bound on each target's error."""
     theta, Z = linalg.eigh(space.T, check_finite=False)
     theta = np.maximum(theta, 0.0)
-    C = Z.T @ (space.basis.T @ problem.moments)
+    C = Z.T @ (space.basis.T @ wanted)
     shifted = theta[:, None] + problem.alphas
     # Where both are below rounding, what C has in that direction is rounding too.
     real = shifted > EPS * theta[-1]

@@ -2,8 +2,8 @@
 
 Stage 1 multiplies X'X with random directions; Nyström's approximation from them holds the strong
 directions of X. It serves twice: in the preconditioner of stage 2, and, because it lies below X'X,
-in the bound. The sketch is of columns of equal length, D^-1/2 X'X D^-1/2 with D = diag(X'X) + alpha,
-so that the units of the features do not matter.
+in the bound. The sketch is of columns of equal length, D^-1/2 X'X D^-1/2, D = diag(X'X) + alpha, so
+that the units of the features do not matter.
 """
 
 from __future__ import annotations

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -20,9 +25,9 @@ from sklearn.utils.validation import (
 
 from ling import problem as problems
 from ling.design import Array, SparseDesign, as_design
-from ling.errors import BadOption, NegativeWeight, WrongShape
+from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 from ling.planning import Plan, Shape, make_plan, memory_budget_bytes
-from ling.report import FitReport, Status
+from ling.report import Certificate, FitReport, Status
 from ling.solve import Options, Solution, solve
 
 log = logging.getLogger("ling")
@@ -37,6 +42,13 @@ SCIKIT_LEARN = {
     "saga": "auto",
     "lbfgs": "auto",
 }
+#: Where coefficients can be kept >= 0.
+POSITIVE = ("auto", "lbfgs")
+#: Advice for a tol that float32 itself does not allow.
+COARSE = (
+    "coef_ and intercept_ are in float32 because X is, which alone costs more than tol; raise tol, "
+    "or pass X in float64."
+)
 
 
 class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -59,11 +71,12 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     tol : float, default=1e-4
         Accuracy: the training predictions are within tol of those of the exact solution, in units
         of ||y - mean(y)||. Proved for every fit, or a ConvergenceWarning says what was reached.
+        For X in float32 the proof covers the rounding of `coef_` and `intercept_` to float32.
     solver : {"auto", "direct", "krylov", "two_stage", "row_sketch"}, default="auto"
         "auto" predicts the cost of each from shape, memory and this machine's speed, and picks the
         cheapest; `ling.plan(X, y)` shows the predictions. scikit-learn's names are understood.
     positive : bool, default=False
-        Whether to force the coefficients to be >= 0.
+        Whether to force the coefficients to be >= 0; n_features^2 numbers have to fit in memory.
     random_state : int, RandomState instance or None, default=None
         For the random directions of the sketches; the answer does not depend on it beyond `tol`.
     precision : {"auto", "float64", "float32"}, default="auto"
@@ -137,23 +150,32 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets)."""
         started = time.perf_counter()
         _check_solver(self)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
-            y_numeric=True, ensure_all_finite=False,
-        )  # fmt: skip
+        _refuse_sparse(y=y, sample_weight=sample_weight)
+        with _naming(X=X, y=y):
+            # Non-finite numbers in X show in the first pass over it; those in y are looked for.
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
+                y_numeric=True, ensure_all_finite=False,
+            )  # fmt: skip
         weights = _weights(sample_weight, X)
+        mass = float(len(y) if weights is None else weights.sum())
         Y = _targets(y)
         alphas = _alphas(self.alpha, Y.shape[1])
         problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
         plan = _plan(problem, X, self)
         prepared = time.perf_counter()
-        solution = solve(problem, plan, _options(self))
-        self._keep(X, y, problem, centring, solution, plan, prepared - started)
+        solution = solve(problem, plan, _options(self, centring, X.dtype))
+        coef = centring.coef(solution.coef)
+        intercept = centring.intercept(coef) if self.fit_intercept else None
+        if intercept is not None:
+            solution = _with_intercept(problem, solution, centring, mass, intercept, X.dtype)
+        report = _report(self, problem, solution, plan, prepared - started)
+        self._keep(X.dtype, y.ndim, coef, intercept, solution, report)
         return self
 
     def predict(self, X: Any) -> Array:
         """X coef_ + intercept_."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return np.asarray(X @ self.coef_.T + self.intercept_)
 
@@ -163,33 +185,30 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return tags
 
     def _keep(
-        self, X: Any, y: Any, problem: Any, centring: Any, solution: Solution, plan: Plan,
-        preparing: float,
+        self, dtype: np.dtype[Any], n_dim: int, coef: Array, intercept: Array | None,
+        solution: Solution, report: FitReport,
     ) -> None:  # fmt: skip
         """Set all attributes, and say so if the fit is not what was asked for."""
-        coef = centring.coef(solution.coef)
-        intercept = centring.intercept(coef) if self.fit_intercept else None
-        dtype = X.dtype
-        one = y.ndim == 1
-        self.coef_ = np.ascontiguousarray((coef[:, 0] if one else coef.T).astype(dtype, copy=False))
-        if y.ndim == 2 and y.shape[1] == 1:
-            self.coef_ = self.coef_.ravel()  # as scikit-learn has it
-        if intercept is None:
-            self.intercept_ = 0.0
-        else:
+        # One target gives one row, even where y is a column: as scikit-learn has it.
+        rows = coef[:, 0] if coef.shape[1] == 1 else coef.T
+        self.coef_ = np.ascontiguousarray(rows.astype(dtype, copy=False))
+        self.intercept_: Any = 0.0
+        if intercept is not None:
             intercept = intercept.astype(dtype)
-            self.intercept_ = intercept[0] if one else intercept
+            self.intercept_ = intercept[0] if n_dim == 1 else intercept
         n_iter = solution.candidate.n_iter
-        self.n_iter_ = None if n_iter is None else np.full(problem.n_targets, n_iter, np.int32)
+        self.n_iter_ = None if n_iter is None else np.full(coef.shape[1], n_iter, np.int32)
         self.solver_ = solution.step.engine
-        self.report_ = _report(self, problem, solution, plan, preparing)
+        self.report_ = report
         if solution.status is Status.NOT_REACHED:
-            bound = solution.certificate.bound
+            why = COARSE if solution.coarse else f"{solution.status.value}."
+            if self.positive and not solution.coarse:
+                why = "X'X is too ill-conditioned for more; raise tol or alpha."
             warnings.warn(
-                f"Ridge: the predictions are proved to be within {bound:.2e} of the exact ones, "
-                f"not within tol={self.tol:g}: {solution.status.value}.",
+                f"Ridge: the predictions are proved to be within {report.certificate.bound:.2e} of "
+                f"the exact ones, not within tol={self.tol:g}: {why}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
@@ -221,12 +240,49 @@ def _plan(problem: problems.Problem, X: Any, model: Ridge) -> Plan:
     return make_plan(shape, memory_budget_bytes(model.memory_budget), model.precision, model.tol)
 
 
-def _options(model: Ridge) -> Options:
+def _options(model: Ridge, centring: problems.Centring, dtype: np.dtype[Any]) -> Options:
     solver = SCIKIT_LEARN.get(model.solver, model.solver)
-    return Options(float(model.tol), model.max_iter, solver, model.random_state)
+    stored = None if dtype == np.float64 else partial(_stored, centring, dtype)
+    return Options(
+        float(model.tol), model.max_iter, solver, model.random_state, bool(model.positive), stored
+    )
+
+
+def _stored(centring: problems.Centring, dtype: np.dtype[Any], W: Array) -> Array:
+    """W with the rounding of `coef_` to `dtype`, which happens in the units of the data."""
+    unit = centring.y_unit / centring.x_unit
+    with np.errstate(over="ignore"):
+        kept = centring.coef(W).astype(dtype).astype(np.float64)
+    if not np.isfinite(kept[np.isfinite(W)]).all():
+        raise NotFinite(f"the coefficients leave the range of {dtype}; pass X in float64.")
+    return np.asarray(kept / unit)
+
+
+def _with_intercept(
+    problem: problems.Problem, solution: Solution, centring: problems.Centring, mass: float,
+    intercept: Array, dtype: np.dtype[Any],
+) -> Solution:  # fmt: skip
+    """The solution with the rounding of `intercept_` to `dtype` in its certificate.
+
+    It moves all predictions by the same, on top of what rounding in float64 may have done.
+    """
+    moved = np.abs(intercept - intercept.astype(dtype).astype(np.float64)) / centring.y_unit
+    spread = problem.spread
+    shift = np.divide(np.sqrt(mass) * moved, spread, out=np.zeros_like(spread), where=spread > 0)
+    if not shift.any():
+        return solution
+    certificate = Certificate(solution.certificate.bounds + shift, solution.certificate.tol)
+    lost = solution.status is Status.CERTIFIED and not certificate.holds
+    status = Status.NOT_REACHED if lost else solution.status
+    return replace(solution, certificate=certificate, status=status, coarse=solution.coarse or lost)
 
 
 def _check_solver(model: Ridge) -> None:
+    if model.positive and model.solver not in POSITIVE:
+        raise BadOption(
+            f"solver={model.solver!r} does not support positive=True; pass solver='auto', or "
+            "positive=False."
+        )
     if model.solver in SCIKIT_LEARN:
         log.info(
             "solver=%r is one of scikit-learn's; ling uses %r for it.",
@@ -234,12 +290,47 @@ def _check_solver(model: Ridge) -> None:
         )  # fmt: skip
 
 
+def _refuse_sparse(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        if sparse.issparse(value):
+            raise WrongType(f"{name} is sparse; pass {name}.toarray().")
+
+
+@contextmanager
+def _naming(**arguments: Any) -> Iterator[None]:
+    """Where scikit-learn finds fault with data but does not say with which argument, say it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if "inconsistent numbers of samples" in str(error):
+            raise WrongShape(f"{error}: pass as many rows of y as of X.") from error
+        for name, value in arguments.items():
+            _refuse_not_numeric(name, value, error)
+        raise
+
+
+def _refuse_not_numeric(name: str, value: Any, error: Exception) -> None:
+    array: Any = value if sparse.issparse(value) else np.asarray(value)
+    if array.dtype.kind == "c":
+        raise WrongType(
+            f"Complex data not supported: {name} is {array.dtype}; pass real numbers."
+        ) from error
+    if array.dtype.kind in "OUS":
+        try:
+            array.astype(np.float64)
+        except (TypeError, ValueError) as fault:
+            raise WrongType(
+                f"{name} is not numeric: {fault}. Encode it as numbers (OneHotEncoder)."
+            ) from error
+
+
 def _targets(y: Array) -> Array:
     return y[:, None] if y.ndim == 1 else y
 
 
 def _alphas(alpha: Any, n_targets: int) -> Array:
-    alphas = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+    with _naming(alpha=alpha):
+        alphas = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
     if alphas.ndim != 1 or len(alphas) not in (1, n_targets):
         raise WrongShape(
             "Number of targets and number of penalties do not correspond: "
@@ -253,15 +344,16 @@ def _alphas(alpha: Any, n_targets: int) -> Array:
 def _weights(sample_weight: Any, X: Any) -> Array | None:
     if sample_weight is None:
         return None
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if not np.asarray(sample_weight).any():
+        raise BadOption("sample_weight is zero everywhere; give at least one row a weight above 0.")
+    with _naming(sample_weight=sample_weight):
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         at = int(np.flatnonzero(weights < 0)[0])
         raise NegativeWeight(
             f"sample_weight[{at}] is {weights[at]}; weights must be >= 0. "
             "To leave a row out, give it weight 0."
         )
-    if not weights.any():
-        raise BadOption("sample_weight is 0 everywhere; give at least one row a weight above 0.")
     return np.asarray(weights)
 
 
@@ -274,6 +366,8 @@ def _report(
         notes.append(f"solver={model.solver!r} is scikit-learn's; ling uses {step.engine} for it.")
     if solution.candidate.note:
         notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
+    if solution.coarse:
+        notes.append(f"{COARSE[0].upper()}{COARSE[1:]}")
     if solution.earlier:
         notes.append(f"Given up before: {', '.join(solution.earlier)}.")
     return FitReport(
@@ -293,6 +387,10 @@ def _report(
 
 
 def _reason(model: Ridge, plan: Plan, solution: Solution) -> str:
+    if model.positive:
+        return "for coefficients >= 0"
+    if solution.status is Status.UNCERTIFIED:
+        return "alpha is 0, where iterations cannot tell when to stop"
     if model.solver not in ("auto", "sag", "saga", "lbfgs"):
         return "as asked for"
     if solution.earlier:
