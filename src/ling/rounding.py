@@ -1,4 +1,4 @@
-"""What rounding in a computed gradient may hide: part of every bound, so that it is never too low."""
+"""What rounding may hide in a computed gradient: part of every bound, so that none is too low."""
 
 from __future__ import annotations
 
