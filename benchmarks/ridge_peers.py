@@ -143,7 +143,7 @@ PEERS = (
     of_sklearn("lsqr"),
     of_sklearn("sparse_cg"),
     of_glum("irls-ls", forms_gram),
-    of_glum("lbfgs"),
+    of_glum("lbfgs", sweeps_rows),
     of_sklearn("svd", needs_dense, factors_x, tols=DIRECT),
     of_sklearn("sag", sweeps_rows, falls_back),
     of_sklearn("saga", needs_dense, sweeps_rows),

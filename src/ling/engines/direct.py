@@ -99,8 +99,8 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     inverse = inverse_factor(G, problem.compiled)
     if inverse is None:
         return None
-    noise = 4 * EPS32 * (10 + np.sqrt(problem.shape[1]))
-    noise *= float(((problem.column_norms / scale) ** 2).max())
+    noise = EPS32 * (2 + np.sqrt(problem.shape[0]) / 2)
+    noise *= float(((problem.column_norms / scale) ** 2).sum())
     safe = alpha / float((scale**2).max())
     looseness = 1 / (1 - noise / safe) if noise < safe / 2 else np.inf
     part = Factored(inverse.matmat, scale, alpha, looseness, 0.0)
