@@ -79,7 +79,7 @@ def test_budgets_are_bytes_or_words(given, wanted):
     assert memory_budget_bytes(given) == wanted
 
 
-@pytest.mark.parametrize("given", ["much", "GB", "", 0, -1])
+@pytest.mark.parametrize("given", ["much", "GB", "", "-1GB", "0MB", "nanGB", 0, -1])
 def test_other_budgets_are_refused(given):
     with pytest.raises(BadOption, match="memory_budget"):
         memory_budget_bytes(given)

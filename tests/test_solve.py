@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from ling import Ridge, engines
 from ling.engines import Candidate
+from ling.errors import NotFinite
 from ling.planning import TYPICAL, Plan, Prediction, Shape
 from ling.problem import build
 from ling.report import Status
@@ -190,6 +191,54 @@ def test_the_report_reads_as_a_paragraph(data):
     for part in ("150 x 20", "direct", "passes over X", "within tol", "exact"):
         assert part in text
     assert "\n" not in text
+
+
+@every_solver
+def test_a_tol_of_zero_is_not_reached_but_tried(data, solver):
+    with pytest.warns(ConvergenceWarning, match="not within tol=0"):
+        model = Ridge(tol=0.0, solver=solver, random_state=0).fit(*data)
+    assert model.report_.certificate.bound < 1e-6
+
+
+def test_a_constant_y_is_fitted_by_its_mean():
+    X = np.random.default_rng(0).standard_normal((37, 4))
+    model = Ridge().fit(X, np.full(37, 0.1))
+    assert model.report_.status is Status.CERTIFIED
+    assert not model.coef_.any()
+    assert model.intercept_ == pytest.approx(0.1)
+
+
+def test_targets_of_very_different_sizes_are_all_solved(rng):
+    X = rng.standard_normal((40, 5))
+    Y = (X @ rng.standard_normal((5, 2)) + rng.standard_normal((40, 2))) * [1e25, 1e-140]
+    model = Ridge(tol=1e-9).fit(X, Y)
+    for t in range(2):
+        alone = Ridge(tol=1e-9).fit(X, Y[:, t])
+        assert np.allclose(model.coef_[t], alone.coef_, rtol=1e-7, atol=0)
+
+
+def test_an_alpha_out_of_all_proportion_is_refused(rng):
+    X = rng.standard_normal((10, 3))
+    with pytest.raises(NotFinite, match="leaves the range of float64"):
+        Ridge(alpha=1e12).fit(X * 1e-149, X[:, 0])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_means_do_not_spoil_the_gram_matrix_in_float32(rng, order):
+    X = np.asarray(1e6 + rng.standard_normal((300, 20)), order=order)
+    y = X @ rng.standard_normal(20) + rng.standard_normal(300)
+    model = Ridge(solver="direct", precision="float32", tol=1e-5).fit(X, y)
+    error = reference.prediction_error(X[:300], y, 1.0, model.coef_, digits=60)
+    assert error <= model.report_.certificate.bound
+
+
+def test_a_sparse_gram_matrix_with_large_means_is_not_trusted_too_far(rng):
+    X = 1e3 + rng.standard_normal((400, 6))
+    X[:, 5] = X[:, 4] + 1e-5 * rng.standard_normal(400)
+    y = X @ rng.standard_normal(6) + rng.standard_normal(400)
+    model = Ridge(alpha=1e-6, solver="direct", tol=0.1).fit(sparse.csr_array(X), y)
+    error = reference.prediction_error(X, y, 1e-6, model.coef_, digits=60)
+    assert error <= model.report_.certificate.bound
 
 
 def test_a_tol_that_cannot_be_reached_is_said(data):

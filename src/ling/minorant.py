@@ -30,6 +30,17 @@ def product_noise(shape: tuple[int, int]) -> float:
     return float(EPS * (4 + (np.sqrt(n) + np.sqrt(p)) / 8))
 
 
+def nystrom_slack(B: Array, theta: Array, noise: float) -> float:
+    """How far B B' may be above X'X, where B = Y Z theta^-1/2 and Y = X'X Q is off by `noise`.
+
+    The core Q'Y = Z diag(theta) Z' is off by as much. To first order the errors of Y and of the
+    core enter with sizes / theta, sizes being the squared lengths of B's columns.
+    """
+    ratio = np.einsum("ij,ij->j", B, B) / theta
+    first = 2 * np.sqrt(ratio.sum()) + ratio.max(initial=0.0)
+    return float(noise * first + noise**2 * (1 / theta).sum())
+
+
 class Minorant(ABC):
     """Some B with 0 <= B <= X'X."""
 

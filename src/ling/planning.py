@@ -224,7 +224,8 @@ def _two_stage_on(shape: Shape, machine: Machine, tol: float) -> Prediction:
     seconds += iterations * pass_seconds(shape, machine, shape.n_targets)
     # A sketch is not to be larger than a good part of X.
     most = int(np.clip(shape.nnz // shape.p // 24, 32, 512))
-    n_bytes = 8.0 * shape.p * 7 * min(most, shape.p // 2) + _common_bytes(shape, max(rank, 1))
+    n_bytes = 8.0 * shape.p * (6 + shape.n_alphas) * min(most, shape.p // 2)
+    n_bytes += _common_bytes(shape, max(rank, 1))
     return Prediction("two_stage", seconds, n_bytes, iterations + 4, most=most)
 
 
@@ -269,9 +270,11 @@ def memory_budget_bytes(budget: float | str | None) -> float:
         for unit, size in units.items():
             if text.endswith(unit):
                 try:
-                    return float(text[: -len(unit)]) * size
+                    found = float(text[: -len(unit)]) * size
                 except ValueError:
                     break
+                if found > 0:
+                    return found
         raise BadOption(
             f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GB'."
         )
@@ -281,6 +284,13 @@ def memory_budget_bytes(budget: float | str | None) -> float:
 
 
 def _free_memory() -> float:
+    """What could be had without swapping: Linux says so, page cache included; others guess."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            found = {line.split(":")[0]: line.split()[1] for line in lines}
+        return 1024.0 * float(found["MemAvailable"])
+    except (OSError, KeyError, IndexError, ValueError):
+        log.debug("no /proc/meminfo; asking for free pages instead")
     try:
         pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):

@@ -12,6 +12,7 @@ from ling.design import AffineDesign, Array, DenseDesign, Design, Metered, RowMa
 from ling.design.affine import storage_and_map
 from ling.errors import NotFinite
 
+EPS = float(np.finfo(np.float64).eps)
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
 USABLE = 1e-25, 1e25
 
@@ -47,6 +48,18 @@ class Problem:
     def spread(self) -> Array:
         """||y||, target by target: what `tol` is relative to."""
         return _norms(self.targets, None)
+
+    @property
+    def safe_norms(self) -> Array:
+        """Column norms that are not too small by rounding: they are differences of squares."""
+        return np.asarray(np.sqrt(self.column_norms**2 + 1e-14 * self.raw_norms**2))
+
+    @property
+    def gram_squares(self) -> Array:
+        """What the rounding of X'X, in units of eps, is proportional to, column by column."""
+        storage, _ = storage_and_map(self.design.design)
+        centred = self.safe_norms if storage.centres_rows else self.raw_norms
+        return self.raw_norms * centred
 
     @property
     def compiled(self) -> bool:
@@ -105,11 +118,11 @@ class Centring:
     x_mean: Array
     y_mean: Array
     x_unit: float
-    y_unit: float
+    y_unit: Array
 
     def coef(self, W: Array) -> Array:
         """(p, t) coefficients in the units of the data."""
-        return W if self.x_unit == self.y_unit == 1.0 else W * (self.y_unit / self.x_unit)
+        return W * (self.y_unit / self.x_unit)
 
     def intercept(self, coef: Array) -> Array:
         """ybar - xbar'coef."""
@@ -132,6 +145,7 @@ def build(
     if fit_intercept:
         y_mean = Y.mean(axis=0) if weights is None else weights @ Y / mass
         Y = Y - y_mean
+        Y[:, _norms(Y, weights) <= 4 * EPS * raw_spread] = 0.0  # constant, but for rounding
     weighted = Y if weights is None else weights[:, None] * Y
     ones = np.ones(n) if weights is None else weights
     sums, squares = storage.moments(weights, np.column_stack([ones, weighted]))
@@ -141,7 +155,9 @@ def build(
     moments = sums[:, 1:] - np.outer(x_mean, weighted.sum(axis=0))
     squares = np.maximum(squares, mass * x_mean**2)  # as they would be without rounding
     norms = np.sqrt(squares - mass * x_mean**2)
-    x_unit, y_unit = _unit(np.sqrt(squares.max(initial=0.0))), _unit(raw_spread.max(initial=0.0))
+    x_unit = _unit(np.sqrt(squares.max(initial=0.0)))
+    y_unit = np.array([_unit(size) for size in raw_spread])
+    alphas = _in_units(alphas, x_unit)
     scale = None if x_unit == 1.0 else np.full(p, 1.0 / x_unit)
     design: Design = storage
     if fit_intercept or weights is not None or scale is not None:
@@ -150,15 +166,26 @@ def build(
     targets = Y if weights is None else np.sqrt(weights)[:, None] * Y
     problem = Problem(
         Metered(design),
-        targets / y_unit if y_unit != 1.0 else targets,
+        targets / y_unit if (y_unit != 1.0).any() else targets,
         moments / x_unit / y_unit,
-        alphas / x_unit / x_unit,
+        alphas,
         norms / x_unit,
         np.sqrt(squares) / x_unit,
         raw_spread / y_unit,
     )
     problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
     return problem, Centring(x_mean, y_mean, x_unit, y_unit)
+
+
+def _in_units(alphas: Array, x_unit: float) -> Array:
+    with np.errstate(over="ignore"):
+        scaled = alphas / x_unit / x_unit
+    if not np.isfinite(scaled).all() or ((scaled == 0) & (alphas > 0)).any():
+        raise NotFinite(
+            f"alpha = {alphas.max():.3g} with X of size {x_unit:.3g} leaves the range of float64; "
+            "multiply X by a constant, and alpha by its square."
+        )
+    return scaled
 
 
 def _norms(Y: Array, weights: Array | None) -> Array:

@@ -47,7 +47,8 @@ class Status(Enum):
 class Certificate:
     """A proven bound on ||X(w - w*)|| / ||y - mean(y)||, w* being the exact solution.
 
-    `bounds` has it target by target, `bound` is the largest. Rounding errors are part of it.
+    `bounds` has it target by target, `bound` is the largest. Rounding errors are part of it. Norms
+    are weighted by sample_weight; without an intercept the unit is ||y||.
     """
 
     bounds: NDArray[np.floating[Any]]

@@ -67,17 +67,24 @@ class Solution:
 def solve(problem: Problem, plan: Plan, options: Options) -> Solution:
     """Coefficients within `tol` of the exact ones, or a status that says why not."""
     best: Solution | None = None
+    tried: list[str] = []
     for step, effort in _steps(problem, plan, options):
+        tried.append(step.engine)
         for _ in range(ROUNDS):
             found = _attempt(problem, step, effort, options)
             best = found if best is None else _better(best, found)
             if found.is_final:
-                return best
+                return _after(best, tried)
             if found.candidate.gave_up or found.candidate.n_iter in (None, options.max_iter):
                 break
             effort = replace(effort, start=best.coef)
     assert best is not None  # a plan has at least one step
-    return best
+    return _after(best, tried)
+
+
+def _after(best: Solution, tried: list[str]) -> Solution:
+    """What else was tried; a fit says so."""
+    return replace(best, earlier=tuple(name for name in tried if name != best.step.engine))
 
 
 def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Prediction, Effort]]:
@@ -109,9 +116,9 @@ def _worth(plan: Plan, others: list[Prediction]) -> float:
 def _nonnegative_step(problem: Problem, plan: Plan) -> Prediction:
     """Coefficients >= 0: one engine can, and needs room for X'X, for alpha = 0 also for X."""
     n, p = problem.shape
-    n_bytes = 8.0 * COPIES * p * p
+    n_bytes = 8.0 * (COPIES + len(problem.distinct_alphas)) * p * p
     if (problem.alphas == 0).any():
-        n_bytes += 16.0 * n * p
+        n_bytes += 24.0 * n * p
     if n_bytes > plan.memory_budget:
         raise BadOption(
             f"positive=True takes {n_bytes / 1e6:.3g} MB for {p} features, and memory_budget is "
@@ -169,6 +176,4 @@ def _better(a: Solution, b: Solution) -> Solution:
     """The one with the smaller bound, having spent the time of both."""
     chosen = b if b.certificate.bound <= a.certificate.bound else a
     seconds = {name: a.seconds[name] + b.seconds[name] for name in a.seconds}
-    earlier = a.earlier if a.step == b.step else (*a.earlier, a.step.engine)
-    coarse = a.coarse or b.coarse
-    return replace(chosen, seconds=seconds, earlier=earlier, coarse=coarse)
+    return replace(chosen, seconds=seconds, coarse=a.coarse or b.coarse)

@@ -164,6 +164,11 @@ class Storage(Design):
     """A design that holds numbers itself, rather than wrapping another design."""
 
     @property
+    def centres_rows(self) -> bool:
+        """Whether Gram matrices are made from centred rows, so that large means do not cancel."""
+        return True
+
+    @property
     def compiled_columns(self) -> int:
         """Up to how many columns X'(X V) is done by a compiled loop, for which a RowMap pays."""
         return 1

@@ -99,8 +99,9 @@ class DenseDesign(Storage):
     def _mapped_blocks(self, affine: Affine, dtype: np.dtype[Any], n_bytes: int) -> Iterator[Array]:
         """Consecutive blocks of rows of X~, the next in the place of the last."""
         if not self._simple(affine):
-            for rows, block in self._blocks(dtype, n_bytes, least=256):
-                yield affine.apply(block, rows)
+            # Centred in float64, whatever is wanted: in float32 large means would take all digits.
+            for rows, block in self._blocks(np.dtype(np.float64), n_bytes, least=256):
+                yield affine.apply(block, rows).astype(dtype, copy=False)
             return
         n, p = self.shape
         height = min(n, max(256, n_bytes // max(1, p * dtype.itemsize)))

@@ -52,6 +52,11 @@ class SparseDesign(Storage):
         self.csr = csr
         self.shape = csr.shape
 
+    @property
+    def centres_rows(self) -> bool:
+        """Not without making X dense."""
+        return False
+
     def matmat(self, V: Array) -> Array:
         """X V, one pass."""
         V, _ = self._right(V)

@@ -22,7 +22,8 @@ R = TypeVar("R")
 # Kernels release the GIL and run in Python threads. numba's own `parallel=True` is not used: its
 # default layer aborts the process when two threads enter it at once.
 _pools: dict[int, ThreadPoolExecutor] = {}
-os.register_at_fork(after_in_child=_pools.clear)
+if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing to survive
+    os.register_at_fork(after_in_child=_pools.clear)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""One file per way to solve; each a pure function (problem, effort, start) -> Candidate."""
+"""One file per way to solve; each a pure function (problem, effort) -> Candidate."""
 
 from collections.abc import Callable
 

@@ -100,7 +100,7 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     if inverse is None:
         return None
     noise = EPS32 * (2 + np.sqrt(problem.shape[0]) / 2)
-    noise *= float(((problem.column_norms / scale) ** 2).sum())
+    noise *= float(((problem.safe_norms / scale) ** 2).sum())
     safe = alpha / float((scale**2).max())
     looseness = 1 / (1 - noise / safe) if noise < safe / 2 else np.inf
     part = Factored(inverse.matmat, scale, alpha, looseness, 0.0)
@@ -117,7 +117,10 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
         max_iter=MOST_REFINEMENTS,
         start=apply(problem.moments, np.arange(problem.n_targets)),
     )
-    if found.n_iter == MOST_REFINEMENTS:
+    reached = (
+        found.proved is not None and (found.proved <= (effort.tol * problem.spread) ** 2).all()
+    )
+    if not reached or not np.isfinite(found.coef).all():
         return None
     return replace(found, n_iter=None, note="Gram matrix in float32, refined in float64")
 

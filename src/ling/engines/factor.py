@@ -28,7 +28,7 @@ def factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored]
     noise = (
         EPS
         * (2 + np.sqrt(problem.shape[0]) / 2)
-        * float((problem.raw_norms * problem.column_norms / diagonal).sum() + p)
+        * float((problem.gram_squares / diagonal).sum() + p)
     )
     least = alpha / float(diagonal.max())
     if noise >= least / 3:

@@ -7,7 +7,7 @@ strong directions of X on the way, and so acts like a preconditioned method with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -16,7 +16,7 @@ from ling.design import Array
 from ling.engines.base import Candidate, Effort
 from ling.engines.conjugate import MARGIN
 from ling.engines.thin import thin_svd
-from ling.minorant import EPS, LowRank, Minorant, Nothing, product_noise
+from ling.minorant import EPS, LowRank, Minorant, Nothing, nystrom_slack, product_noise
 from ling.problem import Problem
 
 DEPENDENT = 1e-12
@@ -120,13 +120,11 @@ def _project(problem: Problem, space: Space, wanted: Array) -> tuple[Array, Arra
     b = space.B.shape[1]
     residual = space.B @ Y[len(Y) - b :]
     inner = _small_minorant(space)
-    if isinstance(inner, LowRank):
-        inner = replace(inner, slack=0.0)
     whole = np.vstack([np.zeros_like(Y), residual])
     return Y, np.sqrt(inner.quadratic(whole, problem.alphas))
 
 
-def _small_minorant(space: Space) -> Minorant:
+def _small_minorant(space: Space, noise: float = 0.0) -> Minorant:
     """Nyström's approximation from the basis, in the coordinates of [basis, following].
 
     T T^-1 T' with T = [T; (0 .. 0 B)]: it lies below X'X.
@@ -140,18 +138,15 @@ def _small_minorant(space: Space) -> Minorant:
         return Nothing()
     tall = np.vstack([space.T @ Z[:, kept], space.B @ Z[m - b :, kept]]) / np.sqrt(theta[kept])
     U, S = thin_svd(tall)
-    # Per unit of noise in the products; in the small problem itself there is none to speak of.
-    sizes = np.einsum("ij,ij->j", tall, tall)
-    return LowRank(U, S**2, float(2 * np.sqrt((sizes / theta[kept]).sum())))
+    return LowRank(U, S**2, nystrom_slack(tall, theta[kept], noise) if noise else 0.0)
 
 
 def _minorant(problem: Problem, space: Space) -> Minorant:
     """The same in the coordinates of the features, with room for rounding."""
-    small = _small_minorant(space)
+    # Directions that were dropped are missing in X'X basis = [basis, following] ...
+    largest = max(float(np.abs(space.T).max(initial=0.0)), float((problem.raw_norms**2).max()))
+    small = _small_minorant(space, (product_noise(problem.shape) + DEPENDENT) * largest)
     if not isinstance(small, LowRank):
         return small
     vectors = np.hstack([space.basis, space.following]) @ small.vectors
-    largest = max(small.values[0], float((problem.raw_norms**2).max()))
-    # Directions that were dropped are missing in X'X basis = [basis, following] ...
-    noise = (product_noise(problem.shape) + DEPENDENT) * largest
-    return LowRank(vectors, small.values, noise * small.slack + noise**2 * small.slack**2)
+    return LowRank(vectors, small.values, small.slack)

@@ -31,7 +31,7 @@ def row_sketch(problem: Problem, effort: Effort) -> Candidate:
     parts = []
     for alpha in problem.distinct_alphas:
         scale = np.sqrt(n / s * np.diag(G) + alpha)
-        H = (n / s / scale[:, None] / scale) * G if scale.all() else np.zeros_like(G)
+        H = (n / s / scale[:, None] / scale) * G
         H[np.diag_indices_from(H)] = 1.0
         inverse = inverse_factor(H, problem.compiled)
         if inverse is None:

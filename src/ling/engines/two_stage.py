@@ -18,7 +18,7 @@ from ling.design import Array, DenseDesign, RowMap
 from ling.engines.base import Candidate, Effort
 from ling.engines.conjugate import Preconditioner, conjugate_gradients
 from ling.engines.thin import thin_svd
-from ling.minorant import EPS, LowRank, Minorant, Nothing, product_noise
+from ling.minorant import EPS, LowRank, Minorant, Nothing, nystrom_slack, product_noise
 from ling.problem import Problem
 
 FIRST = 16
@@ -86,8 +86,9 @@ def two_stage(problem: Problem, effort: Effort) -> Candidate:
         design=problem.in_single().design if copied else None,
     )
     if copied and found.proved is not None:
-        # The proof is for the copy Z = X + E. X'X >= (Z'Z - 11 E'E) / 1.1, and E is small.
-        error = 11 * 2.0**-48 * float((problem.column_norms**2).sum()) / problem.alphas
+        # The proof is for the copy Z = X + E. X'X >= (Z'Z - 11 E'E) / 1.1, and E is small; also
+        # X'X + alpha I >= least P makes that of Z at least least P / 1.21.
+        error = 11 * 2.0**-48 * float((problem.safe_norms**2).sum()) / problem.alphas
         found = replace(found, proved=np.where(error < 0.1, 1.25, np.inf) * found.proved)
     return replace(found, rank=sketch.rank)
 
@@ -177,11 +178,9 @@ def _grow(
     kept = theta > max(1e-13 * theta[-1], 0.1 * least)
     B = products @ (Z[:, kept] / np.sqrt(theta[kept]))
     values = np.maximum(linalg.eigvalsh(B.T @ B, check_finite=False)[::-1], 0.0)
-    sizes = np.einsum("ij,ij->j", B, B)
     largest = max(values[:1].max(initial=0.0), float((problem.raw_norms**2 / old.scale**2).max()))
-    noise = product_noise(problem.shape) * largest
-    slack = 2 * noise * np.sqrt((sizes / theta[kept]).sum()) + noise**2 * (1 / theta[kept]).sum()
-    return Sketch(old.scale, directions, products, B, values, float(slack))
+    slack = nystrom_slack(B, theta[kept], product_noise(problem.shape) * largest)
+    return Sketch(old.scale, directions, products, B, values, slack)
 
 
 def _expected(problem: Problem, sketch: Sketch, alpha: float, effort: Effort) -> Expected:
@@ -201,7 +200,7 @@ def _expected(problem: Problem, sketch: Sketch, alpha: float, effort: Effort) ->
     last = sketch.values[half - 1]
     decay = _decay((trace - sketch.values[:half].sum()) / last, half, count)
     end = last * (half / count) ** decay
-    digits = np.log(2 / effort.tol) + 2
+    digits = np.log(2 / max(effort.tol, EPS)) + 2
     # Even a flat spectrum is not flat in a sample (Marchenko & Pastur).
     aspect = np.sqrt(count / max(n, p))
     blur = ((1 + aspect) / max(1 - aspect, 0.1)) ** 2

@@ -70,7 +70,8 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Most iterations of an iterative engine; None for as many as `tol` takes.
     tol : float, default=1e-4
         Accuracy: the training predictions are within tol of those of the exact solution, in units
-        of ||y - mean(y)||. Proved for every fit, or a ConvergenceWarning says what was reached.
+        of ||y - mean(y)|| (of ||y|| without an intercept; both weighted by sample_weight). Proved
+        for every fit, or a ConvergenceWarning says what was reached.
         For X in float32 the proof covers the rounding of `coef_` and `intercept_` to float32.
     solver : {"auto", "direct", "krylov", "two_stage", "row_sketch"}, default="auto"
         "auto" predicts the cost of each from shape, memory and this machine's speed, and picks the
