@@ -25,7 +25,7 @@ def exponents(low: float, high: float):
 
 @st.composite
 def ridge_cases(draw, largest_scale: float = 150.0) -> Case:
-    """Condition to 1e14, alpha 1e-12..1e12, p > n, copies, zeros, any scale, heavy-tailed weights."""
+    """Condition to 1e14, alpha 1e-12..1e12, p > n, copies, zeros, all scales, uneven weights."""
     n, p = draw(st.integers(1, 10)), draw(st.integers(1, 8))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
