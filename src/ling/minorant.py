@@ -20,6 +20,11 @@ from ling.design import Array
 EPS = float(np.finfo(np.float64).eps)
 
 
+def sum_noise(*lengths: int, eps: float = EPS) -> float:
+    """Relative error of sums with so many terms: a few eps, growing like a random walk."""
+    return float(eps * (2 + sum(np.sqrt(length) for length in lengths) / 2))
+
+
 def product_noise(shape: tuple[int, int]) -> float:
     """Relative error of X'(X v): a few eps, more with the length of the sums.
 

@@ -11,8 +11,8 @@ import numpy as np
 from ling.design import AffineDesign, Array, DenseDesign, Design, Metered, RowMap, as_design
 from ling.design.affine import storage_and_map
 from ling.errors import NotFinite
+from ling.minorant import EPS
 
-EPS = float(np.finfo(np.float64).eps)
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
 USABLE = 1e-25, 1e25
 
@@ -77,14 +77,10 @@ class Problem:
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
         """X'(Y - X W) - W diag(alphas), and the norms ||y - X w||; one pass in float64."""
-        if self.n_targets == 1:
-            n = self.shape[0]
-            residual = RowMap.of(np.full(n, -1.0), -self.targets[:, 0], np.ones(n))
-            G = self.design.gram_matmat(W[:, 0], residual)[:, None]
-            norms = np.array([np.linalg.norm(residual.seen)])
-        else:
-            G, norms = self._gradients(W)
-        return G - W * self.alphas, norms
+        n = self.shape[0]
+        residual = RowMap.of(np.full(n, -1.0), -self.targets, np.ones(n))
+        G = self.design.gram_matmat(W, residual)
+        return G - W * self.alphas, np.linalg.norm(residual.seen, axis=0)
 
     def in_single(self) -> Problem:
         """The same with X in a copy of half the size, in float32, if that can be had; one pass.
@@ -99,17 +95,6 @@ class Problem:
         self.design.meter.add(0.0, 1.0)
         return replace(self, design=Metered(DenseDesign(copy, compiled=True), self.design.meter))
 
-    def _gradients(self, W: Array) -> tuple[Array, Array]:
-        squares: dict[int, Array] = {}
-
-        def between(U: Array, rows: slice) -> Array:
-            np.subtract(self.targets[rows], U, out=U)
-            squares[rows.start] = np.einsum("ij,ij->j", U, U)
-            return U
-
-        G = self.design.gram_matmat(W, between)
-        return G, np.sqrt(sum((squares[a] for a in sorted(squares)), np.zeros(self.n_targets)))
-
 
 @dataclass(frozen=True, eq=False)
 class Centring:
@@ -119,6 +104,7 @@ class Centring:
     y_mean: Array
     x_unit: float
     y_unit: Array
+    mass: float
 
     def coef(self, W: Array) -> Array:
         """(p, t) coefficients in the units of the data."""
@@ -174,7 +160,7 @@ def build(
         raw_spread / y_unit,
     )
     problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
-    return problem, Centring(x_mean, y_mean, x_unit, y_unit)
+    return problem, Centring(x_mean, y_mean, x_unit, y_unit, mass)
 
 
 def _in_units(alphas: Array, x_unit: float) -> Array:

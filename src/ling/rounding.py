@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ling.design import Array
-from ling.minorant import EPS, Minorant
+from ling.minorant import Minorant, sum_noise
 from ling.problem import Problem
 
 
@@ -18,7 +18,7 @@ def rounding(problem: Problem, minorant: Minorant, W: Array, residual: Array) ->
     "A few" grows like the square root of the number of terms (Higham & Mary 2019).
     """
     n, p = problem.shape
-    few_p, few_n = EPS * (2 + np.sqrt(p) / 2), EPS * (2 + np.sqrt(n) / 2)
+    few_p, few_n = sum_noise(p), sum_noise(n)
     found = few_p * (problem.raw_spread + problem.raw_norms @ np.abs(W))
     for t, alpha in enumerate(problem.alphas):
         if residual[t] or W[:, t].any():

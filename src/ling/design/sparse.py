@@ -78,8 +78,8 @@ class SparseDesign(Storage):
         V, _ = self._right(V)
         V = np.ascontiguousarray(V)
         row_map = self._row_map(V, between)
-        if V.ndim == 1 and between is row_map:
-            return self._gram_matvec(V, row_map)
+        if between is row_map and (V.ndim == 1 or V.shape[1] == 1):
+            return self._gram_matvec(V.reshape(-1), row_map).reshape(V.shape)
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(V, order="C")
@@ -178,7 +178,7 @@ class SparseDesign(Storage):
     def _gram_matvec(self, v: Array, rows: RowMap | None) -> Array:
         from ling.design.kernels import csr_gram
 
-        mapped = (None, None, None, None) if rows is None else rows.arrays
+        mapped = [None] * 4 if rows is None else [a.reshape(-1) for a in rows.arrays]
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(v)

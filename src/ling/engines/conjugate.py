@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
-from ling.design import Array, DenseDesign, Design
+from ling.design import Array, Design
 from ling.engines.base import Candidate
 from ling.minorant import Minorant
 from ling.problem import Problem
@@ -65,9 +63,7 @@ def conjugate_gradients(
     history: list[float] = []
     n_iter, gave_up = 0, False
     while active.size and n_iter < (LIMIT if max_iter is None else max_iter):
-        # The compiled sweep is for vectors; one column is handed over as one.
-        AP = design.gram_matmat(P[:, 0])[:, None] if P.shape[1] == 1 else design.gram_matmat(P)
-        AP = AP + P * problem.alphas[active]
+        AP = design.gram_matmat(P) + P * problem.alphas[active]
         curvature = np.einsum("ij,ij->j", P, AP)
         step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
         W[:, active] += step * P
@@ -138,18 +134,3 @@ def _hopeless(history: list[float], worth: float) -> bool:
     # Convergence speeds up as it goes; only a clear excess is held against it.
     ahead = history[-1] / fallen if fallen > 0 else np.inf
     return bool(done + ahead > 2 * worth)
-
-
-def inverse_factor(H: Array, compiled: bool) -> DenseDesign | None:
-    """M with M'M = H^-1, so that H^-1 v is one fused sweep over M; None if H is not positive.
-
-    H is overwritten. Solving with the factor itself would be as fast, but by BLAS.
-    """
-    functions: Any = linalg.get_lapack_funcs(("potrf", "trtri"), (H,))
-    potrf, trtri = functions
-    upper, info = potrf(H.T, lower=False, clean=True, overwrite_a=True)
-    if info:
-        return None
-    inverse, info = trtri(upper, lower=False, overwrite_c=True)
-    # The upper triangle in Fortran order is its transpose in C order.
-    return None if info else DenseDesign(np.ascontiguousarray(inverse.T), compiled=compiled)

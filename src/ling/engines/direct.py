@@ -6,14 +6,13 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from ling.design import Array
 from ling.engines.base import Candidate, Effort
-from ling.engines.conjugate import Preconditioner, conjugate_gradients, inverse_factor
-from ling.engines.factor import factored
-from ling.minorant import EPS, Factored, Nothing, Several
+from ling.engines.conjugate import Preconditioner, conjugate_gradients
+from ling.engines.factor import factored, from_inverse, inverse_factor, solved
+from ling.minorant import EPS, Factored, Nothing, Several, sum_noise
 from ling.problem import Problem
 
 EPS32 = float(np.finfo(np.float32).eps)
@@ -77,7 +76,7 @@ def _rounding(problem: Problem, part: Factored, W: Array, mine: Array) -> Array:
 
     The j-th entry is off by at most a few eps ||x_j|| (||y|| + sum_k ||x_k|| |w_k|).
     """
-    noise = EPS * (2 + np.sqrt(problem.shape[0]) / 2)
+    noise = sum_noise(problem.shape[0])
     floor = part.floor(part.alpha)
     columns = np.sqrt((problem.raw_norms**2 / floor).sum())
     fitted = problem.raw_norms @ np.abs(W)
@@ -99,23 +98,17 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     inverse = inverse_factor(G, problem.compiled)
     if inverse is None:
         return None
-    noise = EPS32 * (2 + np.sqrt(problem.shape[0]) / 2)
+    noise = sum_noise(problem.shape[0], eps=EPS32)
     noise *= float(((problem.safe_norms / scale) ** 2).sum())
-    safe = alpha / float((scale**2).max())
-    looseness = 1 / (1 - noise / safe) if noise < safe / 2 else np.inf
-    part = Factored(inverse.matmat, scale, alpha, looseness, 0.0)
-
-    def apply(R: Array, targets: NDArray[np.intp]) -> Array:
-        return inverse.gram_matmat(R / scale[:, None]) / scale[:, None]
-
+    part = from_inverse(inverse, scale, alpha, noise)
     least = np.full(problem.n_targets, part.share)
     found = conjugate_gradients(
         problem,
-        Preconditioner(apply, least),
+        Preconditioner(lambda R, _: solved(inverse, scale, R), least),
         part,
         tol=effort.tol,
         max_iter=MOST_REFINEMENTS,
-        start=apply(problem.moments, np.arange(problem.n_targets)),
+        start=solved(inverse, scale, problem.moments),
     )
     reached = (
         found.proved is not None and (found.proved <= (effort.tol * problem.spread) ** 2).all()
@@ -165,7 +158,7 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
         rho[:, mine] = Y - K @ c - alpha * c
     W = problem.design.rmatmat(C)
     size = float((problem.raw_norms**2).sum())
-    noise = EPS * (2 + (np.sqrt(problem.shape[1]) + np.sqrt(n)) / 2)
+    noise = sum_noise(*problem.shape)
     lengths = np.linalg.norm(C, axis=0)
     bound = np.linalg.norm(rho, axis=0)
     bound += noise * (problem.raw_spread + (size + np.sqrt(size * problem.alphas)) * lengths)

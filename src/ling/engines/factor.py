@@ -1,14 +1,15 @@
-"""The Cholesky factor of a Gram matrix, and a proof of how far it can be trusted."""
+"""Cholesky factors of Gram matrices, and proofs of how far they can be trusted."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from ling.design import Array
-from ling.minorant import EPS, Factored
+from ling.design import Array, DenseDesign
+from ling.minorant import Factored, sum_noise
 from ling.problem import Problem
 
 
@@ -25,11 +26,7 @@ def factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored]
     if info:
         return None
     half = partial(linalg.solve_triangular, factor, lower=True, check_finite=False)
-    noise = (
-        EPS
-        * (2 + np.sqrt(problem.shape[0]) / 2)
-        * float((problem.gram_squares / diagonal).sum() + p)
-    )
+    noise = sum_noise(problem.shape[0]) * float((problem.gram_squares / diagonal).sum() + p)
     least = alpha / float(diagonal.max())
     if noise >= least / 3:
         # alpha alone does not carry G above its rounding; G itself may. A factorisation of
@@ -40,3 +37,36 @@ def factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored]
             return factor, Factored(half, scale, alpha, np.inf, 0.0)
         least *= 0.8  # the rounding of that factorisation
     return factor, Factored(half, scale, alpha, 1 / (1 - noise / least), least)
+
+
+def inverse_factor(H: Array, compiled: bool) -> DenseDesign | None:
+    """M with M'M = H^-1, so that H^-1 v is one fused sweep over M; None if H is not positive.
+
+    H is overwritten. Solving with the factor itself would be as fast, but by BLAS.
+    """
+    functions: Any = linalg.get_lapack_funcs(("potrf", "trtri"), (H,))
+    potrf, trtri = functions
+    upper, info = potrf(H.T, lower=False, clean=True, overwrite_a=True)
+    if info:
+        return None
+    inverse, info = trtri(upper, lower=False, overwrite_c=True)
+    # The upper triangle in Fortran order is its transpose in C order.
+    return None if info else DenseDesign(np.ascontiguousarray(inverse.T), compiled=compiled)
+
+
+def from_inverse(
+    inverse: DenseDesign, scale: Array, alpha: float, noise: float, inflation: float = 1.0
+) -> Factored:
+    """What D^1/2 H D^1/2 proves, H^-1 = inverse'inverse being off by `noise`.
+
+    D^1/2 H D^1/2 is at most inflation (X'X + alpha I). Where noise is not small beside alpha, the
+    bound cannot lean on it.
+    """
+    safe = alpha / float((scale**2).max())
+    looseness = inflation / (1 - noise / safe) if noise < safe / 2 else np.inf
+    return Factored(inverse.matmat, scale, alpha, float(looseness), 0.0)
+
+
+def solved(inverse: DenseDesign, scale: Array, R: Array) -> Array:
+    """(D^1/2 H D^1/2)^-1 R, one fused sweep over the inverse factor."""
+    return np.asarray(inverse.gram_matmat(R / scale[:, None]) / scale[:, None])

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design import Array, DenseDesign
+from ling.design import Array
 from ling.engines.base import Candidate, Effort
-from ling.engines.conjugate import Preconditioner, conjugate_gradients, inverse_factor
-from ling.minorant import EPS, Factored, Minorant, Several
+from ling.engines.conjugate import Preconditioner, conjugate_gradients
+from ling.engines.factor import from_inverse, inverse_factor, solved
+from ling.minorant import EPS, Minorant, Several
 from ling.problem import Problem
 
 ROWS_PER_FEATURE = 4
@@ -36,7 +37,9 @@ def row_sketch(problem: Problem, effort: Effort) -> Candidate:
         inverse = inverse_factor(H, problem.compiled)
         if inverse is None:
             return Candidate(np.zeros_like(problem.moments), gave_up=True, note="singular sample")
-        parts.append((inverse, _bound(problem, inverse, scale, n / s, float(alpha))))
+        # G is right to rounding.
+        noise = EPS * (10 + np.sqrt(n)) * float((problem.raw_norms**2 / scale**2).sum())
+        parts.append((inverse, from_inverse(inverse, scale, float(alpha), noise, n / s)))
     minorant: Minorant = Several([part for _, part in parts])
 
     def apply(R: Array, targets: NDArray[np.intp]) -> Array:
@@ -44,8 +47,7 @@ def row_sketch(problem: Problem, effort: Effort) -> Candidate:
         for inverse, part in parts:
             mine = problem.alphas[targets] == part.alpha
             if mine.any():
-                scale = part.scale[:, None]
-                Z[:, mine] = inverse.gram_matmat(R[:, mine] / scale) / scale
+                Z[:, mine] = solved(inverse, part.scale, R[:, mine])
         return Z
 
     shares = {part.alpha: part.share for _, part in parts}
@@ -55,15 +57,3 @@ def row_sketch(problem: Problem, effort: Effort) -> Candidate:
         worth=effort.worth / effort.iteration_cost(problem.n_targets), start=effort.start,
     )  # fmt: skip
     return replace(found, rank=s)
-
-
-def _bound(
-    problem: Problem, inverse: DenseDesign, scale: Array, inflation: float, alpha: float
-) -> Factored:
-    """X'X + alpha I >= (inflation G + alpha I) / inflation, G being the sample's Gram matrix."""
-    # G is right to rounding; where that is not small beside alpha, the bound cannot lean on it.
-    noise = EPS * (10 + np.sqrt(problem.shape[0]))
-    noise *= float((problem.raw_norms**2 / scale**2).sum())
-    safe = alpha / float((scale**2).max())
-    looseness = inflation / (1 - noise / safe) if noise < safe / 2 else np.inf
-    return Factored(inverse.matmat, scale, alpha, float(looseness), 0.0)

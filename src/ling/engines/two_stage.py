@@ -49,6 +49,10 @@ class Sketch:
         """Directions kept."""
         return int(self.B.shape[1])
 
+    def least(self, alpha: float) -> float:
+        """alpha in the units of the scaled matrix, in the mean."""
+        return alpha * float(np.mean(1 / self.scale**2))
+
     @property
     def exhausted(self) -> bool:
         """Whether more directions would find nothing above alpha."""
@@ -174,8 +178,7 @@ def _grow(
     core = directions.T @ products
     theta, Z = linalg.eigh((core + core.T) / 2, check_finite=False)
     # Directions below alpha help nobody, and would only amplify rounding.
-    least = alpha * float(np.mean(1 / old.scale**2))
-    kept = theta > max(1e-13 * theta[-1], 0.1 * least)
+    kept = theta > max(1e-13 * theta[-1], 0.1 * old.least(alpha))
     B = products @ (Z[:, kept] / np.sqrt(theta[kept]))
     values = np.maximum(linalg.eigvalsh(B.T @ B, check_finite=False)[::-1], 0.0)
     largest = max(values[:1].max(initial=0.0), float((problem.raw_norms**2 / old.scale**2).max()))
@@ -193,7 +196,7 @@ def _expected(problem: Problem, sketch: Sketch, alpha: float, effort: Effort) ->
     n, p = problem.shape
     if sketch.exhausted or not sketch.rank:
         return Expected(have, 0.0, 0.0)
-    least = alpha * float(np.mean(1 / sketch.scale**2))
+    least = sketch.least(alpha)
     trace = float((problem.column_norms**2 / sketch.scale**2).sum())
     # The first half of the values is right; the second half suffers from what is not in the sketch.
     half, count = max(1, sketch.rank // 2), min(n, p)

@@ -159,7 +159,6 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 y_numeric=True, ensure_all_finite=False,
             )  # fmt: skip
         weights = _weights(sample_weight, X)
-        mass = float(len(y) if weights is None else weights.sum())
         Y = _targets(y)
         alphas = _alphas(self.alpha, Y.shape[1])
         problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
@@ -169,7 +168,7 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         coef = centring.coef(solution.coef)
         intercept = centring.intercept(coef) if self.fit_intercept else None
         if intercept is not None:
-            solution = _with_intercept(problem, solution, centring, mass, intercept, X.dtype)
+            solution = _with_intercept(problem, solution, centring, intercept, X.dtype)
         report = _report(self, problem, solution, plan, prepared - started)
         self._keep(X.dtype, y.ndim, coef, intercept, solution, report)
         return self
@@ -260,8 +259,8 @@ def _stored(centring: problems.Centring, dtype: np.dtype[Any], W: Array) -> Arra
 
 
 def _with_intercept(
-    problem: problems.Problem, solution: Solution, centring: problems.Centring, mass: float,
-    intercept: Array, dtype: np.dtype[Any],
+    problem: problems.Problem, solution: Solution, centring: problems.Centring, intercept: Array,
+    dtype: np.dtype[Any],
 ) -> Solution:  # fmt: skip
     """The solution with the rounding of `intercept_` to `dtype` in its certificate.
 
@@ -269,7 +268,8 @@ def _with_intercept(
     """
     moved = np.abs(intercept - intercept.astype(dtype).astype(np.float64)) / centring.y_unit
     spread = problem.spread
-    shift = np.divide(np.sqrt(mass) * moved, spread, out=np.zeros_like(spread), where=spread > 0)
+    moved *= np.sqrt(centring.mass)
+    shift = np.divide(moved, spread, out=np.zeros_like(spread), where=spread > 0)
     if not shift.any():
         return solution
     certificate = Certificate(solution.certificate.bounds + shift, solution.certificate.tol)
