@@ -161,6 +161,11 @@ def column_cost(shape: Shape, machine: Machine) -> float:
     return (pass_seconds(shape, machine, many) - one) / (many - 1) / one
 
 
+def copy_cost(shape: Shape) -> float:
+    """What a sweep over a short copy costs, relative to one over X: it is not quite memory-bound."""
+    return 2.8 / shape.itemsize
+
+
 # Iterations are unknown before the spectrum is; these are for the spectra people have: fast decay,
 # then a slow tail. A run that turns out harder is stopped and handed to the next engine.
 USUAL_ITERATIONS = 18

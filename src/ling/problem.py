@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ling.design import AffineDesign, Array, DenseDesign, Design, Metered, RowMap, as_design
+from ling.design import AffineDesign, Array, Design, Metered, RowMap, ShortCopy, as_design
 from ling.design.affine import storage_and_map
 from ling.errors import NotFinite
 from ling.minorant import EPS
@@ -82,18 +83,24 @@ class Problem:
         G = self.design.gram_matmat(W, residual)
         return G - W * self.alphas, np.linalg.norm(residual.seen, axis=0)
 
-    def in_single(self) -> Problem:
-        """The same with X in a copy of half the size, in float32, if that can be had; one pass.
-
-        Products are still accumulated in float64. The copy is of the centred X, so that it is as
-        good as float32 can be.
-        """
+    def short_copy(self) -> ShortCopy | None:
+        """X, centred and weighted, in integers of 16 bits, if that can be had; one pass."""
         storage, affine = storage_and_map(self.design.design)
-        copy = storage.single(affine)
-        if copy is None:
-            return self
-        self.design.meter.add(0.0, 1.0)
-        return replace(self, design=Metered(DenseDesign(copy, compiled=True), self.design.meter))
+        sizes = self.safe_norms / np.sqrt(self.shape[0])
+        copy = storage.shortened(affine, np.where(sizes > 0, sizes, 1.0))
+        if copy is not None:
+            self.design.meter.add(0.0, 1.0)
+        return copy
+
+    def gram_of(self, copy: ShortCopy) -> Callable[[Array], Array]:
+        """V -> Z'(Z V) for the copy Z, counted like passes over X."""
+
+        def gram(V: Array) -> Array:
+            columns = V.shape[1]
+            self.design.meter.add(2.0 * self.design.matvec_flops * columns, float(columns))
+            return copy.gram_matmat(V)
+
+        return gram
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,3 +27,11 @@ def rounding(problem: Problem, minorant: Minorant, W: Array, residual: Array) ->
             own = few_p * np.sqrt(alpha) * np.linalg.norm(W[:, t])
             found[t] += few_n * columns * residual[t] + own
     return np.asarray(found)
+
+
+def dual_rounding(problem: Problem, C: Array) -> Array:
+    """What rounding may hide in rho = y - X X'c - alpha c, target by target."""
+    size = float((problem.raw_norms**2).sum())
+    lengths = np.linalg.norm(C, axis=0)
+    sizes = problem.raw_spread + (size + np.sqrt(size * problem.alphas)) * lengths
+    return np.asarray(sum_noise(*problem.shape) * sizes)

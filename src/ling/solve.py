@@ -14,7 +14,7 @@ from ling.design import Array
 from ling.engines import ENGINES, Candidate, Effort
 from ling.engines.nonnegative import COPIES, nonnegative
 from ling.errors import BadOption
-from ling.planning import Plan, Prediction, column_cost, pass_seconds
+from ling.planning import Plan, Prediction, column_cost, copy_cost, pass_seconds
 from ling.problem import Problem
 from ling.report import Certificate, Status
 
@@ -97,11 +97,19 @@ def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Pre
         steps = plan.steps if options.solver == "auto" else [plan.of(options.solver)]
     for number, step in enumerate(steps):
         worth = _worth(plan, steps[number + 1 :])
-        columns = column_cost(plan.shape, plan.machine)
         effort = Effort(
-            options.tol, options.random_state, options.max_iter, worth, columns, step.single,
-            most=step.most, budget=plan.memory_budget,
-        )  # fmt: skip
+            options.tol,
+            options.random_state,
+            options.max_iter,
+            worth,
+            column_cost=column_cost(plan.shape, plan.machine),
+            blas=plan.machine.gemm * pass_seconds(plan.shape, plan.machine),
+            single=step.single,
+            copy_cost=copy_cost(plan.shape),
+            samples=plan.shape.dense,
+            most=step.most,
+            budget=plan.memory_budget,
+        )
         yield step, effort
 
 

@@ -4,6 +4,7 @@ from ling.design.affine import AffineDesign
 from ling.design.base import Array, Between, Design, RowMap, Storage, as_design
 from ling.design.dense import DenseDesign
 from ling.design.metered import Meter, Metered
+from ling.design.short import ShortCopy
 from ling.design.sparse import SparseDesign
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Meter",
     "Metered",
     "RowMap",
+    "ShortCopy",
     "SparseDesign",
     "Storage",
     "as_design",

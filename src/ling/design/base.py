@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from ling.errors import WrongShape, WrongType
+
+if TYPE_CHECKING:
+    from ling.design.short import ShortCopy
 
 Array: TypeAlias = NDArray[np.floating[Any]]
 #: What happens to U = X V between the two halves of X'(X V): called with a block of U and its rows.
@@ -193,8 +196,11 @@ class Storage(Design):
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
         """X'U and the column sums of weights x^2 (None: all 1), in float64; one pass."""
 
-    def single(self, affine: Affine) -> Array | None:
-        """A copy of affine(X) in float32, where sweeps over it would be faster; otherwise None."""
+    def shortened(self, affine: Affine, units: Array) -> ShortCopy | None:
+        """A copy of affine(X) in 16-bit integers, where sweeps over it are faster; or None.
+
+        `units` are about the sizes of the numbers in each column, and above 0.
+        """
         return None
 
     @abstractmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.linalg import blas
 
 from ling.design import threads
 from ling.design.base import LARGEST, Affine, Array, Between, RowMap, Storage, float_dtype, mirrored
+from ling.design.short import ShortCopy, shortened
 from ling.errors import WrongShape
 
 MB = 2**20
@@ -88,13 +88,9 @@ class DenseDesign(Storage):
             return np.asarray(self.array.T @ self.array)
         return _sum_of_grams(self._mapped_blocks(affine, wanted, 32 * MB), self.shape[1], wanted)
 
-    def single(self, affine: Affine) -> Array | None:
-        """A copy of X~ in float32, or None where it is not for compiled loops to make."""
-        if not self._simple(affine):
-            return None
-        out = np.empty(self.shape, np.float32)
-        self._map_into(out, self._vectors(affine), slice(0, self.shape[0]))
-        return out
+    def shortened(self, affine: Affine, units: Array) -> ShortCopy | None:
+        """A copy of X~ in 16-bit integers, or None where it is not for compiled loops to make."""
+        return shortened(self.array, self._vectors(affine), units) if self._simple(affine) else None
 
     def _mapped_blocks(self, affine: Affine, dtype: np.dtype[Any], n_bytes: int) -> Iterator[Array]:
         """Consecutive blocks of rows of X~, the next in the place of the last."""
@@ -117,7 +113,7 @@ class DenseDesign(Storage):
         def sweep(part: slice) -> None:
             dense_map(self.array, *vectors, part.start, part.stop, rows.start, out)
 
-        threads.run(sweep, _cut(rows, threads.n_pieces(1)))
+        threads.run(sweep, threads.cut(rows, threads.n_pieces(1)))
 
     def _narrow_gram(self, affine: Affine) -> Array:
         from ling.design.kernels import BLOCK_COLUMNS, narrow_gram
@@ -245,7 +241,7 @@ class DenseDesign(Storage):
 
     def _parts(self, n_bytes: int) -> list[slice]:
         """Ranges of rows for the threads, each of which has a result of `n_bytes`."""
-        return _cut(slice(0, self.shape[0]), threads.n_pieces(n_bytes))
+        return threads.cut(slice(0, self.shape[0]), threads.n_pieces(n_bytes))
 
     @property
     def compiled_columns(self) -> int:
@@ -278,12 +274,6 @@ class DenseDesign(Storage):
             rows = slice(start, min(start + height, n))
             block = self.array[rows]
             yield rows, block if ready else np.ascontiguousarray(block, dtype)
-
-
-def _cut(rows: slice, pieces: int) -> list[slice]:
-    """`rows` in that many ranges of about equal length."""
-    bounds = np.linspace(rows.start, rows.stop, pieces + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
 def _sum_of_grams(blocks: Iterator[Array], size: int, dtype: np.dtype[Any]) -> Array:

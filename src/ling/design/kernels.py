@@ -11,12 +11,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float64, njit, uint64
+from numba import float32, float64, njit, uint64
 
 BLOCK_COLUMNS = 4
 HEIGHT = 8
 STRETCH = 128
+# Rows of a short copy that share a scale, and columns of them that stay in cache together.
+SHARED = 32
+WIDTH = 2048
+LONGEST = 32767
 _dense = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_largest = njit(
+    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nnan", "nsz"}
+)
 _sparse = njit(nogil=True, cache=True, error_model="numpy")
 
 
@@ -204,6 +211,72 @@ def dense_map(
         x, row, s, a = X[i], out[i - first], scale[i], left[i]
         for j in range(X.shape[1]):
             row[j] = out.dtype.type(s * x[j] - a * right[j])
+
+
+@_largest
+def dense_shorten(
+    X: Any, scale: Any, left: Any, right: Any, units: Any, lo: int, hi: int, short: Any, steps: Any
+) -> None:
+    """short[i, j] = X~[i, j] / (steps[i // SHARED, j] units[j]), rounded.
+
+    X~ = diag(scale) X - left right'. The step is such that the largest of a column's SHARED numbers
+    becomes LONGEST. A few rows and WIDTH columns are in cache for both sweeps.
+    """
+    inverse = np.empty(WIDTH)
+    for start in range(lo, hi, SHARED):
+        stop = min(start + SHARED, hi)
+        for first in range(0, X.shape[1], WIDTH):
+            here = slice(first, first + WIDTH)
+            step, shift, unit = steps[start // SHARED, here], right[here], units[here]
+            inverse[:] = 0.0
+            for i in range(start, stop):
+                x, s, a = X[i, here], scale[i], left[i]
+                for j in range(len(x)):
+                    inverse[j] = max(inverse[j], abs(s * x[j] - a * shift[j]))
+            for j in range(len(step)):
+                step[j] = inverse[j] / (LONGEST * unit[j])
+                inverse[j] = 1.0 / (step[j] * unit[j]) if step[j] > 0 else 0.0
+            for i in range(start, stop):
+                x, row, s, a = X[i, here], short[i, here], scale[i], left[i]
+                for j in range(len(x)):
+                    row[j] = np.int16(np.rint((s * x[j] - a * shift[j]) * inverse[j]))
+
+
+@_dense
+def short_gram(short: Any, steps: Any, v: Any, lo: int, hi: int, out: Any) -> None:
+    """out += Z'(Z v) over blocks lo:hi of SHARED rows, Z = steps * short, read once.
+
+    Sums within a block are in float32, those over blocks in the type of `out`.
+    """
+    p = short.shape[1]
+    near, sums = np.empty(p, np.float32), np.empty(p, np.float32)
+    zero = np.float32(0)
+    for block in range(lo, hi):
+        step = steps[block]
+        for j in range(p):
+            near[j] = step[j] * v[j]
+            sums[j] = zero
+        for i in range(block * SHARED, (block + 1) * SHARED, 8):
+            x0, x1, x2, x3 = short[i], short[i + 1], short[i + 2], short[i + 3]
+            x4, x5, x6, x7 = short[i + 4], short[i + 5], short[i + 6], short[i + 7]
+            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
+            for j in range(p):
+                s0 += float32(x0[j]) * near[j]
+                s1 += float32(x1[j]) * near[j]
+                s2 += float32(x2[j]) * near[j]
+                s3 += float32(x3[j]) * near[j]
+                s4 += float32(x4[j]) * near[j]
+                s5 += float32(x5[j]) * near[j]
+                s6 += float32(x6[j]) * near[j]
+                s7 += float32(x7[j]) * near[j]
+            for j in range(p):
+                first = s0 * float32(x0[j]) + s1 * float32(x1[j])
+                second = s2 * float32(x2[j]) + s3 * float32(x3[j])
+                third = s4 * float32(x4[j]) + s5 * float32(x5[j])
+                fourth = s6 * float32(x6[j]) + s7 * float32(x7[j])
+                sums[j] += (first + second) + (third + fourth)
+        for j in range(p):
+            out[j] += step[j] * sums[j]
 
 
 @njit(nogil=True, error_model="numpy", inline="always")

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,7 +40,44 @@ def n_threads() -> int:
     libraries = _blas()
     if not libraries:
         return os.cpu_count() or 1
-    return max(1, min(int(library.num_threads) for library in libraries))
+    numbers = _quiet.numbers or [int(library.num_threads) for library in libraries]
+    return max(1, min(numbers))
+
+
+class _Quiet:
+    """Keeps BLAS to one thread for as long as anybody wants it, and then gives it back its own."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.numbers: list[int] = []
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.users += 1
+            if self.users == 1:
+                self.numbers = [int(library.num_threads) for library in _blas()]
+                for library in _blas():
+                    library.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                for library, number in zip(_blas(), self.numbers, strict=True):
+                    library.set_num_threads(number)
+                self.numbers = []
+
+
+_quiet = _Quiet()
+
+
+def quiet_blas() -> _Quiet:
+    """`with quiet_blas():` for small factorisations, which one thread does about as fast.
+
+    Several would spin on after each, for a while, on the cores that our loops need.
+    """
+    return _quiet
 
 
 def n_pieces(n_bytes: int) -> int:
@@ -50,6 +88,12 @@ def n_pieces(n_bytes: int) -> int:
     """
     workers = n_threads()
     return 1 if workers == 1 else max(workers, min(8 * workers, ROOM // max(1, n_bytes)))
+
+
+def cut(rows: slice, pieces: int) -> list[slice]:
+    """`rows` in that many ranges of about equal length."""
+    bounds = np.linspace(rows.start, rows.stop, pieces + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
 def run(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:

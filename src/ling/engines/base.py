@@ -12,14 +12,19 @@ from ling.design import Array
 from ling.minorant import Minorant, Nothing
 
 
+MAKING_A_COPY = 4.0
+
+
 @dataclass(frozen=True, eq=False)
 class Effort:
     """How far to go: to `tol`, and in at most `max_iter` iterations (None: as many as it takes).
 
     `worth` is the number of passes after which another engine would have been cheaper: an engine
     that sees itself going beyond gives up. `column_cost` is what one more column costs in a pass
-    over X, in passes. `start` is where to start from, `most` the largest rank that memory is for,
-    `budget` the bytes that may be used.
+    over X, in passes, and `blas` the FLOPs that BLAS does during one. `single` allows float32, or
+    less, where it pays; a sweep over such a copy costs `copy_cost` passes. `samples` is whether
+    single rows can be had for next to nothing. `start` is where to start from, `most` the largest
+    rank that memory is for, `budget` the bytes that may be used.
     """
 
     tol: float
@@ -27,7 +32,10 @@ class Effort:
     max_iter: int | None = None
     worth: float = float("inf")
     column_cost: float = 0.03
+    blas: float = 1e9
     single: bool = False
+    copy_cost: float = 0.4
+    samples: bool = True
     start: Array | None = None
     most: int = 512
     budget: float = float("inf")
@@ -43,6 +51,21 @@ class Effort:
     def iteration_cost(self, n_targets: int) -> float:
         """A pass with a column for each target, in passes."""
         return 1 + self.column_cost * (n_targets - 1)
+
+    def iterating(self, iterations: float, n_targets: int) -> float:
+        """So many iterations, the cheaper way, in passes."""
+        plain = iterations * self.iteration_cost(n_targets)
+        return min(plain, self._on_copy(iterations, n_targets)) if self.single else plain
+
+    def on_copy(self, iterations: float, n_targets: int) -> bool:
+        """Whether a copy pays for so many iterations."""
+        return self.single and self.iterating(iterations, n_targets) < iterations * (
+            self.iteration_cost(n_targets)
+        )
+
+    def _on_copy(self, iterations: float, n_targets: int) -> float:
+        # Making it takes longer than reading X, as memory is new; a second start takes some more.
+        return MAKING_A_COPY + self.copy_cost * (iterations + 5) * n_targets
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design import Array, Design
+from ling.design import Array, RowMap
 from ling.engines.base import Candidate
 from ling.minorant import Minorant
 from ling.problem import Problem
+from ling.rounding import dual_rounding
 
 # The recurrence may drift from the true gradient, and rounding is added to the bound: stop short.
 MARGIN = 0.8
@@ -20,6 +22,10 @@ WINDOW = 12
 # Without any progress for as many iterations as this, rounding has the last word.
 PATIENCE = 150
 LIMIT = 10_000
+# How often an iteration that has drifted is started again from where it is.
+RESTARTS = 3
+
+Targets = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,53 +35,159 @@ class Preconditioner:
     `apply(R, targets)` is P^-1 R for the columns of those targets; `least` has a number a target.
     """
 
-    apply: Callable[[Array, NDArray[np.intp]], Array]
+    apply: Callable[[Array, Targets], Array]
     least: Array
 
 
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """Where an iteration has come to: what it `proved` is the square of a bound, by target."""
+
+    solution: Array
+    residual: Array
+    proved: Array
+    n_iter: int
+    gave_up: bool = False
+
+
+class System(ABC):
+    """H x = b as conjugate gradients see it. Inner products are over the first `length` rows."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.length = problem.shape[1]
+
+    @abstractmethod
+    def product(self, P: Array, targets: Targets) -> Array:
+        """H P, one pass."""
+
+    @abstractmethod
+    def precondition(self, R: Array, targets: Targets) -> Array:
+        """An approximation of H^-1 R."""
+
+    @abstractmethod
+    def first(self, R: Array) -> Array:
+        """The square of a bound on the error, before the first step."""
+
+    @abstractmethod
+    def after(self, step: Array, beta: Array, R: Array, rz: Array) -> Array:
+        """The same after a step; rz is r'P^-1 r."""
+
+    def keep(self, going: NDArray[np.bool_]) -> None:
+        """Go on with some of the targets."""
+
+
+class Primal(System):
+    """(X'X + alpha I) w = X'y; `gram` stands in for X'X if it is cheaper to multiply with."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        preconditioner: Preconditioner,
+        minorant: Minorant,
+        gram: Callable[[Array], Array] | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.gram = problem.design.gram_matmat if gram is None else gram
+        self.preconditioner = preconditioner
+        self.minorant = minorant
+        self.ceiling: Ceiling | None = None
+
+    def product(self, P: Array, targets: Targets) -> Array:
+        """(X'X + alpha I) P."""
+        return np.asarray(self.gram(P) + P * self.problem.alphas[targets])
+
+    def precondition(self, R: Array, targets: Targets) -> Array:
+        """P^-1 R."""
+        if self.ceiling is None:
+            self.ceiling = Ceiling(self.preconditioner.least[targets])
+        return self.preconditioner.apply(R, targets)
+
+    def first(self, R: Array) -> Array:
+        """From the minorant."""
+        return self.minorant.quadratic(R, self.problem.alphas)
+
+    def after(self, step: Array, beta: Array, R: Array, rz: Array) -> Array:
+        """From the ceiling."""
+        assert self.ceiling is not None
+        # r'P^-1 r can only vanish with r; if it does before, P^-1 has lost it to rounding.
+        lost = (rz <= 0) & R.any(axis=0)
+        return np.where(lost, np.inf, self.ceiling.after(step, beta) * np.maximum(rz, 0.0))
+
+    def keep(self, going: NDArray[np.bool_]) -> None:
+        """The ceilings of the targets that go on."""
+        assert self.ceiling is not None
+        self.ceiling = self.ceiling.of(going)
+
+
+class Dual(System):
+    """The same for p > n, where every vector is X' times one of length n, which goes along below.
+
+    With w = X'c the error is below ||rho||, rho = y - X w - alpha c: this bound leans on nothing.
+    `apply` takes and gives vectors with both parts.
+    """
+
+    def __init__(self, problem: Problem, apply: Callable[[Array, Targets], Array]) -> None:
+        super().__init__(problem)
+        self.apply = apply
+
+    def product(self, P: Array, targets: Targets) -> Array:
+        """X'(X P + alpha C), and X P + alpha C."""
+        above, below = P[: self.length], P[self.length :]
+        rows = RowMap.identity(below.shape)
+        out = self.problem.design.gram_matmat(above, rows)
+        return np.vstack([out, rows.seen.reshape(below.shape)]) + P * self.problem.alphas[targets]
+
+    def precondition(self, R: Array, targets: Targets) -> Array:
+        """P^-1 R, and what X' would make it from."""
+        return self.apply(R, targets)
+
+    def first(self, R: Array) -> Array:
+        """||rho||^2."""
+        below = R[self.length :]
+        return np.asarray(np.einsum("ij,ij->j", below, below))
+
+    def after(self, step: Array, beta: Array, R: Array, rz: Array) -> Array:
+        """||rho||^2."""
+        return self.first(R)
+
+
 @np.errstate(over="ignore", invalid="ignore")  # what is proved may be infinite
-def conjugate_gradients(
-    problem: Problem,
-    preconditioner: Preconditioner,
-    minorant: Minorant,
+def iterate(
+    system: System,
+    start: Array,
+    residual: Array,
     *,
     tol: float,
     max_iter: int | None = None,
     worth: float = float("inf"),
-    start: Array | None = None,
-    design: Design | None = None,
-) -> Candidate:
-    """Iterate until every target's error is bounded by tol; one pass an iteration.
+) -> Iterate:
+    """From `start` and its residual until every target's error is bounded by tol.
 
-    Targets that are there take no part in further passes. 6 p numbers of memory a target. `design`
-    stands in for X in the iteration, if it is cheaper to multiply with; gradients are of X itself.
+    One pass an iteration. Targets that are there take no part in further passes.
     """
-    design = problem.design if design is None else design
-    W = np.zeros_like(problem.moments) if start is None else start.astype(np.float64)
-    R = problem.moments.copy() if start is None else problem.gradient(W)[0]
+    problem, top = system.problem, slice(0, system.length)
+    W, R = start.copy(), residual.copy()
     goal = (MARGIN * tol * problem.spread) ** 2
-    proved = minorant.quadratic(R, problem.alphas)
+    proved = system.first(R)
     active = np.flatnonzero(proved > goal)
     r = R[:, active]
-    z = preconditioner.apply(r, active)
-    P, rz = z, np.einsum("ij,ij->j", r, z)
-    ceiling = Ceiling(preconditioner.least[active])
+    P = z = system.precondition(r, active)
+    rz = _dots(r[top], z[top])
     history: list[float] = []
     n_iter, gave_up = 0, False
     while active.size and n_iter < (LIMIT if max_iter is None else max_iter):
-        AP = design.gram_matmat(P) + P * problem.alphas[active]
-        curvature = np.einsum("ij,ij->j", P, AP)
+        AP = system.product(P, active)
+        curvature = _dots(P[top], AP[top])
         step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
         W[:, active] += step * P
         r = r - step * AP
         n_iter += 1
-        z = preconditioner.apply(r, active)
-        fresh = np.einsum("ij,ij->j", r, z)
+        z = system.precondition(r, active)
+        fresh = _dots(r[top], z[top])
         beta = np.divide(fresh, rz, out=np.zeros_like(rz), where=rz > 0)
         P, rz = z + beta * P, fresh
-        # r'P^-1 r can only vanish with r; if it does before, P^-1 has lost it to rounding.
-        lost = (rz <= 0) & r.any(axis=0)
-        bound = np.where(lost, np.inf, ceiling.after(step, beta) * np.maximum(rz, 0.0))
+        bound = system.after(step, beta, r, rz)
         R[:, active], proved[active] = r, bound
         going = (step > 0) & (rz > 0) & (bound > goal[active])
         if not going.any():
@@ -86,8 +198,65 @@ def conjugate_gradients(
             break
         if not going.all():
             active, r, P, rz = active[going], r[:, going], P[:, going], rz[going]
-            ceiling = ceiling.of(going)
-    return Candidate(W, minorant, n_iter=n_iter, gave_up=gave_up, residual=R, proved=proved)
+            system.keep(going)
+    return Iterate(W, R, proved, n_iter, gave_up)
+
+
+def conjugate_gradients(
+    problem: Problem,
+    preconditioner: Preconditioner,
+    minorant: Minorant,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    worth: float = float("inf"),
+    start: Array | None = None,
+    gram: Callable[[Array], Array] | None = None,
+) -> Candidate:
+    """The solution of the primal system; 6 p numbers of memory a target. Residuals are of X."""
+    system = Primal(problem, preconditioner, minorant, gram)
+    W = np.zeros_like(problem.moments) if start is None else start.astype(np.float64)
+    R = problem.moments if start is None else problem.gradient(W)[0]
+    found = iterate(system, W, R, tol=tol, max_iter=max_iter, worth=worth)
+    return Candidate(
+        found.solution, minorant, n_iter=found.n_iter, gave_up=found.gave_up,
+        residual=found.residual, proved=found.proved,
+    )  # fmt: skip
+
+
+def dual_conjugate_gradients(
+    problem: Problem,
+    apply: Callable[[Array, Targets], Array],
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    worth: float = float("inf"),
+) -> Candidate:
+    """The solution of the dual system, proved; two more passes, 6 (n + p) numbers a target."""
+    p = problem.shape[1]
+    start = np.zeros((sum(problem.shape), problem.n_targets))
+    found = Iterate(start, np.vstack([problem.moments, problem.targets]), problem.spread**2, 0)
+    best: Candidate | None = None
+    for _ in range(RESTARTS):
+        left = None if max_iter is None else max_iter - found.n_iter
+        more = iterate(
+            Dual(problem, apply), found.solution, found.residual, tol=tol, max_iter=left,
+            worth=worth,
+        )  # fmt: skip
+        found = replace(more, n_iter=found.n_iter + more.n_iter)
+        C = found.solution[p:]
+        W = problem.design.rmatmat(C)
+        rows = RowMap.of(np.full(len(C), -1.0), problem.alphas * C - problem.targets, np.ones(len(C)))
+        above = problem.design.gram_matmat(W, rows)
+        rho = rows.seen.reshape(C.shape)
+        bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C)
+        best = Candidate(W, bound=bound, n_iter=found.n_iter, gave_up=found.gave_up)
+        reached = (bound <= tol * problem.spread).all()
+        if reached or found.gave_up or found.n_iter == max_iter:
+            return best
+        found = replace(found, solution=np.vstack([W, C]), residual=np.vstack([above, rho]))
+    assert best is not None
+    return replace(best, gave_up=True)
 
 
 class Ceiling:
@@ -115,6 +284,10 @@ class Ceiling:
     def of(self, kept: NDArray[np.bool_]) -> Ceiling:
         """For some of the targets."""
         return Ceiling(self.least[kept], self.now[kept])
+
+
+def _dots(A: Array, B: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->j", A, B))
 
 
 def _excess(squares: Array, goal: Array) -> float:

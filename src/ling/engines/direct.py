@@ -14,6 +14,7 @@ from ling.engines.conjugate import Preconditioner, conjugate_gradients
 from ling.engines.factor import factored, from_inverse, inverse_factor, solved
 from ling.minorant import EPS, Factored, Nothing, Several, sum_noise
 from ling.problem import Problem
+from ling.rounding import dual_rounding
 
 EPS32 = float(np.finfo(np.float32).eps)
 # From this many alphas on, one eigendecomposition is cheaper than a Cholesky factor for each.
@@ -157,12 +158,7 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
         C[:, mine] = c
         rho[:, mine] = Y - K @ c - alpha * c
     W = problem.design.rmatmat(C)
-    size = float((problem.raw_norms**2).sum())
-    noise = sum_noise(*problem.shape)
-    lengths = np.linalg.norm(C, axis=0)
-    bound = np.linalg.norm(rho, axis=0)
-    bound += noise * (problem.raw_spread + (size + np.sqrt(size * problem.alphas)) * lengths)
-    return Candidate(W, Nothing(), bound)
+    return Candidate(W, Nothing(), np.linalg.norm(rho, axis=0) + dual_rounding(problem, C))
 
 
 def _by_singular_values(problem: Problem, effort: Effort, note: str) -> Candidate:

@@ -1,0 +1,108 @@
+"""Stage 1: what a sketch knows of X'X, and Nyström's approximation from products with X'X.
+
+Sketches are of columns of equal length, D^-1/2 X'X D^-1/2, D = diag(X'X) + alpha, so that the units
+of the features do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from ling.design import Array
+from ling.engines.thin import thin_svd
+from ling.minorant import EPS, LowRank, Minorant, Nothing, nystrom_slack, product_noise
+from ling.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """B B' is about X'X where that is strong; in the units of the features, like all of this.
+
+    `rest` is about the diagonal of what is left, and B diag(1 / weights) B' <= X'X + slack I.
+    Also B = X[rows]' lifted, where there are fewer rows than columns.
+    """
+
+    B: Array
+    rest: Array
+    weights: Array
+    slack: float
+    rows: NDArray[np.intp] | None = None
+    lifted: Array | None = None
+
+    @property
+    def rank(self) -> int:
+        """Directions kept."""
+        return int(self.B.shape[1])
+
+    def minorant(self) -> Minorant:
+        """What is proved to lie below X'X, with orthonormal factors."""
+        if not self.rank:
+            return Nothing()
+        U, S = thin_svd(self.B / np.sqrt(self.weights))
+        return LowRank(U, S**2, self.slack)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A rank, the iterations that remain then, and what both cost from here on, in passes."""
+
+    rank: int
+    iterations: float
+    cost: float
+
+
+def scale_of(problem: Problem) -> Array:
+    """The diagonal of D^1/2. A constant column, but for rounding, is not made like the others."""
+    alpha = float(problem.alphas.min())
+    least = EPS * problem.raw_norms.max(initial=0.0)
+    scale = np.maximum(np.sqrt(problem.column_norms**2 + alpha), least)
+    scale[scale == 0] = 1.0
+    return scale
+
+
+def nystrom(
+    problem: Problem, scale: Array, directions: Array, products: Array, seen: Array | None = None
+) -> tuple[Sketch, Array]:
+    """X'X Q (Q'X'X Q)^-1 Q'X'X from products X'X Q in units of `scale`, and its eigenvalues.
+
+    Q, the directions, are orthonormal; `seen` is X D^-1/2 Q, where it is wanted.
+    """
+    core = directions.T @ products
+    theta, Z = linalg.eigh((core + core.T) / 2, check_finite=False)
+    # Directions below alpha help nobody, and would only amplify rounding.
+    floor = 0.1 * in_units(problem, scale)
+    kept = theta > max(1e-13 * theta[-1], floor) if len(theta) else np.zeros(0, dtype=bool)
+    B = products @ (Z[:, kept] / np.sqrt(theta[kept]))
+    values = np.maximum(linalg.eigvalsh(B.T @ B, check_finite=False)[::-1], 0.0)
+    largest = max(values[:1].max(initial=0.0), float((problem.raw_norms**2 / scale**2).max()))
+    slack = nystrom_slack(B, theta[kept], product_noise(problem.shape) * largest)
+    F = scale[:, None] * B
+    rest = np.maximum(problem.column_norms**2 - np.einsum("ij,ij->i", F, F), 0.0)
+    sketch = Sketch(F, rest, np.ones(F.shape[1]), slack * float((scale**2).max()))
+    if seen is not None:
+        # With p > n all that is left lies in n directions.
+        n, p = problem.shape
+        lifted = seen @ (Z[:, kept] / np.sqrt(theta[kept]))
+        sketch = replace(sketch, rest=rest * p / n, rows=np.arange(n), lifted=lifted)
+    return sketch, values
+
+
+def in_units(problem: Problem, scale: Array) -> float:
+    """alpha in units of the scaled matrix, in the mean."""
+    return float(problem.alphas.min()) * float(np.mean(1 / scale**2))
+
+
+def cheapest(options: list[Expected]) -> Expected:
+    """The one that costs least."""
+    return min(options, key=lambda option: option.cost)
+
+
+def iterations(condition: float, least: float, tol: float, most: int) -> float:
+    """Of conjugate gradients, to a proved error: a smaller `least` makes the proof take longer."""
+    digits = np.log(2 / max(tol, EPS)) + 0.5 * np.log(1 / least)
+    # Most of y is in few directions; the usual bound, 0.5, is for the worst.
+    return min(float(0.35 * np.sqrt(condition) * digits) + 1, 2.0 * most)
