@@ -33,7 +33,7 @@ def plan(shape, budget=1e12, precision="auto", tol=1e-4):
         (Shape(200, 20, 4_000, 8, True, 1, 1), "direct"),
         (Shape(5_000_000, 28, 140_000_000, 8, True, 1, 1), "direct"),
         (BIG, "two_stage"),
-        (replace(BIG, n=100_000, p=2_000, nnz=200_000_000), "row_sketch"),
+        (replace(BIG, n=100_000, p=2_000, nnz=200_000_000), "two_stage"),
         (Shape(200_000, 47_000, 12_000_000, 8, False, 1, 1), "two_stage"),
         (replace(BIG, n_targets=200), "direct"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ling.design import Array
-from ling.engines import Candidate
+from ling.engines import Candidate, bound_by
 from ling.problem import Problem
 from ling.report import Certificate, Status
 from ling.rounding import rounding
@@ -36,10 +36,7 @@ def _bounds(problem: Problem, candidate: Candidate, tol: float, positive: bool) 
     gradient, residual = problem.gradient(candidate.coef)
     if positive:
         gradient = _feasible(gradient, candidate.coef)
-    found = np.sqrt(candidate.minorant.quadratic(gradient, problem.alphas))
-    if candidate.residual is not None and candidate.proved is not None:
-        drift = candidate.minorant.quadratic(gradient - candidate.residual, problem.alphas)
-        found = np.minimum(found, np.sqrt(candidate.proved) + np.sqrt(drift))
+    found = bound_by(problem, candidate, gradient)
     found += rounding(problem, candidate.minorant, candidate.coef, residual)
     return found if proved is None else np.minimum(found, proved)
 

@@ -168,7 +168,7 @@ def copy_cost(shape: Shape) -> float:
 
 # Iterations are unknown before the spectrum is; these are for the spectra people have: fast decay,
 # then a slow tail. A run that turns out harder is stopped and handed to the next engine.
-USUAL_ITERATIONS = 18
+USUAL_ITERATIONS = 14
 
 
 def _common_bytes(shape: Shape, columns: int) -> float:
@@ -212,26 +212,34 @@ def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
 
 
 def _two_stage(shape: Shape, machine: Machine, precision: str, tol: float) -> list[Prediction]:
-    plain = _two_stage_on(shape, machine, tol)
-    if precision == "float64" or not shape.dense or shape.itemsize != 8 or shape.n_bytes < COPIED:
+    plain = _two_stage_on(shape, machine, tol, copied=False)
+    copies = precision != "float64" and shape.dense and shape.p <= shape.n
+    if not copies or shape.n_bytes < COPIED:
         return [plain]
-    copy = replace(shape, itemsize=4)
-    on_copy = _two_stage_on(copy, machine, tol)
-    seconds = on_copy.seconds + 2 * shape.n_bytes / machine.sweep
-    n_bytes = on_copy.n_bytes + copy.n_bytes
-    return [replace(on_copy, seconds=seconds, n_bytes=n_bytes, single=True), plain]
+    return [_two_stage_on(shape, machine, tol, copied=True), plain]
 
 
-def _two_stage_on(shape: Shape, machine: Machine, tol: float) -> Prediction:
-    rank = min(32, shape.p // 2, shape.n) if shape.dense else min(8, shape.p // 2)
-    iterations = USUAL_ITERATIONS * _digits(tol)
-    seconds = pass_seconds(shape, machine, max(rank, 1)) + 2 * pass_seconds(shape, machine)
-    seconds += iterations * pass_seconds(shape, machine, shape.n_targets)
+def _two_stage_on(shape: Shape, machine: Machine, tol: float, copied: bool) -> Prediction:
+    """A sketch, from a sample of rows if X is dense, and iterations."""
+    t, n, p = shape.n_targets, shape.n, shape.p
     # A sketch is not to be larger than a good part of X.
-    most = int(np.clip(shape.nnz // shape.p // 24, 32, 512))
-    n_bytes = 8.0 * shape.p * (6 + shape.n_alphas) * min(most, shape.p // 2)
+    most = int(np.clip(shape.nnz // p // 24, 32, 512))
+    iterations = USUAL_ITERATIONS * _digits(tol)
+    rank = min(16, p // 2, n) if shape.dense else min(8, p // 2)
+    seconds = iterations * pass_seconds(shape, machine, t) + 2 * pass_seconds(shape, machine)
+    n_bytes = 8.0 * p * (6 + shape.n_alphas) * min(most, p // 2)
     n_bytes += _common_bytes(shape, max(rank, 1))
-    return Prediction("two_stage", seconds, n_bytes, iterations + 4, most=most)
+    if not shape.dense:
+        return Prediction(
+            "two_stage", seconds + pass_seconds(shape, machine, max(rank, 1)), n_bytes,
+            iterations + 4, most=most,
+        )  # fmt: skip
+    size = min(n, 256)
+    seconds += (2.0 * size**2 * p + 60.0 * size**3) / machine.gemm
+    n_bytes += 16.0 * p * min(n, 4 * size) + 8.0 * n * t * (6 if n < p else 0)
+    if copied:
+        n_bytes += 2.2 * shape.nnz
+    return Prediction("two_stage", seconds, n_bytes, iterations + 3, single=copied, most=most)
 
 
 def _krylov(shape: Shape, machine: Machine, tol: float) -> Prediction:

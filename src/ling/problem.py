@@ -16,6 +16,8 @@ from ling.minorant import EPS
 
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
 USABLE = 1e-25, 1e25
+# Sums of squares in this range have lost nothing to underflow or overflow.
+SAFE = 1e-200, 1e200
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +142,11 @@ def build(
         Y = Y - y_mean
         Y[:, _norms(Y, weights) <= 4 * EPS * raw_spread] = 0.0  # constant, but for rounding
     weighted = Y if weights is None else weights[:, None] * Y
-    ones = np.ones(n) if weights is None else weights
-    sums, squares = storage.moments(weights, np.column_stack([ones, weighted]))
-    _refuse_not_finite(storage, sums, squares)
-    x_mean = sums[:, 0] / mass if fit_intercept else np.zeros(p)
+    sums, products, squares = storage.moments(weights, weighted)
+    _refuse_not_finite(storage, products, sums, squares)
+    x_mean = sums / mass if fit_intercept else np.zeros(p)
     # Centred y sums to zero but for rounding, which a large x_mean would blow up.
-    moments = sums[:, 1:] - np.outer(x_mean, weighted.sum(axis=0))
+    moments = products - np.outer(x_mean, weighted.sum(axis=0))
     squares = np.maximum(squares, mass * x_mean**2)  # as they would be without rounding
     norms = np.sqrt(squares - mass * x_mean**2)
     x_unit = _unit(np.sqrt(squares.max(initial=0.0)))
@@ -183,6 +184,9 @@ def _in_units(alphas: Array, x_unit: float) -> Array:
 
 def _norms(Y: Array, weights: Array | None) -> Array:
     """sqrt(sum_i w_i y_i^2), column by column, whatever the size of y."""
+    squares = np.einsum("ij,ij->j", Y, Y if weights is None else weights[:, None] * Y)
+    if ((squares > SAFE[0]) & (squares < SAFE[1])).all():
+        return np.asarray(np.sqrt(squares))
     largest = np.abs(Y).max(axis=0, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
     squares = (Y / unit) ** 2
@@ -196,8 +200,8 @@ def _unit(size: float) -> float:
     return float(2.0 ** np.round(np.log2(size)))
 
 
-def _refuse_not_finite(storage: Any, sums: Array, squares: Array) -> None:
-    if np.isfinite(sums).all() and np.isfinite(squares).all():
+def _refuse_not_finite(storage: Any, *sums: Array) -> None:
+    if all(np.isfinite(some).all() for some in sums):
         return
     found = storage.first_not_finite(1e150)
     if found is None:

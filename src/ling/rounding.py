@@ -30,8 +30,13 @@ def rounding(problem: Problem, minorant: Minorant, W: Array, residual: Array) ->
 
 
 def dual_rounding(problem: Problem, C: Array) -> Array:
-    """What rounding may hide in rho = y - X X'c - alpha c, target by target."""
-    size = float((problem.raw_norms**2).sum())
+    """What rounding may hide in rho = y - X X'c - alpha c, target by target.
+
+    X'c and X(X'c) are off by a few eps times the sizes of X before centring and of X, and so is
+    X X' if it is formed, from centred rows.
+    """
+    raw = float(np.linalg.norm(problem.raw_norms))
+    centred = float(np.linalg.norm(problem.safe_norms))
     lengths = np.linalg.norm(C, axis=0)
-    sizes = problem.raw_spread + (size + np.sqrt(size * problem.alphas)) * lengths
-    return np.asarray(sum_noise(*problem.shape) * sizes)
+    sizes = (raw * (2 * centred + np.sqrt(problem.alphas)) + problem.alphas) * lengths
+    return np.asarray(sum_noise(*problem.shape) * (problem.raw_spread + sizes))

@@ -20,6 +20,8 @@ from ling.report import Certificate, Status
 
 # An iteration whose recurrence has drifted is started again from where it is.
 ROUNDS = 3
+# Engines whose cost does not depend on much that cannot be known beforehand.
+KNOWN = "direct", "row_sketch"
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Pre
     elif (problem.alphas == 0).any():
         steps = [_least_norm_step(problem, plan)]
     else:
-        steps = plan.steps if options.solver == "auto" else [plan.of(options.solver)]
+        steps = _in_turn(plan.steps) if options.solver == "auto" else [plan.of(options.solver)]
     for number, step in enumerate(steps):
         worth = _worth(plan, steps[number + 1 :])
         effort = Effort(
@@ -113,12 +115,15 @@ def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Pre
         yield step, effort
 
 
+def _in_turn(steps: list[Prediction]) -> list[Prediction]:
+    """If the first choice fails, the problem is harder than was thought: then what is known."""
+    return [steps[0], *sorted(steps[1:], key=lambda step: step.engine not in KNOWN)]
+
+
 def _worth(plan: Plan, others: list[Prediction]) -> float:
-    """Passes after which a direct solution would have been there."""
-    direct = [other.seconds for other in others if other.engine == "direct"]
-    if not direct:
-        return float("inf")
-    return min(direct) / pass_seconds(plan.shape, plan.machine)
+    """Passes after which another engine would have been there, one whose cost is known."""
+    sure = [other.seconds for other in others if other.engine in KNOWN]
+    return min(sure) / pass_seconds(plan.shape, plan.machine) if sure else float("inf")
 
 
 def _nonnegative_step(problem: Problem, plan: Plan) -> Prediction:

@@ -8,12 +8,14 @@ from ling import problem as problems
 from ling.certificate import certify
 from ling.engines import ENGINES, Effort
 from ling.engines.conjugate import Preconditioner, conjugate_gradients
-from ling.engines.two_stage import adaptive_sketch, minorant_of
+from ling.engines.from_products import sketch_from_products
+from ling.engines.from_sample import sketch_from_sample
 from ling.minorant import LowRank, Nothing
 from ling.report import Status
 from tests import reference
 
 TOL = 1e-6
+SKETCHES = sketch_from_products, sketch_from_sample
 
 
 def spectrum(kind, k):
@@ -126,11 +128,11 @@ def test_too_few_iterations_are_not_certified(engine, rng):
 
 @pytest.mark.parametrize("kind", ["tall", "wide", "square, steep", "spikes", "units"])
 @pytest.mark.parametrize("alpha", [1e-6, 1.0])
-def test_a_sketch_and_a_krylov_space_lie_below_the_gram_matrix(kind, alpha, rng):
+def test_sketches_and_a_krylov_space_lie_below_the_gram_matrix(kind, alpha, rng):
     problem, (X, _) = build(kind, rng, alpha)
-    sketch = adaptive_sketch(problem, Effort(TOL, 0))[0]
-    minorants = [minorant_of(sketch), ENGINES["krylov"](problem, Effort(TOL, 0)).minorant]
-    for minorant in minorants:
+    effort = Effort(TOL, 0)
+    minorants = [sketch(problem, effort)[0].minorant() for sketch in SKETCHES]
+    for minorant in [*minorants, ENGINES["krylov"](problem, effort).minorant]:
         if isinstance(minorant, Nothing):
             continue
         assert isinstance(minorant, LowRank)
@@ -141,9 +143,10 @@ def test_a_sketch_and_a_krylov_space_lie_below_the_gram_matrix(kind, alpha, rng)
         assert minorant.slack <= 1e-8 * np.linalg.norm(X, 2) ** 2
 
 
-def test_a_minorant_bounds_closer_than_none(rng):
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_a_minorant_bounds_closer_than_none(sketch, rng):
     problem, (X, _) = build("spikes", rng, 1e-2)
-    minorant = minorant_of(adaptive_sketch(problem, Effort(TOL, 0))[0])
+    minorant = sketch(problem, Effort(TOL, 0))[0].minorant()
     g = X.T @ rng.standard_normal((len(X), 1))
     exact = float(g[:, 0] @ np.linalg.solve(X.T @ X + 1e-2 * np.eye(X.shape[1]), g[:, 0]))
     alphas = np.array([1e-2])

@@ -193,8 +193,11 @@ class Storage(Design):
         """FLOPs of X~X~'."""
 
     @abstractmethod
-    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
-        """X'U and the column sums of weights x^2 (None: all 1), in float64; one pass."""
+    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
+        """Column sums of weights x, X'U, and column sums of weights x^2, in float64; one pass.
+
+        No weights are weights of 1.
+        """
 
     def shortened(self, affine: Affine, units: Array) -> ShortCopy | None:
         """A copy of affine(X) in 16-bit integers, where sweeps over it are faster; or None.

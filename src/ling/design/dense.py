@@ -158,22 +158,21 @@ class DenseDesign(Storage):
         """Some rows of X, in float64."""
         return np.ascontiguousarray(self.array[rows], np.float64)
 
-    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
-        """X'U and the column sums of weights x^2, in float64; one pass."""
+    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
+        """Column sums of weights x, X'U, and column sums of weights x^2, in float64; one pass."""
         if self._compiles:
-            few = U[:, :FEW]
-            sums, squares = self._moments_by_kernel(weights, few)
+            sums, products, squares = self._moments_by_kernel(weights, U[:, :FEW])
             if U.shape[1] > FEW:
-                sums = np.hstack([sums, self.rmatmat(U[:, FEW:])])
-            return sums, squares
-        sums = np.zeros((self.shape[1], U.shape[1]))
-        squares = np.zeros(self.shape[1])
+                products = np.hstack([products, self.rmatmat(U[:, FEW:])])
+            return sums, products, squares
+        p = self.shape[1]
+        sums, products, squares = np.zeros(p), np.zeros((p, U.shape[1])), np.zeros(p)
         for rows, block in self._blocks(np.dtype(np.float64), 2 * MB):
-            sums += block.T @ U[rows]
-            squares += np.einsum(
-                "ij,ij->j", block, block if weights is None else weights[rows, None] * block
-            )
-        return sums, squares
+            w = np.ones(len(block)) if weights is None else weights[rows]
+            sums += w @ block
+            products += block.T @ U[rows]
+            squares += np.einsum("ij,ij->j", block, block if weights is None else w[:, None] * block)
+        return sums, products, squares
 
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
         """Row and column of the first number that is NaN or, in size, above `limit`."""
@@ -226,18 +225,20 @@ class DenseDesign(Storage):
         found = threads.total(sweep, self._parts(v.nbytes))
         return found.reshape(V.shape) if found.ndim == 1 else found[: V.shape[1]].T
 
-    def _moments_by_kernel(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
+    def _moments_by_kernel(
+        self, weights: Array | None, U: Array
+    ) -> tuple[Array, Array, Array]:
         from ling.design.kernels import dense_moments
 
-        k = U.shape[1]
+        shape = U.shape[1] + 2, self.shape[1]
 
         def sweep(part: slice) -> Array:
-            out = np.zeros((k + 1, self.shape[1]))
+            out = np.zeros(shape)
             dense_moments(self.array, weights, U, part.start, part.stop, out)
             return out
 
-        found = threads.total(sweep, self._parts(8 * (k + 1) * self.shape[1]))
-        return found[:k].T, found[k]
+        found = threads.total(sweep, self._parts(8 * shape[0] * shape[1]))
+        return found[0], found[1:-1].T, found[-1]
 
     def _parts(self, n_bytes: int) -> list[slice]:
         """Ranges of rows for the threads, each of which has a result of `n_bytes`."""

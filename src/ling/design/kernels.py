@@ -174,32 +174,34 @@ def dense_gram_block(
 
 @_dense
 def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> None:
-    """out[k] += X[lo:hi]'U[lo:hi, k], and out[-1] += the column sums of weights x^2.
+    """out += [column sums of weights x; U'X; column sums of weights x^2] over rows lo:hi.
 
     Four rows at a time, so that `out`, which stays in cache, is read and written less often.
     """
     p, k = X.shape[1], U.shape[1]
+    sums, squares = out[0], out[k + 1]
     whole = lo + (hi - lo) // 4 * 4
     for i in range(lo, whole, 4):
         x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
         w0 = w1 = w2 = w3 = 1.0
         if weights is not None:
             w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
-        for q in range(k):
-            row, u0, u1, u2, u3 = out[q], U[i, q], U[i + 1, q], U[i + 2, q], U[i + 3, q]
-            for j in range(p):
-                row[j] += (u0 * x0[j] + u1 * x1[j]) + (u2 * x2[j] + u3 * x3[j])
-        row = out[k]
         for j in range(p):
             a, b, c, d = float64(x0[j]), float64(x1[j]), float64(x2[j]), float64(x3[j])
-            row[j] += (w0 * a * a + w1 * b * b) + (w2 * c * c + w3 * d * d)
+            sums[j] += (w0 * a + w1 * b) + (w2 * c + w3 * d)
+            squares[j] += (w0 * a * a + w1 * b * b) + (w2 * c * c + w3 * d * d)
+        for q in range(k):
+            row, u0, u1, u2, u3 = out[q + 1], U[i, q], U[i + 1, q], U[i + 2, q], U[i + 3, q]
+            for j in range(p):
+                row[j] += (u0 * x0[j] + u1 * x1[j]) + (u2 * x2[j] + u3 * x3[j])
     for i in range(whole, hi):
         w = 1.0 if weights is None else weights[i]
         for j in range(p):
             x = float64(X[i, j])
+            sums[j] += w * x
+            squares[j] += w * x * x
             for q in range(k):
-                out[q, j] += U[i, q] * x
-            out[k, j] += w * x * x
+                out[q + 1, j] += U[i, q] * x
 
 
 @_dense

@@ -131,10 +131,11 @@ class SparseDesign(Storage):
         """Some rows of X, dense and in float64."""
         return np.asarray(self.csr[rows].toarray(), dtype=np.float64)
 
-    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array]:
-        """X'U and the column sums of weights x^2, in float64; one pass, a column of U at a time."""
+    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
+        """Column sums of weights x, X'U, and column sums of weights x^2, in float64; one pass."""
+        sums = self.rmatmat(np.ones(self.shape[0]) if weights is None else weights)
         # One column at a time is faster here than a block whose rows lie apart.
-        sums = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
+        products = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
         csr = self.csr
         if not csr.has_canonical_format:  # the square of a sum is not the sum of squares
             csr = csr.copy()
@@ -143,7 +144,7 @@ class SparseDesign(Storage):
         if weights is not None:
             values *= np.repeat(weights, np.diff(csr.indptr))
         squares: Array = np.bincount(csr.indices, values, self.shape[1]).astype(np.float64)
-        return sums, squares
+        return sums, products, squares
 
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
         """Row and column of the first stored number that is NaN or, in size, above `limit`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ling.engines.base import Candidate, Effort
+from ling.engines.base import Candidate, Effort, bound_by
 from ling.engines.direct import direct
 from ling.engines.krylov import krylov
 from ling.engines.row_sketch import row_sketch
@@ -18,4 +18,4 @@ ENGINES: dict[str, Engine] = {
     "row_sketch": row_sketch,
 }
 
-__all__ = ["ENGINES", "Candidate", "Effort", "Engine"]
+__all__ = ["ENGINES", "Candidate", "Effort", "Engine", "bound_by"]

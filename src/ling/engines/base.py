@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from ling.design import Array
 from ling.minorant import Minorant, Nothing
+from ling.problem import Problem
+from ling.rounding import rounding
 
 
 MAKING_A_COPY = 4.0
@@ -86,3 +88,22 @@ class Candidate:
     note: str = ""
     residual: Array | None = None
     proved: Array | None = None
+
+
+def proved(problem: Problem, candidate: Candidate) -> tuple[Candidate, Array]:
+    """The candidate with its bound, and its gradient; one pass."""
+    gradient, residual = problem.gradient(candidate.coef)
+    bound = bound_by(problem, candidate, gradient) + rounding(
+        problem, candidate.minorant, candidate.coef, residual
+    )
+    return replace(candidate, bound=bound), gradient
+
+
+def bound_by(problem: Problem, candidate: Candidate, gradient: Array) -> Array:
+    """What a gradient proves of a candidate's error, but for rounding."""
+    minorant, alphas = candidate.minorant, problem.alphas
+    bound = np.sqrt(minorant.quadratic(gradient, alphas))
+    if candidate.residual is None or candidate.proved is None:
+        return bound
+    drift = minorant.quadratic(gradient - candidate.residual, alphas)
+    return np.minimum(bound, np.sqrt(candidate.proved) + np.sqrt(drift))

@@ -192,7 +192,7 @@ def iterate(
         going = (step > 0) & (rz > 0) & (bound > goal[active])
         if not going.any():
             break
-        history.append(_excess(rz[going], goal[active][going]))
+        history.append(_excess(bound[going], goal[active][going]))
         if _hopeless(history, worth):
             gave_up = True
             break
@@ -211,12 +211,18 @@ def conjugate_gradients(
     max_iter: int | None = None,
     worth: float = float("inf"),
     start: Array | None = None,
+    residual: Array | None = None,
     gram: Callable[[Array], Array] | None = None,
 ) -> Candidate:
-    """The solution of the primal system; 6 p numbers of memory a target. Residuals are of X."""
+    """The solution of the primal system; 6 p numbers of memory a target.
+
+    `residual` is that of `start`, if it is known; `gram` stands in for X'X between there and the
+    end, if it is cheaper to multiply with.
+    """
     system = Primal(problem, preconditioner, minorant, gram)
     W = np.zeros_like(problem.moments) if start is None else start.astype(np.float64)
-    R = problem.moments if start is None else problem.gradient(W)[0]
+    R = problem.moments if start is None else residual
+    R = problem.gradient(W)[0] if R is None else R
     found = iterate(system, W, R, tol=tol, max_iter=max_iter, worth=worth)
     return Candidate(
         found.solution, minorant, n_iter=found.n_iter, gave_up=found.gave_up,
@@ -306,4 +312,4 @@ def _hopeless(history: list[float], worth: float) -> bool:
     fallen = (min(history[-2 * WINDOW : -WINDOW]) - min(history[-WINDOW:])) / WINDOW
     # Convergence speeds up as it goes; only a clear excess is held against it.
     ahead = history[-1] / fallen if fallen > 0 else np.inf
-    return bool(done + ahead > 2 * worth)
+    return bool(done + ahead > 1.5 * worth)

@@ -9,9 +9,15 @@ import numpy as np
 from scipy import linalg
 
 from ling.design import Array
-from ling.engines.base import Candidate, Effort
+from ling.engines.base import Candidate, Effort, proved
 from ling.engines.conjugate import Preconditioner, conjugate_gradients
-from ling.engines.factor import factored, from_inverse, inverse_factor, solved
+from ling.engines.factor import (
+    factored,
+    from_inverse,
+    inverse_factor,
+    least_eigenvalue,
+    solved,
+)
 from ling.minorant import EPS, Factored, Nothing, Several, sum_noise
 from ling.problem import Problem
 from ling.rounding import dual_rounding
@@ -20,6 +26,7 @@ EPS32 = float(np.finfo(np.float32).eps)
 # From this many alphas on, one eigendecomposition is cheaper than a Cholesky factor for each.
 MANY = 8
 MOST_REFINEMENTS = 30
+IN_SINGLE = "Gram matrix in float32, proved and refined in float64"
 ILL = "by singular values, as X'X is too ill-conditioned"
 
 
@@ -96,27 +103,35 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     G *= narrow[:, None]
     G *= narrow
     G[np.diag_indices_from(G)] = 1.0
+    n, p = problem.shape
+    noise = sum_noise(n, eps=EPS32) * float(((problem.safe_norms / scale) ** 2).sum())
+    least = alpha / float((scale**2).max())
+    if noise >= least / 2:
+        least = max(least, least_eigenvalue(G, 1.3 * noise, sum_noise(p, eps=EPS32) * p))
     inverse = inverse_factor(G, problem.compiled)
     if inverse is None:
         return None
-    noise = sum_noise(problem.shape[0], eps=EPS32)
-    noise *= float(((problem.safe_norms / scale) ** 2).sum())
-    part = from_inverse(inverse, scale, alpha, noise)
-    least = np.full(problem.n_targets, part.share)
+    part = from_inverse(inverse, scale, alpha, noise, least)
+    W = solved(inverse, scale, problem.moments)
+    found, gradient = proved(problem, Candidate(W, part, note=IN_SINGLE))
+    if found.bound is not None and (found.bound <= effort.tol * problem.spread).all():
+        return found
+    shares = np.full(problem.n_targets, part.share)
     found = conjugate_gradients(
         problem,
-        Preconditioner(lambda R, _: solved(inverse, scale, R), least),
+        Preconditioner(lambda R, _: solved(inverse, scale, R), shares),
         part,
         tol=effort.tol,
         max_iter=MOST_REFINEMENTS,
-        start=solved(inverse, scale, problem.moments),
+        start=W,
+        residual=gradient,
     )
     reached = (
         found.proved is not None and (found.proved <= (effort.tol * problem.spread) ** 2).all()
     )
     if not reached or not np.isfinite(found.coef).all():
         return None
-    return replace(found, n_iter=None, note="Gram matrix in float32, refined in float64")
+    return replace(found, n_iter=None, note=IN_SINGLE)
 
 
 def _primal_eigen(problem: Problem, G: Array) -> Candidate:

@@ -55,16 +55,28 @@ def inverse_factor(H: Array, compiled: bool) -> DenseDesign | None:
 
 
 def from_inverse(
-    inverse: DenseDesign, scale: Array, alpha: float, noise: float, inflation: float = 1.0
+    inverse: DenseDesign,
+    scale: Array,
+    alpha: float,
+    noise: float,
+    least: float,
+    inflation: float = 1.0,
 ) -> Factored:
-    """What D^1/2 H D^1/2 proves, H^-1 = inverse'inverse being off by `noise`.
+    """What D^1/2 H D^1/2 proves, H^-1 = inverse'inverse being off by `noise`, and H >= least I.
 
-    D^1/2 H D^1/2 is at most inflation (X'X + alpha I). Where noise is not small beside alpha, the
+    D^1/2 H D^1/2 is at most inflation (X'X + alpha I). Where noise is not small beside `least`, the
     bound cannot lean on it.
     """
-    safe = alpha / float((scale**2).max())
-    looseness = inflation / (1 - noise / safe) if noise < safe / 2 else np.inf
+    looseness = inflation / (1 - noise / least) if 1.2 * noise < least else np.inf
     return Factored(inverse.matmat, scale, alpha, float(looseness), 0.0)
+
+
+def least_eigenvalue(H: Array, wanted: float, noise: float) -> float:
+    """`wanted` if H >= wanted I, 0 if not: by factoring H - (wanted + noise) I, off by `noise`."""
+    (potrf,) = linalg.get_lapack_funcs(("potrf",), (H,))
+    shifted = H.copy()
+    shifted[np.diag_indices_from(H)] -= wanted + noise
+    return 0.0 if potrf(shifted.T, lower=False, overwrite_a=True)[1] else wanted
 
 
 def solved(inverse: DenseDesign, scale: Array, R: Array) -> Array:

@@ -33,8 +33,8 @@ FIRST = 1.5
 # An eigenvalue of the sample stands out if it is so much above what noise alone would make.
 CLEAR = 1.5
 TINY = float(np.finfo(np.float64).tiny)
-# What a missed direction's leak is, in units of the noise of the sample.
-LEAK = 3.0
+# What leaks of directions that a sample does not get quite right, in units of its noise.
+LEAK = 1.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +238,7 @@ class Outlook:
         if size is not None and rank:
             q = min(np.sqrt(rank / size), 0.9)
             above, below, share = 1 / (1 - q) ** 2, 1 / (1 + q) ** 2, size / n
-            top = max(top, LEAK * float(tail.sum()) / size)
+            top = max(top, LEAK * above * float(tail.sum()) / size)
         largest = max(above, (top + least) / (mean + least))
         smallest = min(below, (bottom + least) / (mean + least))
         proof = 1.0 if n < p else min(share, least / (mean + least))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from scipy import linalg
 
 from ling.design import Array, DenseDesign, RowMap
 from ling.design.threads import quiet_blas
-from ling.engines.base import Candidate, Effort
+from ling.engines.base import Candidate, Effort, proved
 from ling.engines.conjugate import (
     Preconditioner,
     conjugate_gradients,
@@ -26,11 +27,13 @@ from ling.engines.from_products import sketch_from_products
 from ling.engines.from_sample import sketch_from_sample
 from ling.engines.sketch import Sketch
 from ling.engines.thin import thin_svd
+from ling.minorant import EPS
 from ling.problem import Problem
 
 STRONGEST = 1e10
-# On a short copy, how far above tol to stop and look at X itself.
-FIRST_STOP = 100.0
+# On a short copy: how often to look at X itself, and what to aim for in between.
+STARTS = 5
+GAIN = 100.0
 
 
 def two_stage(problem: Problem, effort: Effort) -> Candidate:
@@ -66,39 +69,55 @@ def two_stage(problem: Problem, effort: Effort) -> Candidate:
 
 
 def _on_copy(problem: Problem, sketch: Sketch, effort: Effort, worth: float) -> Candidate:
-    """Conjugate gradients with Z = X + E in the place of X, started twice.
+    """Conjugate gradients with Z = X + E in the place of X, started again from X's own gradient.
 
-    For every u in (0, 1) X'X >= (1 - u) Z'Z - (1/u - 1) E'E; with u = sqrt(||E||^2 / alpha) that
+    For every u in (0, 1) X'X >= (1 - u) Z'Z - (1/u - 1) E'E; with u = ||E|| / sqrt(alpha) that
     makes X'X + alpha I >= (1 - u) (Z'Z + alpha I), and the same holds the other way round.
     """
+    exact, minorant = preconditioner(problem, sketch), sketch.minorant()
+    plain = partial(conjugate_gradients, problem, exact, minorant, tol=effort.tol)
     copy = problem.short_copy()
-    share = 1 - np.sqrt(copy.error / float(problem.alphas.min())) if copy else 0.0
-    exact = preconditioner(problem, sketch)
-    minorant = sketch.minorant()
+    share = 0.0
+    if copy is not None:
+        error = copy.error + (4 * EPS) ** 2 * float((problem.raw_norms**2).sum())
+        share = 1 - np.sqrt(error / float(problem.alphas.min()))
     if copy is None or share < 0.3:
-        return conjugate_gradients(
-            problem, exact, minorant, tol=effort.tol, max_iter=effort.max_iter, worth=worth,
-            start=effort.start,
-        )  # fmt: skip
-    gram = problem.gram_of(copy)
+        return plain(max_iter=effort.max_iter, worth=worth, start=effort.start)
     nearby = Preconditioner(exact.apply, share * exact.least)
-    worth = worth / effort.copy_cost
-    start, spent = effort.start, 0
-    if start is None:
-        first = conjugate_gradients(
-            problem, nearby, minorant, tol=FIRST_STOP * effort.tol, max_iter=effort.max_iter,
-            worth=worth, gram=gram,
-        )  # fmt: skip
-        if first.gave_up or first.n_iter == effort.max_iter:
-            return first
-        start, spent = first.coef, first.n_iter or 0
-    left = None if effort.max_iter is None else effort.max_iter - spent
-    found = conjugate_gradients(
-        problem, nearby, minorant, tol=effort.tol, max_iter=left, worth=worth, start=start,
-        gram=gram,
+    found = Candidate(
+        np.zeros_like(problem.moments) if effort.start is None else effort.start, minorant,
+        bound=problem.spread, n_iter=0,
     )  # fmt: skip
-    assert found.proved is not None and found.n_iter is not None
-    return replace(found, proved=found.proved / share, n_iter=found.n_iter + spent)
+    gradient = problem.moments
+    if effort.start is not None:
+        found, gradient = proved(problem, found)
+    for _ in range(STARTS):
+        before, spent = found, found.n_iter or 0
+        left = None if effort.max_iter is None else effort.max_iter - spent
+        aim = max(effort.tol, _excess(problem, before) / GAIN)
+        # What is left to spend, and this start's share of the way.
+        way = np.log(_excess(problem, before) / aim) / np.log(_excess(problem, before) / effort.tol)
+        found = conjugate_gradients(
+            problem, nearby, minorant, tol=aim, max_iter=left,
+            worth=way * (worth / effort.copy_cost - spent), start=before.coef, residual=gradient,
+            gram=problem.gram_of(copy),
+        )  # fmt: skip
+        found = replace(found, n_iter=spent + (found.n_iter or 0), proved=found.proved / share)
+        found, gradient = proved(problem, found)
+        excess = _excess(problem, found)
+        if excess <= effort.tol or found.gave_up or found.n_iter == effort.max_iter:
+            return found
+        if excess > _excess(problem, before) / 3:  # the copy is not good enough
+            break
+    left = None if effort.max_iter is None else effort.max_iter - found.n_iter
+    rest = plain(max_iter=left, worth=worth, start=found.coef, residual=gradient)
+    return replace(rest, n_iter=found.n_iter + rest.n_iter)
+
+
+def _excess(problem: Problem, candidate: Candidate) -> float:
+    """The largest of a candidate's bounds, in units of the spread of y."""
+    real = problem.spread > 0
+    return float((candidate.bound[real] / problem.spread[real]).max(initial=0.0))
 
 
 def preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
