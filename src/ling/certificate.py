@@ -29,7 +29,7 @@ def certify(
 
 def _bounds(problem: Problem, candidate: Candidate, tol: float, positive: bool) -> Array:
     proved = candidate.bound
-    if proved is not None and (proved <= tol * problem.spread).all():
+    if proved is not None and (proved <= tol * problem.unit).all():
         return proved
     if not np.isfinite(candidate.coef).all():
         return np.full(problem.n_targets, np.inf)
@@ -52,7 +52,7 @@ def _feasible(gradient: Array, W: Array) -> Array:
 
 
 def _relative(problem: Problem, bounds: Array) -> Array:
-    """In units of the spread of y; a y without any is fitted exactly by 0."""
-    spread = problem.spread
-    relative = np.divide(bounds, spread, out=np.zeros_like(bounds), where=spread > 0)
+    """Of predictions, in units of the spread of y; a y without any is fitted exactly by 0."""
+    unit = problem.unit
+    relative = np.divide(bounds, unit, out=np.zeros_like(bounds), where=unit > 0)
     return np.where(np.isnan(relative), np.inf, relative)

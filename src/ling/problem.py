@@ -52,6 +52,17 @@ class Problem:
         """||y||, target by target: what `tol` is relative to."""
         return _norms(self.targets, None)
 
+    @cached_property
+    def unit(self) -> Array:
+        """The error sqrt(||X e||^2 + alpha ||e||^2) with which predictions may be off by ||y||.
+
+        It is larger where alpha is: ||X e||^2 <= L / (L + alpha) of that square if X'X <= L I.
+        """
+        largest = float((self.safe_norms**2).sum())
+        if largest == 0:  # predictions cannot be off at all
+            return np.where(self.spread > 0, np.inf, 0.0)
+        return np.asarray(self.spread * np.sqrt(1 + self.alphas / largest))
+
     @property
     def safe_norms(self) -> Array:
         """Column norms that are not too small by rounding: they are differences of squares."""

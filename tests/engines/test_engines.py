@@ -13,6 +13,7 @@ from ling.engines.from_sample import sketch_from_sample
 from ling.minorant import LowRank, Nothing
 from ling.report import Status
 from tests import reference
+from tests.engines.ways import WAYS
 
 TOL = 1e-6
 SKETCHES = sketch_from_products, sketch_from_sample
@@ -42,12 +43,14 @@ KINDS = {
     "square, steep": (60, 60, "steep", 1, False, False, False),
     "spikes": (200, 80, "spikes", 1, True, False, False),
     "targets": (90, 40, "power", 5, False, False, False),
+    "wide targets": (40, 90, "power", 5, False, False, False),
     "weighted targets": (90, 40, "flat", 3, True, False, False),
     "sparse": (150, 50, "flat", 1, False, True, False),
     "sparse, weighted": (150, 50, "flat", 2, True, True, False),
     "units": (200, 30, "flat", 1, False, False, True),
 }
 engines = pytest.mark.parametrize("engine", ENGINES)
+ways = pytest.mark.parametrize("way", WAYS)
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -62,11 +65,14 @@ def data(kind, rng):
     return X, Y, rng.gamma(1.0, size=n) if weighted else None
 
 
-def build(kind, rng, alphas):
+def build(kind, rng, alphas, way=WAYS["direct"]):
     X, Y, weights = data(kind, rng)
-    stored = sparse.csr_array(X) if KINDS[kind][5] else X
     alphas = np.broadcast_to(np.asarray(alphas, dtype=float), Y.shape[1]).copy()
-    return problems.build(stored, Y, alphas, weights, True)[0], dense_problem(X, Y, weights)
+    if KINDS[kind][5]:
+        problem = problems.build(sparse.csr_array(X), Y, alphas, weights, True)[0]
+    else:
+        problem = way.build(X, Y, alphas, weights, True)[0]
+    return problem, dense_problem(X, Y, weights)
 
 
 def dense_problem(X, Y, weights):
@@ -82,12 +88,12 @@ def error(X, Y, alphas, W):
     return np.linalg.norm(X @ (W - exact), axis=0) / np.linalg.norm(Y, axis=0)
 
 
-@engines
+@ways
 @kinds
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3])
-def test_every_engine_comes_within_tol_of_the_reference_and_knows_it(engine, kind, alpha, rng):
-    problem, (X, Y) = build(kind, rng, alpha)
-    candidate = ENGINES[engine](problem, Effort(TOL, 0))
+def test_every_engine_comes_within_tol_of_the_reference_and_knows_it(way, kind, alpha, rng):
+    problem, (X, Y) = build(kind, rng, alpha, WAYS[way])
+    candidate = WAYS[way].solve(problem, TOL)
     certificate, status = certify(problem, candidate, TOL)
     found = error(X, Y, problem.alphas, candidate.coef)
     assert status is Status.CERTIFIED, certificate
@@ -95,11 +101,12 @@ def test_every_engine_comes_within_tol_of_the_reference_and_knows_it(engine, kin
     assert (found <= certificate.bounds * (1 + 1e-6) + 1e-13).all()
 
 
-@engines
-def test_every_target_has_its_own_alpha(engine, rng):
+@ways
+@pytest.mark.parametrize("kind", ["targets", "wide targets"])
+def test_every_target_has_its_own_alpha(way, kind, rng):
     alphas = np.array([1e-2, 1.0, 1.0, 30.0, 1e3])
-    problem, (X, Y) = build("targets", rng, alphas)
-    candidate = ENGINES[engine](problem, Effort(TOL, 0))
+    problem, (X, Y) = build(kind, rng, alphas, WAYS[way])
+    candidate = WAYS[way].solve(problem, TOL)
     assert certify(problem, candidate, TOL)[1] is Status.CERTIFIED
     assert (error(X, Y, alphas, candidate.coef) <= TOL).all()
 

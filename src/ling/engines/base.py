@@ -14,9 +14,6 @@ from ling.problem import Problem
 from ling.rounding import rounding
 
 
-MAKING_A_COPY = 4.0
-
-
 @dataclass(frozen=True, eq=False)
 class Effort:
     """How far to go: to `tol`, and in at most `max_iter` iterations (None: as many as it takes).
@@ -24,9 +21,9 @@ class Effort:
     `worth` is the number of passes after which another engine would have been cheaper: an engine
     that sees itself going beyond gives up. `column_cost` is what one more column costs in a pass
     over X, in passes, and `blas` the FLOPs that BLAS does during one. `single` allows float32, or
-    less, where it pays; a sweep over such a copy costs `copy_cost` passes. `samples` is whether
-    single rows can be had for next to nothing. `start` is where to start from, `most` the largest
-    rank that memory is for, `budget` the bytes that may be used.
+    less, where it pays: making a copy takes `copying` passes, a sweep over it `copy_cost`.
+    `samples` is whether single rows can be had for next to nothing. `start` is where to start from,
+    `most` the largest rank that memory is for, `budget` the bytes that may be used.
     """
 
     tol: float
@@ -36,6 +33,7 @@ class Effort:
     column_cost: float = 0.03
     blas: float = 1e9
     single: bool = False
+    copying: float = 4.0
     copy_cost: float = 0.4
     samples: bool = True
     start: Array | None = None
@@ -57,17 +55,17 @@ class Effort:
     def iterating(self, iterations: float, n_targets: int) -> float:
         """So many iterations, the cheaper way, in passes."""
         plain = iterations * self.iteration_cost(n_targets)
-        return min(plain, self._on_copy(iterations, n_targets)) if self.single else plain
+        return min(plain, self._on_copy(iterations, n_targets))
 
-    def on_copy(self, iterations: float, n_targets: int) -> bool:
-        """Whether a copy pays for so many iterations."""
-        return self.single and self.iterating(iterations, n_targets) < iterations * (
-            self.iteration_cost(n_targets)
-        )
+    def copy_pays(self, iterations: float, n_targets: int) -> bool:
+        """Whether a copy of X makes so many iterations cheaper."""
+        return self._on_copy(iterations, n_targets) < iterations * self.iteration_cost(n_targets)
 
     def _on_copy(self, iterations: float, n_targets: int) -> float:
-        # Making it takes longer than reading X, as memory is new; a second start takes some more.
-        return MAKING_A_COPY + self.copy_cost * (iterations + 5) * n_targets
+        # Starting again from the gradient of X takes a few more.
+        again = 5
+        sweeps = self.copying + self.copy_cost * (iterations + again) * n_targets
+        return sweeps if self.single else float("inf")
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,7 +168,7 @@ def iterate(
     """
     problem, top = system.problem, slice(0, system.length)
     W, R = start.copy(), residual.copy()
-    goal = (MARGIN * tol * problem.spread) ** 2
+    goal = (MARGIN * tol * problem.unit) ** 2
     proved = system.first(R)
     active = np.flatnonzero(proved > goal)
     r = R[:, active]
@@ -257,7 +257,7 @@ def dual_conjugate_gradients(
         rho = rows.seen.reshape(C.shape)
         bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C)
         best = Candidate(W, bound=bound, n_iter=found.n_iter, gave_up=found.gave_up)
-        reached = (bound <= tol * problem.spread).all()
+        reached = (bound <= tol * problem.unit).all()
         if reached or found.gave_up or found.n_iter == max_iter:
             return best
         found = replace(found, solution=np.vstack([W, C]), residual=np.vstack([above, rho]))

@@ -25,6 +25,8 @@ from ling.rounding import dual_rounding
 EPS32 = float(np.finfo(np.float32).eps)
 # From this many alphas on, one eigendecomposition is cheaper than a Cholesky factor for each.
 MANY = 8
+# Squares, and products with a square root, of numbers up to this are in the range of float32.
+LARGEST32 = 1e12
 MOST_REFINEMENTS = 30
 IN_SINGLE = "Gram matrix in float32, proved and refined in float64"
 ILL = "by singular values, as X'X is too ill-conditioned"
@@ -97,6 +99,9 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     None where float32 leaves no positive matrix.
     """
     alpha = float(problem.distinct_alphas[0])
+    sizes = np.append(problem.raw_norms, np.sqrt(alpha))
+    if sizes.max() > LARGEST32 or sizes[sizes > 0].min() < 1 / LARGEST32:
+        return None
     G = problem.design.gram(np.float32)
     scale = np.sqrt(np.diag(G).astype(np.float64) + alpha)
     narrow = (1 / scale).astype(np.float32)
@@ -114,7 +119,7 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     part = from_inverse(inverse, scale, alpha, noise, least)
     W = solved(inverse, scale, problem.moments)
     found, gradient = proved(problem, Candidate(W, part, note=IN_SINGLE))
-    if found.bound is not None and (found.bound <= effort.tol * problem.spread).all():
+    if found.bound is not None and (found.bound <= effort.tol * problem.unit).all():
         return found
     shares = np.full(problem.n_targets, part.share)
     found = conjugate_gradients(
@@ -127,7 +132,7 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
         residual=gradient,
     )
     reached = (
-        found.proved is not None and (found.proved <= (effort.tol * problem.spread) ** 2).all()
+        found.proved is not None and (found.proved <= (effort.tol * problem.unit) ** 2).all()
     )
     if not reached or not np.isfinite(found.coef).all():
         return None

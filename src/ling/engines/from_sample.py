@@ -73,7 +73,7 @@ def first_size(problem: Problem, effort: Effort) -> int:
     """The largest sample that takes no longer than a pass or two."""
     n, p = problem.shape
     cheap = [s for s in SIZES[:4] if work(s, p) <= FIRST * effort.blas]
-    return min(n, max(16, n // 4), max(cheap, default=SIZES[0]))
+    return min(n, max(SIZES[0], n // 4), max(cheap, default=SIZES[0]))
 
 
 def work(size: int, p: int) -> float:
@@ -110,7 +110,7 @@ def estimate(problem: Problem, sample: Sample, least: float) -> Spectrum:
     """What stands out of noise, and a power law behind it with the right sum and sum of squares."""
     n, p = problem.shape
     inflation = n / sample.size
-    strong = standing_out(inflation * sample.values, sample.size, p, least)
+    strong = standing_out(inflation * sample.values, sample.size, problem.shape, least)
     rank = len(strong)
     behind = sample.values[rank:]
     size = max(1, sample.size - rank)
@@ -123,20 +123,16 @@ def estimate(problem: Problem, sample: Sample, least: float) -> Spectrum:
     return Spectrum(strong, power_tail(float(total), float(squares), rank, count))
 
 
-def standing_out(values: Array, size: int, p: int, least: float) -> Array:
+def standing_out(values: Array, size: int, shape: tuple[int, int], least: float) -> Array:
     """Eigenvalues without what the tail adds to them in a sample, as far as they stand out."""
-    kept = np.arange(1, len(values) + 1)
-    noise = _noise(values, size)
+    n, p = shape
+    # The tail adds its sum / size; less if the sample is a good part of all rows.
+    behind = np.append(np.cumsum(values[::-1])[::-1][1:], 0.0)
+    noise = behind / np.maximum(size - np.arange(1, len(values) + 1), 1) * (1 - size / n)
     edge = (1 + np.sqrt(size / p)) ** 2
-    found = (values > CLEAR * edge * noise) & (values - noise > 0.3 * least) & (kept < size)
+    found = (values > CLEAR * edge * noise) & (values - noise > 0.3 * least)
     rank = int(np.logical_and.accumulate(found).sum()) if len(found) else 0
     return values[:rank] - noise[rank - 1] if rank else values[:0]
-
-
-def _noise(values: Array, size: int) -> Array:
-    """tail / size after the first, the first two, ... : what the tail adds to an eigenvalue."""
-    behind = np.append(np.cumsum(values[::-1])[::-1][1:], 0.0)
-    return np.asarray(behind / np.maximum(size - np.arange(1, len(values) + 1), 1))
 
 
 def power_tail(total: float, squares: float, rank: int, count: int) -> Array:
@@ -213,7 +209,7 @@ class Outlook:
         values = self.spectrum.all
         behind = np.append(np.cumsum(values[::-1])[::-1][1:], 0.0)
         in_sample = (values + behind / size)[:size]
-        rank = len(standing_out(in_sample, size, p, self.least))
+        rank = len(standing_out(in_sample, size, self.problem.shape, self.least))
         rank = max(rank, len(self.spectrum.strong))
         cost = (work(size, p) + 40.0 * p * rank**2) / self.effort.blas
         return self._iterating(Spectrum(values[:rank], values[rank:]), size, cost)
@@ -236,9 +232,9 @@ class Outlook:
         bottom = float(tail[-1]) * (1 - aspect) ** 2 if tail.size else 0.0
         above, below, share = 1.0, 1.0, 1.0
         if size is not None and rank:
-            q = min(np.sqrt(rank / size), 0.9)
+            q = min(np.sqrt(rank / size * (1 - size / n)), 0.9)
             above, below, share = 1 / (1 - q) ** 2, 1 / (1 + q) ** 2, size / n
-            top = max(top, LEAK * above * float(tail.sum()) / size)
+            top = max(top, LEAK * above * float(tail.sum()) * (1 / size - 1 / n))
         largest = max(above, (top + least) / (mean + least))
         smallest = min(below, (bottom + least) / (mean + least))
         proof = 1.0 if n < p else min(share, least / (mean + least))

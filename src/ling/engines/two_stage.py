@@ -58,7 +58,7 @@ def two_stage(problem: Problem, effort: Effort) -> Candidate:
                 problem, dual_preconditioner(problem, sketch, sketch.lifted), tol=effort.tol,
                 max_iter=effort.max_iter, worth=worth,
             )  # fmt: skip
-        elif effort.on_copy(expected.iterations, problem.n_targets):
+        elif effort.copy_pays(expected.iterations, problem.n_targets):
             found = _on_copy(problem, sketch, effort, worth)
         else:
             found = conjugate_gradients(
@@ -84,40 +84,37 @@ def _on_copy(problem: Problem, sketch: Sketch, effort: Effort, worth: float) -> 
     if copy is None or share < 0.3:
         return plain(max_iter=effort.max_iter, worth=worth, start=effort.start)
     nearby = Preconditioner(exact.apply, share * exact.least)
-    found = Candidate(
-        np.zeros_like(problem.moments) if effort.start is None else effort.start, minorant,
-        bound=problem.spread, n_iter=0,
-    )  # fmt: skip
+    found = Candidate(np.zeros_like(problem.moments), minorant, bound=problem.spread, n_iter=0)
     gradient = problem.moments
     if effort.start is not None:
-        found, gradient = proved(problem, found)
+        found, gradient = proved(problem, replace(found, coef=effort.start))
+    before = np.inf
     for _ in range(STARTS):
-        before, spent = found, found.n_iter or 0
+        excess, spent = _excess(problem, found), found.n_iter or 0
         left = None if effort.max_iter is None else effort.max_iter - spent
-        aim = max(effort.tol, _excess(problem, before) / GAIN)
+        if excess <= effort.tol or found.gave_up or left == 0:
+            return found
+        if excess > before / 3:
+            break
+        aim = max(effort.tol, excess / GAIN)
         # What is left to spend, and this start's share of the way.
-        way = np.log(_excess(problem, before) / aim) / np.log(_excess(problem, before) / effort.tol)
+        way = np.log(excess / aim) / np.log(excess / max(effort.tol, EPS))
         found = conjugate_gradients(
             problem, nearby, minorant, tol=aim, max_iter=left,
-            worth=way * (worth / effort.copy_cost - spent), start=before.coef, residual=gradient,
+            worth=way * (worth / effort.copy_cost - spent), start=found.coef, residual=gradient,
             gram=problem.gram_of(copy),
         )  # fmt: skip
         found = replace(found, n_iter=spent + (found.n_iter or 0), proved=found.proved / share)
-        found, gradient = proved(problem, found)
-        excess = _excess(problem, found)
-        if excess <= effort.tol or found.gave_up or found.n_iter == effort.max_iter:
-            return found
-        if excess > _excess(problem, before) / 3:  # the copy is not good enough
-            break
-    left = None if effort.max_iter is None else effort.max_iter - found.n_iter
+        before, (found, gradient) = excess, proved(problem, found)
+    # The copy is not good enough for what is left.
     rest = plain(max_iter=left, worth=worth, start=found.coef, residual=gradient)
-    return replace(rest, n_iter=found.n_iter + rest.n_iter)
+    return replace(rest, n_iter=spent + (rest.n_iter or 0))
 
 
 def _excess(problem: Problem, candidate: Candidate) -> float:
-    """The largest of a candidate's bounds, in units of the spread of y."""
-    real = problem.spread > 0
-    return float((candidate.bound[real] / problem.spread[real]).max(initial=0.0))
+    """The largest of a candidate's bounds, in units of what moves predictions by ||y||."""
+    real = problem.unit > 0
+    return float((candidate.bound[real] / problem.unit[real]).max(initial=0.0))
 
 
 def preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
