@@ -55,4 +55,6 @@ def _relative(problem: Problem, bounds: Array) -> Array:
     """Of predictions, in units of the spread of y; a y without any is fitted exactly by 0."""
     unit = problem.unit
     relative = np.divide(bounds, unit, out=np.zeros_like(bounds), where=unit > 0)
+    # What has underflowed to 0 is not 0.
+    relative = np.maximum(relative, np.where(unit > 0, np.finfo(np.float64).tiny, 0.0))
     return np.where(np.isnan(relative), np.inf, relative)

@@ -162,7 +162,7 @@ def column_cost(shape: Shape, machine: Machine) -> float:
 
 
 def copy_cost(shape: Shape) -> float:
-    """What a sweep over a short copy costs, relative to one over X: it is not quite memory-bound."""
+    """What a sweep over a copy of 16 bits costs, relative to one over X."""
     return 2.8 / shape.itemsize
 
 

@@ -30,8 +30,6 @@ def test_moments_are_sums_of_products_and_of_squares(
     assert_close(squares, w @ X**2, w @ sizes**2)
 
 
-
-
 @pytest.mark.parametrize("p", [1, 3, 4, 5, 30, 131])
 @pytest.mark.parametrize("n", [1, 127, 128, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

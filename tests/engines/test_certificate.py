@@ -73,3 +73,39 @@ def test_a_small_residual_is_not_enough(rng):
     assert error > 5e-3
     assert certificate.bound >= error
     assert not certificate.holds
+
+
+def medium_case(rng):
+    """Large enough that a sample of the rows is not all of them, with what is hard for samples."""
+    n, p = int(rng.integers(70, 900)), int(rng.integers(5, 150))
+    decay = rng.choice([0.0, 0.5, 1.0, 2.0])
+    X = rng.standard_normal((n, p)) if rng.random() < 0.5 else rng.standard_t(2.2, (n, p))
+    X = X * np.arange(1, p + 1) ** -decay
+    if rng.random() < 0.7:
+        X = X @ np.linalg.qr(rng.standard_normal((p, p)))[0]
+    if rng.random() < 0.3:
+        X[:, : p // 2] *= rng.random((n, 1)) < 0.02  # carried by few rows
+    if rng.random() < 0.3:
+        X = X * 10.0 ** rng.uniform(-3, 3, p)
+    X = X + 10.0 ** rng.uniform(-2, 3) * rng.standard_normal(p) * np.abs(X).mean()
+    y = X @ (rng.standard_normal(p) / np.linalg.norm(X, axis=0)) + rng.standard_normal(n)
+    weights = rng.gamma(0.3, size=n) if rng.random() < 0.3 else np.ones(n)
+    alpha = 10.0 ** rng.uniform(-9, 1) * np.linalg.norm(X - X.mean(axis=0)) ** 2 / min(n, p)
+    return X, y, weights, float(alpha)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("way", WAYS)
+def test_certificate_never_lies_where_samples_are_not_everything(way, seed):
+    rng = np.random.default_rng(seed)
+    X, y, weights, alpha = medium_case(rng)
+    tol = 10.0 ** -rng.integers(2, 7)
+    problem, centring = WAYS[way].build(X, y[:, None], np.array([alpha]), weights, True)
+    candidate = WAYS[way].solve(problem, tol, seed, max_iter=1000)
+    certificate, _ = certify(problem, candidate, tol)
+    root = np.sqrt(weights)
+    X = root[:, None] * (X - weights @ X / weights.sum())
+    y = root * (y - weights @ y / weights.sum())
+    gap = centring.coef(candidate.coef)[:, 0] - reference.ridge(X, y, alpha)
+    error = np.linalg.norm(X @ gap) / np.linalg.norm(y)
+    assert error <= certificate.bound * (1 + 1e-6) + 1e-10  # the reference is in float64

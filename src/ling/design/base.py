@@ -167,6 +167,16 @@ class Storage(Design):
     """A design that holds numbers itself, rather than wrapping another design."""
 
     @property
+    @abstractmethod
+    def n_stored(self) -> int:
+        """Numbers held, and read in one pass."""
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all numbers are held, in order, so that single rows can be had cheaply."""
+        return True
+
+    @property
     def centres_rows(self) -> bool:
         """Whether Gram matrices are made from centred rows, so that large means do not cancel."""
         return True

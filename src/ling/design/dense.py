@@ -171,7 +171,9 @@ class DenseDesign(Storage):
             w = np.ones(len(block)) if weights is None else weights[rows]
             sums += w @ block
             products += block.T @ U[rows]
-            squares += np.einsum("ij,ij->j", block, block if weights is None else w[:, None] * block)
+            squares += np.einsum(
+                "ij,ij->j", block, block if weights is None else w[:, None] * block
+            )
         return sums, products, squares
 
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
@@ -184,6 +186,11 @@ class DenseDesign(Storage):
                 i, j = np.argwhere(bad)[0]
                 return rows.start + int(i), int(j)
         return None
+
+    @property
+    def n_stored(self) -> int:
+        """n p."""
+        return self.shape[0] * self.shape[1]
 
     @property
     def matvec_flops(self) -> float:
@@ -225,9 +232,7 @@ class DenseDesign(Storage):
         found = threads.total(sweep, self._parts(v.nbytes))
         return found.reshape(V.shape) if found.ndim == 1 else found[: V.shape[1]].T
 
-    def _moments_by_kernel(
-        self, weights: Array | None, U: Array
-    ) -> tuple[Array, Array, Array]:
+    def _moments_by_kernel(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         from ling.design.kernels import dense_moments
 
         shape = U.shape[1] + 2, self.shape[1]

@@ -155,6 +155,16 @@ class SparseDesign(Storage):
         return row, int(self.csr.indices[bad[0]])
 
     @property
+    def is_dense(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def n_stored(self) -> int:
+        """Entries that are not left out."""
+        return int(self.csr.nnz)
+
+    @property
     def matvec_flops(self) -> float:
         """2 FLOPs per stored entry."""
         return 2.0 * self.csr.nnz

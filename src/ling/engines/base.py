@@ -100,8 +100,8 @@ def proved(problem: Problem, candidate: Candidate) -> tuple[Candidate, Array]:
 def bound_by(problem: Problem, candidate: Candidate, gradient: Array) -> Array:
     """What a gradient proves of a candidate's error, but for rounding."""
     minorant, alphas = candidate.minorant, problem.alphas
-    bound = np.sqrt(minorant.quadratic(gradient, alphas))
+    bound: Array = np.sqrt(minorant.quadratic(gradient, alphas))
     if candidate.residual is None or candidate.proved is None:
         return bound
     drift = minorant.quadratic(gradient - candidate.residual, alphas)
-    return np.minimum(bound, np.sqrt(candidate.proved) + np.sqrt(drift))
+    return np.asarray(np.minimum(bound, np.sqrt(candidate.proved) + np.sqrt(drift)))

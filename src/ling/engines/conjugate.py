@@ -70,11 +70,8 @@ class System(ABC):
         """The square of a bound on the error, before the first step."""
 
     @abstractmethod
-    def after(self, step: Array, beta: Array, R: Array, rz: Array) -> Array:
+    def after(self, R: Array, rz: Array, step: Array, beta: Array, targets: Targets) -> Array:
         """The same after a step; rz is r'P^-1 r."""
-
-    def keep(self, going: NDArray[np.bool_]) -> None:
-        """Go on with some of the targets."""
 
 
 class Primal(System):
@@ -91,7 +88,7 @@ class Primal(System):
         self.gram = problem.design.gram_matmat if gram is None else gram
         self.preconditioner = preconditioner
         self.minorant = minorant
-        self.ceiling: Ceiling | None = None
+        self.ceiling = Ceiling(preconditioner.least)
 
     def product(self, P: Array, targets: Targets) -> Array:
         """(X'X + alpha I) P."""
@@ -99,25 +96,18 @@ class Primal(System):
 
     def precondition(self, R: Array, targets: Targets) -> Array:
         """P^-1 R."""
-        if self.ceiling is None:
-            self.ceiling = Ceiling(self.preconditioner.least[targets])
         return self.preconditioner.apply(R, targets)
 
     def first(self, R: Array) -> Array:
         """From the minorant."""
         return self.minorant.quadratic(R, self.problem.alphas)
 
-    def after(self, step: Array, beta: Array, R: Array, rz: Array) -> Array:
+    def after(self, R: Array, rz: Array, step: Array, beta: Array, targets: Targets) -> Array:
         """From the ceiling."""
-        assert self.ceiling is not None
         # r'P^-1 r can only vanish with r; if it does before, P^-1 has lost it to rounding.
         lost = (rz <= 0) & R.any(axis=0)
-        return np.where(lost, np.inf, self.ceiling.after(step, beta) * np.maximum(rz, 0.0))
-
-    def keep(self, going: NDArray[np.bool_]) -> None:
-        """The ceilings of the targets that go on."""
-        assert self.ceiling is not None
-        self.ceiling = self.ceiling.of(going)
+        ceiling = self.ceiling.after(step, beta, targets)
+        return np.where(lost, np.inf, ceiling * np.maximum(rz, 0.0))
 
 
 class Dual(System):
@@ -147,7 +137,7 @@ class Dual(System):
         below = R[self.length :]
         return np.asarray(np.einsum("ij,ij->j", below, below))
 
-    def after(self, step: Array, beta: Array, R: Array, rz: Array) -> Array:
+    def after(self, R: Array, rz: Array, step: Array, beta: Array, targets: Targets) -> Array:
         """||rho||^2."""
         return self.first(R)
 
@@ -187,7 +177,7 @@ def iterate(
         fresh = _dots(r[top], z[top])
         beta = np.divide(fresh, rz, out=np.zeros_like(rz), where=rz > 0)
         P, rz = z + beta * P, fresh
-        bound = system.after(step, beta, r, rz)
+        bound = system.after(r, rz, step, beta, active)
         R[:, active], proved[active] = r, bound
         going = (step > 0) & (rz > 0) & (bound > goal[active])
         if not going.any():
@@ -198,7 +188,6 @@ def iterate(
             break
         if not going.all():
             active, r, P, rz = active[going], r[:, going], P[:, going], rz[going]
-            system.keep(going)
     return Iterate(W, R, proved, n_iter, gave_up)
 
 
@@ -252,7 +241,9 @@ def dual_conjugate_gradients(
         found = replace(more, n_iter=found.n_iter + more.n_iter)
         C = found.solution[p:]
         W = problem.design.rmatmat(C)
-        rows = RowMap.of(np.full(len(C), -1.0), problem.alphas * C - problem.targets, np.ones(len(C)))
+        rows = RowMap.of(
+            np.full(len(C), -1.0), problem.alphas * C - problem.targets, np.ones(len(C))
+        )
         above = problem.design.gram_matmat(W, rows)
         rho = rows.seen.reshape(C.shape)
         bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C)
@@ -273,23 +264,21 @@ class Ceiling:
     next to nothing (Golub & Meurant; the recurrence is that of Meurant & Tichý 2013).
     """
 
-    def __init__(self, least: Array, now: Array | None = None) -> None:
+    def __init__(self, least: Array) -> None:
         self.least = least
-        self.now = 1.0 / least if now is None else now
+        self.now = 1.0 / least
 
-    def after(self, step: Array, beta: Array) -> Array:
-        """The factor after one more step of the given length."""
-        gap = self.now - step
-        below = self.least * gap + beta
-        worst = 1.0 / self.least
+    def after(self, step: Array, beta: Array, targets: Targets) -> Array:
+        """The factor of those targets after one more step, of the given lengths."""
+        least = self.least[targets]
+        gap = self.now[targets] - step
+        below = least * gap + beta
+        worst = 1.0 / least
         # Near convergence the gap is rounding; the first bound is always right.
         sound = (gap > 1e-6 * step) & (below > 0)
-        self.now = np.where(sound, np.divide(gap, below, out=worst.copy(), where=sound), worst)
-        return self.now
-
-    def of(self, kept: NDArray[np.bool_]) -> Ceiling:
-        """For some of the targets."""
-        return Ceiling(self.least[kept], self.now[kept])
+        found = np.where(sound, np.divide(gap, below, out=worst.copy(), where=sound), worst)
+        self.now[targets] = found
+        return np.asarray(found)
 
 
 def _dots(A: Array, B: Array) -> Array:

@@ -131,9 +131,7 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
         start=W,
         residual=gradient,
     )
-    reached = (
-        found.proved is not None and (found.proved <= (effort.tol * problem.unit) ** 2).all()
-    )
+    reached = found.proved is not None and (found.proved <= (effort.tol * problem.unit) ** 2).all()
     if not reached or not np.isfinite(found.coef).all():
         return None
     return replace(found, n_iter=None, note=IN_SINGLE)

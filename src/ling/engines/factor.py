@@ -73,7 +73,7 @@ def from_inverse(
 
 def least_eigenvalue(H: Array, wanted: float, noise: float) -> float:
     """`wanted` if H >= wanted I, 0 if not: by factoring H - (wanted + noise) I, off by `noise`."""
-    (potrf,) = linalg.get_lapack_funcs(("potrf",), (H,))
+    potrf: Any = linalg.get_lapack_funcs("potrf", (H,))
     shifted = H.copy()
     shifted[np.diag_indices_from(H)] -= wanted + noise
     return 0.0 if potrf(shifted.T, lower=False, overwrite_a=True)[1] else wanted

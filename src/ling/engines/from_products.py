@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from ling.design import Array
 from ling.engines.base import Effort
 from ling.engines.sketch import (
     Expected,
@@ -15,7 +16,6 @@ from ling.engines.sketch import (
     nystrom,
     scale_of,
 )
-from ling.design import Array
 from ling.problem import Problem
 
 FIRST = 16
@@ -46,14 +46,10 @@ def _fresh(rng: np.random.Generator, directions: Array, more: int) -> Array:
     """Random directions, orthonormal and orthogonal to those that there are."""
     fresh: Array = rng.standard_normal((len(directions), more))
     fresh -= directions @ (directions.T @ fresh)
-    return np.asarray(
-        linalg.qr(fresh, mode="economic", overwrite_a=True, check_finite=False)[0]
-    )
+    return np.asarray(linalg.qr(fresh, mode="economic", overwrite_a=True, check_finite=False)[0])
 
 
-def _expected(
-    problem: Problem, effort: Effort, scale: Array, values: Array, have: int
-) -> Expected:
+def _expected(problem: Problem, effort: Effort, scale: Array, values: Array, have: int) -> Expected:
     """The rank at which sketching and iterating together are expected to cost least.
 
     Beyond the sketch the eigenvalues are taken to fall like a power of their index, such that they
@@ -81,7 +77,9 @@ def _expected(
         return Expected(rank, needed, cost + needed * effort.iteration_cost(problem.n_targets))
 
     largest = min(effort.most, p // 2, n)
-    return cheapest([at(r) for r in (have, 2 * have, 4 * have, 8 * have) if r <= max(largest, have)])
+    return cheapest(
+        [at(r) for r in (have, 2 * have, 4 * have, 8 * have) if r <= max(largest, have)]
+    )
 
 
 def _decay(left: float, first: int, count: int) -> float:

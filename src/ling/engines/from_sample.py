@@ -27,7 +27,7 @@ from ling.engines.sketch import (
 from ling.minorant import sum_noise
 from ling.problem import Problem
 
-SIZES = 64, 128, 256, 512, 1024, 2048
+SIZES = 64, 128, 256, 512, 1024
 # A first sample is not to take longer than so many passes.
 FIRST = 1.5
 # An eigenvalue of the sample stands out if it is so much above what noise alone would make.
@@ -58,14 +58,15 @@ def sketch_from_sample(problem: Problem, effort: Effort) -> tuple[Sketch, Expect
     size = first_size(problem, effort)
     while True:
         sample = draw(problem, scale, size, effort.rng)
-        outlook = Outlook(problem, effort, estimate(problem, sample, in_units(problem, scale)), scale)
+        spectrum = estimate(problem, sample, in_units(problem, scale))
+        outlook = Outlook(problem, effort, spectrum, scale)
         now, exact = outlook.with_sample(size), outlook.made_exact()
         larger = {s: outlook.with_larger(s) for s in SIZES if size < s <= problem.shape[0] // 4}
         best = cheapest([now, exact, *larger.values()])
         if best is now:
-            return sketch_of(problem, sample, scale, outlook.spectrum), now
+            return sketch_of(problem, sample, scale, spectrum), now
         if best is exact:
-            return made_exact(problem, sample, scale, len(outlook.spectrum.strong)), exact
+            return made_exact(problem, sample, scale, len(spectrum.strong)), exact
         size = next(s for s, option in larger.items() if option is best)
 
 
@@ -175,9 +176,9 @@ def sketch_of(problem: Problem, sample: Sample, scale: Array, spectrum: Spectrum
 def made_exact(problem: Problem, sample: Sample, scale: Array, rank: int) -> Sketch:
     """Nyström's approximation from the directions that stand out of the sample; one pass."""
     n, p = problem.shape
-    Q = linalg.qr(
-        sample.matrix.T @ sample.vectors[:, :rank], mode="economic", check_finite=False
-    )[0]
+    Q = linalg.qr(sample.matrix.T @ sample.vectors[:, :rank], mode="economic", check_finite=False)[
+        0
+    ]
     seen = RowMap.identity((n, rank)) if n < p else None
     products = problem.design.gram_matmat(np.ascontiguousarray(Q / scale[:, None]), seen)
     return nystrom(

@@ -39,8 +39,8 @@ def row_sketch(problem: Problem, effort: Effort) -> Candidate:
             return Candidate(np.zeros_like(problem.moments), gave_up=True, note="singular sample")
         # G is right to rounding.
         noise = EPS * (10 + np.sqrt(n)) * float((problem.raw_norms**2 / scale**2).sum())
-        least = float(alpha) / float((scale**2).max())
-        parts.append((inverse, from_inverse(inverse, scale, float(alpha), noise, least, n / s)))
+        low = float(alpha) / float((scale**2).max())
+        parts.append((inverse, from_inverse(inverse, scale, float(alpha), noise, low, n / s)))
     minorant: Minorant = Several([part for _, part in parts])
 
     def apply(R: Array, targets: NDArray[np.intp]) -> Array:

@@ -61,7 +61,7 @@ def scale_of(problem: Problem) -> Array:
     least = EPS * problem.raw_norms.max(initial=0.0)
     scale = np.maximum(np.sqrt(problem.column_norms**2 + alpha), least)
     scale[scale == 0] = 1.0
-    return scale
+    return np.asarray(scale)
 
 
 def nystrom(

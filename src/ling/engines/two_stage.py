@@ -104,7 +104,9 @@ def _on_copy(problem: Problem, sketch: Sketch, effort: Effort, worth: float) -> 
             worth=way * (worth / effort.copy_cost - spent), start=found.coef, residual=gradient,
             gram=problem.gram_of(copy),
         )  # fmt: skip
-        found = replace(found, n_iter=spent + (found.n_iter or 0), proved=found.proved / share)
+        assert found.proved is not None
+        assert found.n_iter is not None
+        found = replace(found, n_iter=spent + found.n_iter, proved=found.proved / share)
         before, (found, gradient) = excess, proved(problem, found)
     # The copy is not good enough for what is left.
     rest = plain(max_iter=left, worth=worth, start=found.coef, residual=gradient)
@@ -114,6 +116,7 @@ def _on_copy(problem: Problem, sketch: Sketch, effort: Effort, worth: float) -> 
 def _excess(problem: Problem, candidate: Candidate) -> float:
     """The largest of a candidate's bounds, in units of what moves predictions by ||y||."""
     real = problem.unit > 0
+    assert candidate.bound is not None
     return float((candidate.bound[real] / problem.unit[real]).max(initial=0.0))
 
 

@@ -24,7 +24,8 @@ from sklearn.utils.validation import (
 )
 
 from ling import problem as problems
-from ling.design import Array, SparseDesign, as_design
+from ling.design import Array, as_design
+from ling.design.affine import storage_and_map
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 from ling.planning import Plan, Shape, make_plan, memory_budget_bytes
 from ling.report import Certificate, FitReport, Status
@@ -230,9 +231,10 @@ def plan(
 
 def _shape(design: Any, n_targets: int, n_alphas: int) -> Shape:
     n, p = design.shape
-    dense = not isinstance(design, SparseDesign)
-    nnz = n * p if dense else design.csr.nnz
-    return Shape(n, p, int(nnz), design.dtype.itemsize, dense, n_targets, n_alphas)
+    storage, _ = storage_and_map(design)
+    return Shape(
+        n, p, storage.n_stored, storage.dtype.itemsize, storage.is_dense, n_targets, n_alphas
+    )
 
 
 def _plan(problem: problems.Problem, X: Any, model: Ridge) -> Plan:
