@@ -26,7 +26,9 @@ MB = 2**20
 SMALL = 2**18
 # Seconds that Python takes for one iteration of anything.
 CALL = 1e-4
-SURE = {"direct": 0.6}
+# And that LAPACK takes to make a block orthogonal.
+BLOCK = 5e-3
+SURE = {"direct": 0.5}
 # Above this size, a copy of X in float32 saves more sweeps than it costs.
 COPIED = 2**25
 VERSION = 2
@@ -161,6 +163,10 @@ def column_cost(shape: Shape, machine: Machine) -> float:
     return (pass_seconds(shape, machine, many) - one) / (many - 1) / one
 
 
+# Passes that making a copy takes: memory is new, and has to be cleared.
+MAKING_A_COPY = 3.5
+
+
 def copy_cost(shape: Shape) -> float:
     """What a sweep over a copy of 16 bits costs, relative to one over X."""
     return 2.8 / shape.itemsize
@@ -168,7 +174,7 @@ def copy_cost(shape: Shape) -> float:
 
 # Iterations are unknown before the spectrum is; these are for the spectra people have: fast decay,
 # then a slow tail. A run that turns out harder is stopped and handed to the next engine.
-USUAL_ITERATIONS = 14
+USUAL_ITERATIONS = 18
 
 
 def _common_bytes(shape: Shape, columns: int) -> float:
@@ -226,7 +232,11 @@ def _two_stage_on(shape: Shape, machine: Machine, tol: float, copied: bool) -> P
     most = int(np.clip(shape.nnz // p // 24, 32, 512))
     iterations = USUAL_ITERATIONS * _digits(tol)
     rank = min(16, p // 2, n) if shape.dense else min(8, p // 2)
-    seconds = iterations * pass_seconds(shape, machine, t) + 2 * pass_seconds(shape, machine)
+    seconds = iterations * pass_seconds(shape, machine, t)
+    if copied:
+        sweeps = MAKING_A_COPY + copy_cost(shape) * t * (1.3 * iterations + 5)
+        seconds = min(seconds, sweeps * pass_seconds(shape, machine))
+    seconds += 2 * pass_seconds(shape, machine)
     n_bytes = 8.0 * p * (6 + shape.n_alphas) * min(most, p // 2)
     n_bytes += _common_bytes(shape, max(rank, 1))
     if not shape.dense:
@@ -246,9 +256,12 @@ def _krylov(shape: Shape, machine: Machine, tol: float) -> Prediction:
     extra = -shape.n_targets % 4 if shape.dense else 0
     columns = shape.n_targets + extra
     iterations = 2.5 * USUAL_ITERATIONS * _digits(tol) / (1 + extra) ** 0.3
+    # Small factorisations on the way: of blocks and, now and then, of the whole projection.
+    small = iterations * (BLOCK + 12.0 * (iterations * columns) ** 2 / machine.factor)
     dimension = min(iterations * columns, shape.p, shape.n)
     seconds = iterations * pass_seconds(shape, machine, columns)
     seconds += 8.0 * shape.p * dimension**2 / machine.gemm + 2 * pass_seconds(shape, machine)
+    seconds += small
     most = int(min(max(256, 3 * dimension), shape.p))
     n_bytes = 8.0 * shape.p * (2.2 * most + 4 * columns) + 40.0 * most**2
     n_bytes += _common_bytes(shape, columns)

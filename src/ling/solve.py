@@ -14,7 +14,14 @@ from ling.design import Array
 from ling.engines import ENGINES, Candidate, Effort
 from ling.engines.nonnegative import COPIES, nonnegative
 from ling.errors import BadOption
-from ling.planning import Plan, Prediction, column_cost, copy_cost, pass_seconds
+from ling.planning import (
+    MAKING_A_COPY,
+    Plan,
+    Prediction,
+    column_cost,
+    copy_cost,
+    pass_seconds,
+)
 from ling.problem import Problem
 from ling.report import Certificate, Status
 
@@ -107,6 +114,7 @@ def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Pre
             column_cost=column_cost(plan.shape, plan.machine),
             blas=plan.machine.gemm * pass_seconds(plan.shape, plan.machine),
             single=step.single,
+            copying=MAKING_A_COPY,
             copy_cost=copy_cost(plan.shape),
             samples=plan.shape.dense,
             most=step.most,

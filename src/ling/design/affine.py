@@ -131,7 +131,8 @@ class AffineDesign(Design):
 
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows of X~, dense and in float64."""
-        return self.affine.apply(self.storage.take(rows), rows)
+        block = self.storage.take(rows)
+        return self.affine.apply(block, rows, out=block)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X~'X~, one pass."""

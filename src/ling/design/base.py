@@ -282,18 +282,35 @@ class Affine:
         )
 
     def apply(
-        self, block: Array, rows: slice | NDArray[np.intp], cols: slice = slice(None)
+        self,
+        block: np.ndarray[Any, Any],
+        rows: slice | NDArray[np.intp],
+        cols: slice = slice(None),
+        out: Array | None = None,
     ) -> Array:
-        """A dense block of X, mapped."""
-        if self.is_identity:
-            return block
+        """A dense block of X, mapped, in float64 or in `out`, which may be the block itself."""
+        if out is None:
+            out = np.empty(block.shape)
+        if self.left is not None and self.right is not None and self.n_scales == 0:
+            np.subtract(block, self._low(rows, cols), out=out, casting="same_kind")
+            return out
+        out[...] = block
         if self.col_scale is not None:
-            block = block * self.col_scale[cols].astype(block.dtype, copy=False)
+            out *= self.col_scale[cols]
         if self.row_scale is not None:
-            block = block * self.row_scale[rows, None].astype(block.dtype, copy=False)
+            out *= self.row_scale[rows, None]
         if self.left is not None and self.right is not None:
-            block = block - (self.left[rows] @ self.right[cols].T).astype(block.dtype, copy=False)
-        return block
+            out -= self._low(rows, cols)
+        return out
+
+    def _low(self, rows: slice | NDArray[np.intp], cols: slice) -> Array:
+        """left right' there; one row, if all are the same."""
+        assert self.left is not None
+        assert self.right is not None
+        left, right = self.left[rows], self.right[cols]
+        if left.shape[1] == 1 and (left == left[:1]).all():
+            left = left[:1]
+        return left @ right.T
 
 
 def scaled(A: Array, scale: Array | None) -> Array:

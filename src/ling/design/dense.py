@@ -147,12 +147,19 @@ class DenseDesign(Storage):
         if affine.is_identity and self._blas_reads(wanted):
             return np.asarray(self.array @ self.array.T)
         n, p = self.shape
-        width = max(256, 32 * MB // max(1, n * wanted.itemsize))
-        blocks = (
-            affine.apply(self.array[:, cols].astype(wanted), slice(None), cols).T
-            for cols in (slice(a, min(a + width, p)) for a in range(0, p, width))
-        )
-        return _sum_of_grams(blocks, n, wanted)
+        width = max(1, min(p, max(256, 32 * MB // max(1, 8 * n))))
+        # Centred in float64, whatever is wanted: in float32 large means would take all digits.
+        mapped = np.empty((n, width))
+
+        def blocks() -> Iterator[Array]:
+            for start in range(0, p, width):
+                cols = slice(start, min(start + width, p))
+                # Contiguous, also where the last block is narrower.
+                out = mapped.ravel()[: n * (cols.stop - start)].reshape(n, cols.stop - start)
+                block = affine.apply(self.array[:, cols], slice(None), cols, out)
+                yield block.T.astype(wanted, copy=False)
+
+        return _sum_of_grams(blocks(), n, wanted)
 
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows of X, in float64."""
@@ -287,7 +294,10 @@ def _sum_of_grams(blocks: Iterator[Array], size: int, dtype: np.dtype[Any]) -> A
     syrk = blas.ssyrk if dtype == np.float32 else blas.dsyrk
     total = np.zeros((size, size), dtype, order="F")
     for block in blocks:
-        if block.size:
-            # A C-ordered block is the transpose of a Fortran-ordered one, which syrk reads as is.
-            total = syrk(1.0, np.ascontiguousarray(block).T, beta=1.0, c=total, overwrite_c=True)
+        if not block.size:
+            continue
+        # syrk reads Fortran order; a C-ordered block is the transpose of one.
+        turned = not block.flags.f_contiguous
+        A = np.ascontiguousarray(block).T if turned else block
+        total = syrk(1.0, A, trans=not turned, beta=1.0, c=total, overwrite_c=True)
     return mirrored(total)

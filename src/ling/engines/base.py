@@ -62,10 +62,9 @@ class Effort:
         return self._on_copy(iterations, n_targets) < iterations * self.iteration_cost(n_targets)
 
     def _on_copy(self, iterations: float, n_targets: int) -> float:
-        # Starting again from the gradient of X takes a few more.
-        again = 5
-        sweeps = self.copying + self.copy_cost * (iterations + again) * n_targets
-        return sweeps if self.single else float("inf")
+        # Starting again from the gradient of X takes more of them, many more where many are needed.
+        sweeps = (iterations * (1 + iterations / 60) + 5) * n_targets
+        return self.copying + self.copy_cost * sweeps if self.single else float("inf")
 
 
 @dataclass(frozen=True, eq=False)

@@ -299,6 +299,5 @@ def _hopeless(history: list[float], worth: float) -> bool:
     if done < 2 * WINDOW or not np.isfinite(worth):
         return False
     fallen = (min(history[-2 * WINDOW : -WINDOW]) - min(history[-WINDOW:])) / WINDOW
-    # Convergence speeds up as it goes; only a clear excess is held against it.
     ahead = history[-1] / fallen if fallen > 0 else np.inf
-    return bool(done + ahead > 1.5 * worth)
+    return bool(done + ahead > 1.2 * worth)  # convergence speeds up as it goes

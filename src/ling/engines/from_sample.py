@@ -63,7 +63,7 @@ def sketch_from_sample(problem: Problem, effort: Effort) -> tuple[Sketch, Expect
         now, exact = outlook.with_sample(size), outlook.made_exact()
         larger = {s: outlook.with_larger(s) for s in SIZES if size < s <= problem.shape[0] // 4}
         best = cheapest([now, exact, *larger.values()])
-        if best is now:
+        if best is now or now.cost > 4 * effort.worth:  # no sample will help
             return sketch_of(problem, sample, scale, spectrum), now
         if best is exact:
             return made_exact(problem, sample, scale, len(spectrum.strong)), exact

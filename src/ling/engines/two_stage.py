@@ -31,9 +31,11 @@ from ling.minorant import EPS
 from ling.problem import Problem
 
 STRONGEST = 1e10
+# What is only expected has to be so much better than what is known.
+BETTER = 0.75
 # On a short copy: how often to look at X itself, and what to aim for in between.
 STARTS = 5
-GAIN = 100.0
+GAIN = 100
 
 
 def two_stage(problem: Problem, effort: Effort) -> Candidate:
@@ -49,7 +51,7 @@ def two_stage(problem: Problem, effort: Effort) -> Candidate:
             sketch, expected = sketch_from_sample(problem, effort)
     else:
         sketch, expected = sketch_from_products(problem, effort)
-    if expected.cost > 1.5 * effort.worth and effort.start is None:
+    if expected.cost > BETTER * effort.worth and effort.start is None:
         return Candidate(np.zeros_like(problem.moments), rank=sketch.rank, gave_up=True)
     worth = effort.worth / effort.iteration_cost(problem.n_targets)
     with quiet_blas():
