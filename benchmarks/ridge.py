@@ -47,7 +47,7 @@ __all__ = ["CELLS", "figure", "main", "run"]
 
 TARGET = 1e-4
 # A peer whose first fit is slower than the best so far by this factor takes no further turn.
-HOPELESS = 8.0
+HOPELESS = 3.0
 # Fits shorter than this are repeated within a turn, which otherwise times the clock.
 SHORTEST = 0.05
 READ = "X @ v"

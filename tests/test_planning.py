@@ -55,7 +55,7 @@ def test_if_nothing_fits_the_smallest_is_tried():
     assert only.n_bytes == min(p.n_bytes for p in plan(BIG).predictions)
 
 
-def test_the_copy_in_float32_is_left_out_where_it_does_not_fit():
+def test_the_short_copy_is_left_out_where_it_does_not_fit():
     rich, poor = plan(BIG), plan(BIG, budget=3e8)
     assert rich.of("two_stage").single
     assert not poor.of("two_stage").single

@@ -28,9 +28,9 @@ def certify(
 
 
 def _bounds(problem: Problem, candidate: Candidate, tol: float, positive: bool) -> Array:
-    proved = candidate.bound
-    if proved is not None and (proved <= tol * problem.unit).all():
-        return proved
+    known = candidate.bound
+    if known is not None and (candidate.gave_up or problem.within(known, tol)):
+        return known
     if not np.isfinite(candidate.coef).all():
         return np.full(problem.n_targets, np.inf)
     gradient, residual = problem.gradient(candidate.coef)
@@ -38,7 +38,7 @@ def _bounds(problem: Problem, candidate: Candidate, tol: float, positive: bool) 
         gradient = _feasible(gradient, candidate.coef)
     found = bound_by(problem, candidate, gradient)
     found += rounding(problem, candidate.minorant, candidate.coef, residual)
-    return found if proved is None else np.minimum(found, proved)
+    return found if known is None else np.minimum(found, known)
 
 
 def _feasible(gradient: Array, W: Array) -> Array:

@@ -29,7 +29,7 @@ CALL = 1e-4
 # And that LAPACK takes to make a block orthogonal.
 BLOCK = 5e-3
 SURE = {"direct": 0.5}
-# Above this size, a copy of X in float32 saves more sweeps than it costs.
+# Above this size, a copy of X in 16-bit integers saves more than it costs.
 COPIED = 2**25
 VERSION = 2
 
@@ -186,7 +186,7 @@ def _common_bytes(shape: Shape, columns: int) -> float:
 def _direct_bytes(shape: Shape, single: bool) -> float:
     m, k = min(shape.n, shape.p), shape.n_alphas
     item = 4 if single else 8
-    squares = 1 if single else 2 + (k if k < 8 else 2)
+    squares = 2 if single else 2 + (k if k < 8 else 2)
     # Blocks of X, centred: in one buffer by compiled loops, in three by NumPy.
     mapped = shape.dense and shape.p <= shape.n and shape.itemsize == 8
     blocks = min(33 * MB, 8.0 * shape.n * shape.p) * (1 if mapped else 3) if shape.dense else 0.0
@@ -234,7 +234,7 @@ def _two_stage_on(shape: Shape, machine: Machine, tol: float, copied: bool) -> P
     rank = min(16, p // 2, n) if shape.dense else min(8, p // 2)
     seconds = iterations * pass_seconds(shape, machine, t)
     if copied:
-        sweeps = MAKING_A_COPY + copy_cost(shape) * t * (1.3 * iterations + 5)
+        sweeps = MAKING_A_COPY + copy_cost(shape) * t * (iterations * (1 + iterations / 60) + 5)
         seconds = min(seconds, sweeps * pass_seconds(shape, machine))
     seconds += 2 * pass_seconds(shape, machine)
     n_bytes = 8.0 * p * (6 + shape.n_alphas) * min(most, p // 2)
@@ -245,7 +245,7 @@ def _two_stage_on(shape: Shape, machine: Machine, tol: float, copied: bool) -> P
             iterations + 4, most=most,
         )  # fmt: skip
     size = min(n, 256)
-    seconds += (2.0 * size**2 * p + 60.0 * size**3) / machine.gemm
+    seconds += (1.0 * size**2 * p + 30.0 * size**3) / machine.gemm * threads.n_threads()
     n_bytes += 16.0 * p * min(n, 4 * size) + 8.0 * n * t * (6 if n < p else 0)
     if copied:
         n_bytes += 2.2 * shape.nnz

@@ -12,7 +12,7 @@ import numpy as np
 from ling.design import AffineDesign, Array, Design, Metered, RowMap, ShortCopy, as_design
 from ling.design.affine import storage_and_map
 from ling.errors import NotFinite
-from ling.minorant import EPS
+from ling.minorant import EPS, sum_noise
 
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
 USABLE = 1e-25, 1e25
@@ -66,14 +66,30 @@ class Problem:
     @property
     def safe_norms(self) -> Array:
         """Column norms that are not too small by rounding: they are differences of squares."""
-        return np.asarray(np.sqrt(self.column_norms**2 + 1e-14 * self.raw_norms**2))
+        noise = 1e-14 + 4 * sum_noise(self.shape[0])
+        return np.asarray(np.sqrt(self.column_norms**2 + noise * self.raw_norms**2))
+
+    def within(self, bounds: Array, tol: float) -> bool:
+        """Whether errors of at most `bounds` leave all predictions within tol."""
+        real = (self.unit > 0) & np.isfinite(self.unit)  # others cannot be off at all
+        return bool((bounds[real] <= tol * self.unit[real]).all())
+
+    @property
+    def can_shorten(self) -> bool:
+        """Whether a short copy of X is likely to be near enough, as alpha is not too small."""
+        storage, affine = storage_and_map(self.design.design)
+        error = 1e-9 * float((self.column_norms**2).sum())  # of normally distributed numbers
+        return storage.shortens(affine) and error < 0.5 * float(self.alphas.min())
 
     @property
     def gram_squares(self) -> Array:
         """What the rounding of X'X, in units of eps, is proportional to, column by column."""
-        storage, _ = storage_and_map(self.design.design)
-        centred = self.safe_norms if storage.centres_rows else self.raw_norms
-        return self.raw_norms * centred
+        return self.raw_norms * (self.safe_norms if self.centres_rows else self.raw_norms)
+
+    @property
+    def centres_rows(self) -> bool:
+        """Whether Gram matrices are made from centred rows."""
+        return storage_and_map(self.design.design)[0].centres_rows
 
     @property
     def compiled(self) -> bool:
@@ -96,14 +112,12 @@ class Problem:
         G = self.design.gram_matmat(W, residual)
         return G - W * self.alphas, np.linalg.norm(residual.seen, axis=0)
 
-    def short_copy(self) -> ShortCopy | None:
-        """X, centred and weighted, in integers of 16 bits, if that can be had; one pass."""
+    def short_copy(self) -> ShortCopy:
+        """X, centred and weighted, in integers of 16 bits; one pass."""
         storage, affine = storage_and_map(self.design.design)
         sizes = self.safe_norms / np.sqrt(self.shape[0])
-        copy = storage.shortened(affine, np.where(sizes > 0, sizes, 1.0))
-        if copy is not None:
-            self.design.meter.add(0.0, 1.0)
-        return copy
+        self.design.meter.add(0.0, 1.0)
+        return storage.shortened(affine, np.where(sizes > 0, sizes, 1.0))
 
     def gram_of(self, copy: ShortCopy) -> Callable[[Array], Array]:
         """V -> Z'(Z V) for the copy Z, counted like passes over X."""

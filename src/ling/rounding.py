@@ -29,14 +29,16 @@ def rounding(problem: Problem, minorant: Minorant, W: Array, residual: Array) ->
     return np.asarray(found)
 
 
-def dual_rounding(problem: Problem, C: Array) -> Array:
+def dual_rounding(problem: Problem, C: Array, formed: bool = False) -> Array:
     """What rounding may hide in rho = y - X X'c - alpha c, target by target.
 
-    X'c and X(X'c) are off by a few eps times the sizes of X before centring and of X, and so is
-    X X' if it is formed, from centred rows.
+    X'c and X(X'c) are off by a few eps times the sizes of X before centring and of X. `formed` says
+    that X X' was, which is off by as much if it was from centred rows, and by more if it was not.
     """
     raw = float(np.linalg.norm(problem.raw_norms))
     centred = float(np.linalg.norm(problem.safe_norms))
+    if formed and not problem.centres_rows:
+        centred = raw
     lengths = np.linalg.norm(C, axis=0)
     sizes = (raw * (2 * centred + np.sqrt(problem.alphas)) + problem.alphas) * lengths
     return np.asarray(sum_noise(*problem.shape) * (problem.raw_spread + sizes))

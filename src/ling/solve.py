@@ -11,6 +11,7 @@ import numpy as np
 
 from ling.certificate import certify
 from ling.design import Array
+from ling.design.threads import n_threads
 from ling.engines import ENGINES, Candidate, Effort
 from ling.engines.nonnegative import COPIES, nonnegative
 from ling.errors import BadOption
@@ -84,9 +85,11 @@ def solve(problem: Problem, plan: Plan, options: Options) -> Solution:
             best = found if best is None else _better(best, found)
             if found.is_final:
                 return _after(best, tried)
-            if found.candidate.gave_up or found.candidate.n_iter in (None, options.max_iter):
+            spent = found.candidate.n_iter
+            if found.candidate.gave_up or spent in (None, effort.max_iter):
                 break
-            effort = replace(effort, start=best.coef)
+            left = None if effort.max_iter is None else effort.max_iter - spent
+            effort = replace(effort, start=best.coef, max_iter=left)
     assert best is not None  # a plan has at least one step
     return _after(best, tried)
 
@@ -112,7 +115,7 @@ def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Pre
             options.max_iter,
             worth,
             column_cost=column_cost(plan.shape, plan.machine),
-            blas=plan.machine.gemm * pass_seconds(plan.shape, plan.machine),
+            blas=plan.machine.gemm / n_threads() * pass_seconds(plan.shape, plan.machine),
             single=step.single,
             copying=MAKING_A_COPY,
             copy_cost=copy_cost(plan.shape),
@@ -186,9 +189,7 @@ def _stored(problem: Problem, candidate: Candidate, stored: Callable[[Array], Ar
     coef = stored(candidate.coef)
     if candidate.bound is None:
         return replace(candidate, coef=coef)
-    # Norms of centred columns are right to the square root of rounding only.
-    squares = problem.column_norms**2 + 1e-14 * problem.raw_norms**2
-    lengths = np.sqrt(squares[:, None] + problem.alphas)
+    lengths = np.sqrt(problem.safe_norms[:, None] ** 2 + problem.alphas)
     moved = np.einsum("ij,ij->j", lengths, np.abs(coef - candidate.coef))
     return replace(candidate, coef=coef, bound=candidate.bound + moved)
 

@@ -78,5 +78,29 @@ def test_columns_of_zeros_stay_zero(treat_as_large):
     assert not copy.gram_matmat(np.zeros(3)).any()
 
 
-def test_there_is_no_copy_where_loops_would_not_read_it(rng):
-    assert shortened(AffineDesign.centred(rng.standard_normal((5, 3)))) is None
+@pytest.mark.parametrize("kind", ["float32", "read-only", "memory map", "rows of weight 0"])
+def test_whatever_x_is(kind, treat_as_large, rng, tmp_path):
+    treat_as_large(2)
+    X = rng.standard_normal((70, 5))
+    weights = np.where(rng.random(70) < 0.5, 0.0, 2.0) if "0" in kind else None
+    if kind == "float32":
+        X = X.astype(np.float32)
+    if kind == "read-only":
+        X.flags.writeable = False
+    if kind == "memory map":
+        np.save(tmp_path / "X.npy", X)
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    design = AffineDesign.centred(X, weights)
+    copy = shortened(design)
+    exact = design.take(np.arange(70))
+    assert np.linalg.norm(numbers(copy, 70) - exact) ** 2 <= copy.error + 1e-20
+    assert np.allclose(copy.gram_matmat(np.ones(5)), exact.T @ exact.sum(axis=1), atol=1e-2)
+
+
+def test_there_is_no_copy_where_loops_would_not_read_it(rng, treat_as_large):
+    small = AffineDesign.centred(rng.standard_normal((5, 3)))
+    assert not small.storage.shortens(small.affine)
+    treat_as_large(1)
+    assert small.storage.shortens(small.affine)
+    turned = AffineDesign.centred(np.asfortranarray(rng.standard_normal((5, 3))))
+    assert not turned.storage.shortens(turned.affine)

@@ -6,8 +6,10 @@ from scipy import sparse
 
 from ling import problem as problems
 from ling.certificate import certify
+from ling.design import DenseDesign
 from ling.engines import ENGINES, Effort
 from ling.engines.conjugate import Preconditioner, conjugate_gradients
+from ling.engines.factor import least_eigenvalue
 from ling.engines.from_products import sketch_from_products
 from ling.engines.from_sample import sketch_from_sample
 from ling.minorant import LowRank, Nothing
@@ -206,3 +208,87 @@ def test_nothing_to_explain_gives_zero(engine, rng):
     candidate = ENGINES[engine](problem, Effort(TOL, 0))
     assert not candidate.coef.any()
     assert certify(problem, candidate, TOL)[0].bound == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_least_eigenvalue_is_claimed_only_if_it_is_there(dtype, rng):
+    X = rng.standard_normal((60, 20))
+    H = (X.T @ X / 60).astype(dtype)
+    least = float(np.linalg.eigvalsh(H.astype(float))[0])
+    assert least_eigenvalue(H, 0.9 * least, 0.01 * least) == 0.9 * least
+    assert least_eigenvalue(H, 1.1 * least, 0.01 * least) == 0.0
+    assert np.allclose(H, X.T @ X / 60, rtol=1e-6)  # and H is left as it is
+
+
+@pytest.mark.parametrize("max_iter", [None, 3, 30])
+def test_iterations_on_a_copy_are_counted_over_all_starts(max_iter, rng):
+    way = WAYS["two_stage, on a copy"]
+    problem, (X, Y) = build("very tall", rng, 1.0, way)
+    passes = problem.design.cost.passes
+    candidate = way.solve(problem, 1e-9, max_iter=max_iter)
+    assert max_iter is None or candidate.n_iter <= max_iter
+    # Every iteration is a sweep; what else there is are the copy and a gradient for each start.
+    assert candidate.n_iter < problem.design.cost.passes - passes <= candidate.n_iter + 10
+    certificate, _ = certify(problem, candidate, 1e-9)
+    assert max_iter is not None or certificate.holds
+    assert (error(X, Y, problem.alphas, candidate.coef) <= certificate.bounds).all()
+
+
+def test_an_alpha_that_is_too_small_for_a_copy_does_without(rng):
+    way = WAYS["two_stage, on a copy"]
+    problem, (X, Y) = build("very tall", rng, 1e-9, way)
+    assert not problem.can_shorten
+    candidate = way.solve(problem, TOL)
+    assert certify(problem, candidate, TOL)[1] is Status.CERTIFIED
+    assert (error(X, Y, problem.alphas, candidate.coef) <= TOL).all()
+
+
+@ways
+@pytest.mark.parametrize("shape", [(60, 8), (20, 50)])
+def test_a_constant_target_among_others_is_no_obstacle(way, shape, rng):
+    X = rng.standard_normal(shape)
+    Y = np.column_stack([np.full(shape[0], 3.0), X[:, 0] + rng.standard_normal(shape[0])])
+    problem = WAYS[way].build(X, Y, np.ones(2), None, True)[0]
+    candidate = WAYS[way].solve(problem, TOL)
+    certificate, status = certify(problem, candidate, TOL)
+    assert status is Status.CERTIFIED
+    assert not candidate.gave_up
+    assert not candidate.coef[:, 0].any()
+    assert certificate.bounds[0] == 0
+
+
+def test_columns_in_fortran_order_are_solved_too(rng):
+    _, (X, Y) = build("spikes", rng, 1.0)
+    turned = problems.build(
+        DenseDesign(np.asfortranarray(X), compiled=True), Y, np.ones(1), None, False
+    )[0]
+    candidate = ENGINES["two_stage"](turned, Effort(TOL, 0, single=True, copying=0.0))
+    assert certify(turned, candidate, TOL)[1] is Status.CERTIFIED
+    assert (error(X, Y, turned.alphas, candidate.coef) <= TOL).all()
+
+
+def test_a_sketch_is_no_larger_than_memory_is_for(rng):
+    X = matrix(rng, 400, 100, "power")
+    problem = problems.build(X, rng.standard_normal((400, 1)), np.array([1e-9]), None, True)[0]
+    assert sketch_from_sample(problem, Effort(TOL, 0, most=7))[0].rank <= 7
+    assert sketch_from_sample(problem, Effort(TOL, 0))[0].rank > 7
+
+
+@pytest.mark.parametrize("shape", [(10, 25), (25, 10)])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_large_means_in_sparse_data_are_not_certified_away(engine, shape, rng):
+    """X X' of sparse X is centred by subtraction, which leaves little here."""
+    X = 1e6 + rng.standard_normal(shape)
+    y = rng.standard_normal((shape[0], 1))
+    problem = problems.build(sparse.csr_array(X), y, np.ones(1), None, True)[0]
+    candidate = ENGINES[engine](problem, Effort(1e-4, 0, max_iter=200))
+    certificate, _ = certify(problem, candidate, 1e-4)
+    found = reference.prediction_error(X, y[:, 0], 1.0, candidate.coef[:, 0], None, True)
+    assert found <= certificate.bound
+
+
+def test_the_smallest_alpha_does_not_divide_by_zero(rng):
+    X = 1e13 * rng.standard_normal((60, 5))
+    problem = problems.build(X, rng.standard_normal((60, 1)), np.array([1e-300]), None, True)[0]
+    candidate = ENGINES["two_stage"](problem, Effort(1e-4, 0, max_iter=50))
+    assert np.isfinite(candidate.coef).all()

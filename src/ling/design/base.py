@@ -209,12 +209,13 @@ class Storage(Design):
         No weights are weights of 1.
         """
 
-    def shortened(self, affine: Affine, units: Array) -> ShortCopy | None:
-        """A copy of affine(X) in 16-bit integers, where sweeps over it are faster; or None.
+    def shortens(self, affine: Affine) -> bool:
+        """Whether affine(X) can be copied in 16-bit integers, for faster sweeps."""
+        return False
 
-        `units` are about the sizes of the numbers in each column, and above 0.
-        """
-        return None
+    def shortened(self, affine: Affine, units: Array) -> ShortCopy:
+        """That copy; `units` are about the sizes of the numbers in each column, and above 0."""
+        raise NotImplementedError
 
     @abstractmethod
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:

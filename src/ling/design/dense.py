@@ -88,9 +88,13 @@ class DenseDesign(Storage):
             return np.asarray(self.array.T @ self.array)
         return _sum_of_grams(self._mapped_blocks(affine, wanted, 32 * MB), self.shape[1], wanted)
 
-    def shortened(self, affine: Affine, units: Array) -> ShortCopy | None:
-        """A copy of X~ in 16-bit integers, or None where it is not for compiled loops to make."""
-        return shortened(self.array, self._vectors(affine), units) if self._simple(affine) else None
+    def shortens(self, affine: Affine) -> bool:
+        """Where compiled loops can make the copy."""
+        return self._simple(affine)
+
+    def shortened(self, affine: Affine, units: Array) -> ShortCopy:
+        """A copy of X~ in 16-bit integers, one pass."""
+        return shortened(self.array, self._vectors(affine), units)
 
     def _mapped_blocks(self, affine: Affine, dtype: np.dtype[Any], n_bytes: int) -> Iterator[Array]:
         """Consecutive blocks of rows of X~, the next in the place of the last."""

@@ -23,8 +23,6 @@ R = TypeVar("R")
 # Kernels release the GIL and run in Python threads. numba's own `parallel=True` is not used: its
 # default layer aborts the process when two threads enter it at once.
 _pools: dict[int, ThreadPoolExecutor] = {}
-if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing to survive
-    os.register_at_fork(after_in_child=_pools.clear)
 
 
 @cache
@@ -54,22 +52,39 @@ class _Quiet:
 
     def __enter__(self) -> None:
         with self.lock:
-            self.users += 1
-            if self.users == 1:
+            if self.users == 0:
                 self.numbers = [int(library.num_threads) for library in _blas()]
                 for library in _blas():
                     library.set_num_threads(1)
+            self.users += 1
 
     def __exit__(self, *_: object) -> None:
         with self.lock:
             self.users -= 1
             if self.users == 0:
-                for library, number in zip(_blas(), self.numbers, strict=True):
-                    library.set_num_threads(number)
-                self.numbers = []
+                self.restore()
+
+    def restore(self) -> None:
+        """Give BLAS back its threads."""
+        for library, number in zip(_blas(), self.numbers, strict=True):
+            library.set_num_threads(number)
+        self.numbers = []
 
 
 _quiet = _Quiet()
+
+
+def _after_fork() -> None:
+    """The child has one thread: no pool, and nobody that would end a quiet it was born into."""
+    _pools.clear()
+    _quiet.lock = threading.Lock()
+    if _quiet.users:
+        _quiet.users = 0
+        _quiet.restore()
+
+
+if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing to survive
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def quiet_blas() -> _Quiet:

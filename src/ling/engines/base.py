@@ -20,10 +20,11 @@ class Effort:
 
     `worth` is the number of passes after which another engine would have been cheaper: an engine
     that sees itself going beyond gives up. `column_cost` is what one more column costs in a pass
-    over X, in passes, and `blas` the FLOPs that BLAS does during one. `single` allows float32, or
-    less, where it pays: making a copy takes `copying` passes, a sweep over it `copy_cost`.
-    `samples` is whether single rows can be had for next to nothing. `start` is where to start from,
-    `most` the largest rank that memory is for, `budget` the bytes that may be used.
+    over X, in passes, and `blas` the FLOPs that BLAS does during one, on one thread. `single`
+    allows float32, or less, where it pays: making a copy takes `copying` passes, a sweep over it
+    `copy_cost`. `samples` is whether single rows can be had for next to nothing. `start` is where
+    to start from, `most` the largest rank that memory is for, `budget` the bytes that may be used;
+    `spent` are the iterations done already.
     """
 
     tol: float
@@ -39,6 +40,7 @@ class Effort:
     start: Array | None = None
     most: int = 512
     budget: float = float("inf")
+    spent: int = 0
 
     @cached_property
     def rng(self) -> np.random.Generator:
@@ -51,6 +53,12 @@ class Effort:
     def iteration_cost(self, n_targets: int) -> float:
         """A pass with a column for each target, in passes."""
         return 1 + self.column_cost * (n_targets - 1)
+
+    def after(self, iterations: int, n_targets: int) -> Effort:
+        """What is left of it after so many iterations on a copy."""
+        left = None if self.max_iter is None else max(0, self.max_iter - iterations)
+        worth = self.worth - iterations * self.copy_cost * n_targets
+        return replace(self, max_iter=left, worth=worth, spent=self.spent + iterations)
 
     def iterating(self, iterations: float, n_targets: int) -> float:
         """So many iterations, the cheaper way, in passes."""
@@ -87,7 +95,7 @@ class Candidate:
     proved: Array | None = None
 
 
-def proved(problem: Problem, candidate: Candidate) -> tuple[Candidate, Array]:
+def with_bound(problem: Problem, candidate: Candidate) -> tuple[Candidate, Array]:
     """The candidate with its bound, and its gradient; one pass."""
     gradient, residual = problem.gradient(candidate.coef)
     bound = bound_by(problem, candidate, gradient) + rounding(

@@ -33,10 +33,12 @@ class Preconditioner:
     """P^-1, and a proof that X'X + alpha I >= least P.
 
     `apply(R, targets)` is P^-1 R for the columns of those targets; `least` has a number a target.
+    `noise` is what products with X'X + alpha I are off by, in units of P, beyond float64.
     """
 
     apply: Callable[[Array, Targets], Array]
     least: Array
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class Primal(System):
         self.gram = problem.design.gram_matmat if gram is None else gram
         self.preconditioner = preconditioner
         self.minorant = minorant
-        self.ceiling = Ceiling(preconditioner.least)
+        self.ceiling = Ceiling(preconditioner.least, preconditioner.noise)
 
     def product(self, P: Array, targets: Targets) -> Array:
         """(X'X + alpha I) P."""
@@ -248,8 +250,7 @@ def dual_conjugate_gradients(
         rho = rows.seen.reshape(C.shape)
         bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C)
         best = Candidate(W, bound=bound, n_iter=found.n_iter, gave_up=found.gave_up)
-        reached = (bound <= tol * problem.unit).all()
-        if reached or found.gave_up or found.n_iter == max_iter:
+        if problem.within(bound, tol) or found.gave_up or found.n_iter == max_iter:
             return best
         found = replace(found, solution=np.vstack([W, C]), residual=np.vstack([above, rho]))
     assert best is not None
@@ -261,24 +262,29 @@ class Ceiling:
 
     At first it is 1 / least. Conjugate gradients are Lanczos' process on the way, and Gauss-Radau
     quadrature with a node at `least` turns their coefficients into a much closer upper bound, for
-    next to nothing (Golub & Meurant; the recurrence is that of Meurant & Tichý 2013).
+    next to nothing (Golub & Meurant; the recurrence is that of Meurant & Tichý 2013). Products that
+    are off act like those of a matrix nearby, whose spectrum may reach below `least` by `noise`:
+    the node has to be there. 1 / least holds for any r.
     """
 
-    def __init__(self, least: Array) -> None:
-        self.least = least
-        self.now = 1.0 / least
+    @np.errstate(over="ignore")
+    def __init__(self, least: Array, noise: float = 0.0) -> None:
+        self.least = least = np.maximum(least, np.finfo(np.float64).tiny)
+        self.node = least - noise
+        self.resolution = 1e-6 + noise
+        self.now = 1.0 / np.where(self.node > 0, self.node, least)
 
     def after(self, step: Array, beta: Array, targets: Targets) -> Array:
         """The factor of those targets after one more step, of the given lengths."""
-        least = self.least[targets]
+        node = self.node[targets]
         gap = self.now[targets] - step
-        below = least * gap + beta
-        worst = 1.0 / least
+        below = node * gap + beta
+        worst = 1.0 / self.least[targets]
         # Near convergence the gap is rounding; the first bound is always right.
-        sound = (gap > 1e-6 * step) & (below > 0)
-        found = np.where(sound, np.divide(gap, below, out=worst.copy(), where=sound), worst)
-        self.now[targets] = found
-        return np.asarray(found)
+        sound = (gap > self.resolution * step) & (below > 0) & (node > 0)
+        found = np.divide(gap, below, out=worst.copy(), where=sound)
+        self.now[targets] = np.where(sound, found, 1.0 / np.where(node > 0, node, 1.0))
+        return np.asarray(np.minimum(found, worst))
 
 
 def _dots(A: Array, B: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from ling.design import Array
-from ling.engines.base import Candidate, Effort, proved
+from ling.engines.base import Candidate, Effort, with_bound
 from ling.engines.conjugate import Preconditioner, conjugate_gradients
 from ling.engines.factor import (
     factored,
@@ -109,17 +109,18 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     G *= narrow
     G[np.diag_indices_from(G)] = 1.0
     n, p = problem.shape
-    noise = sum_noise(n, eps=EPS32) * float(((problem.safe_norms / scale) ** 2).sum())
+    factoring = sum_noise(p, eps=EPS32) * p
+    noise = factoring + sum_noise(n, eps=EPS32) * float(((problem.safe_norms / scale) ** 2).sum())
     least = alpha / float((scale**2).max())
     if noise >= least / 2:
-        least = max(least, least_eigenvalue(G, 1.3 * noise, sum_noise(p, eps=EPS32) * p))
+        least = max(least, least_eigenvalue(G, 1.2 * noise, factoring))
     inverse = inverse_factor(G, problem.compiled)
     if inverse is None:
         return None
     part = from_inverse(inverse, scale, alpha, noise, least)
     W = solved(inverse, scale, problem.moments)
-    found, gradient = proved(problem, Candidate(W, part, note=IN_SINGLE))
-    if found.bound is not None and (found.bound <= effort.tol * problem.unit).all():
+    found, gradient = with_bound(problem, Candidate(W, part, note=IN_SINGLE))
+    if found.bound is not None and problem.within(found.bound, effort.tol):
         return found
     shares = np.full(problem.n_targets, part.share)
     found = conjugate_gradients(
@@ -131,7 +132,7 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
         start=W,
         residual=gradient,
     )
-    reached = found.proved is not None and (found.proved <= (effort.tol * problem.unit) ** 2).all()
+    reached = found.proved is not None and problem.within(np.sqrt(found.proved), effort.tol)
     if not reached or not np.isfinite(found.coef).all():
         return None
     return replace(found, n_iter=None, note=IN_SINGLE)
@@ -176,7 +177,8 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
         C[:, mine] = c
         rho[:, mine] = Y - K @ c - alpha * c
     W = problem.design.rmatmat(C)
-    return Candidate(W, Nothing(), np.linalg.norm(rho, axis=0) + dual_rounding(problem, C))
+    bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C, formed=True)
+    return Candidate(W, Nothing(), bound)
 
 
 def _by_singular_values(problem: Problem, effort: Effort, note: str) -> Candidate:

@@ -46,7 +46,9 @@ def inverse_factor(H: Array, compiled: bool) -> DenseDesign | None:
     """
     functions: Any = linalg.get_lapack_funcs(("potrf", "trtri"), (H,))
     potrf, trtri = functions
-    upper, info = potrf(H.T, lower=False, clean=True, overwrite_a=True)
+    # H is symmetric; LAPACK overwrites what is in Fortran order, and would copy anything else.
+    columns = H if H.flags.f_contiguous else H.T
+    upper, info = potrf(columns, lower=False, clean=True, overwrite_a=True)
     if info:
         return None
     inverse, info = trtri(upper, lower=False, overwrite_c=True)
@@ -67,16 +69,16 @@ def from_inverse(
     D^1/2 H D^1/2 is at most inflation (X'X + alpha I). Where noise is not small beside `least`, the
     bound cannot lean on it.
     """
-    looseness = inflation / (1 - noise / least) if 1.2 * noise < least else np.inf
+    looseness = inflation / (1 - noise / least) if 1.1 * noise < least else np.inf
     return Factored(inverse.matmat, scale, alpha, float(looseness), 0.0)
 
 
 def least_eigenvalue(H: Array, wanted: float, noise: float) -> float:
     """`wanted` if H >= wanted I, 0 if not: by factoring H - (wanted + noise) I, off by `noise`."""
     potrf: Any = linalg.get_lapack_funcs("potrf", (H,))
-    shifted = H.copy()
+    shifted = H.copy(order="F")
     shifted[np.diag_indices_from(H)] -= wanted + noise
-    return 0.0 if potrf(shifted.T, lower=False, overwrite_a=True)[1] else wanted
+    return 0.0 if potrf(shifted, lower=False, overwrite_a=True)[1] else wanted
 
 
 def solved(inverse: DenseDesign, scale: Array, R: Array) -> Array:

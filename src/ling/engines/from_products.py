@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from ling.design import Array
 from ling.engines.base import Effort
@@ -16,6 +15,7 @@ from ling.engines.sketch import (
     nystrom,
     scale_of,
 )
+from ling.engines.thin import orthonormal
 from ling.problem import Problem
 
 FIRST = 16
@@ -46,7 +46,7 @@ def _fresh(rng: np.random.Generator, directions: Array, more: int) -> Array:
     """Random directions, orthonormal and orthogonal to those that there are."""
     fresh: Array = rng.standard_normal((len(directions), more))
     fresh -= directions @ (directions.T @ fresh)
-    return np.asarray(linalg.qr(fresh, mode="economic", overwrite_a=True, check_finite=False)[0])
+    return orthonormal(fresh)
 
 
 def _expected(problem: Problem, effort: Effort, scale: Array, values: Array, have: int) -> Expected:

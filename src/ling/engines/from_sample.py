@@ -16,6 +16,8 @@ from scipy import linalg
 from ling.design import Array, RowMap
 from ling.engines.base import Effort
 from ling.engines.sketch import (
+    FEW,
+    TINY,
     Expected,
     Sketch,
     cheapest,
@@ -24,6 +26,7 @@ from ling.engines.sketch import (
     nystrom,
     scale_of,
 )
+from ling.engines.thin import orthonormal
 from ling.minorant import sum_noise
 from ling.problem import Problem
 
@@ -32,7 +35,6 @@ SIZES = 64, 128, 256, 512, 1024
 FIRST = 1.5
 # An eigenvalue of the sample stands out if it is so much above what noise alone would make.
 CLEAR = 1.5
-TINY = float(np.finfo(np.float64).tiny)
 # What leaks of directions that a sample does not get quite right, in units of its noise.
 LEAK = 1.6
 
@@ -58,7 +60,7 @@ def sketch_from_sample(problem: Problem, effort: Effort) -> tuple[Sketch, Expect
     size = first_size(problem, effort)
     while True:
         sample = draw(problem, scale, size, effort.rng)
-        spectrum = estimate(problem, sample, in_units(problem, scale))
+        spectrum = estimate(problem, sample, in_units(problem, scale), effort.most)
         outlook = Outlook(problem, effort, spectrum, scale)
         now, exact = outlook.with_sample(size), outlook.made_exact()
         larger = {s: outlook.with_larger(s) for s in SIZES if size < s <= problem.shape[0] // 4}
@@ -78,8 +80,8 @@ def first_size(problem: Problem, effort: Effort) -> int:
 
 
 def work(size: int, p: int) -> float:
-    """FLOPs of a sample's Gram matrix and eigenvectors, as if they were as fast as others."""
-    return 2.0 * size**2 * p + 60.0 * size**3
+    """FLOPs of a sample's Gram matrix and eigenvectors, the latter as if they were as fast."""
+    return 1.0 * size**2 * p + 30.0 * size**3
 
 
 def draw(problem: Problem, scale: Array, size: int, rng: np.random.Generator) -> Sample:
@@ -107,11 +109,11 @@ class Spectrum:
         return np.concatenate([self.strong, self.tail])
 
 
-def estimate(problem: Problem, sample: Sample, least: float) -> Spectrum:
+def estimate(problem: Problem, sample: Sample, least: float, most: int) -> Spectrum:
     """What stands out of noise, and a power law behind it with the right sum and sum of squares."""
     n, p = problem.shape
     inflation = n / sample.size
-    strong = standing_out(inflation * sample.values, sample.size, problem.shape, least)
+    strong = standing_out(inflation * sample.values, sample.size, problem.shape, least)[:most]
     rank = len(strong)
     behind = sample.values[rank:]
     size = max(1, sample.size - rank)
@@ -166,7 +168,9 @@ def sketch_of(problem: Problem, sample: Sample, scale: Array, spectrum: Spectrum
     missed = np.maximum(problem.column_norms**2 / scale**2 - 4 * n / sample.size * squares, 0.0)
     # With p > n all of what is left lies in n directions.
     rest = scale**2 * (left.mean() * max(1.0, p / n) + missed)
-    slack = sum_noise(sample.size, p) * float(squares.sum()) * float((scale**2).max())
+    # Rows are centred, and off by the rounding of what they were before.
+    sizes = np.sqrt(squares.sum()) * np.linalg.norm(problem.raw_norms / scale)
+    slack = sum_noise(sample.size, p) * float(sizes) * float((scale**2).max())
     lifted = sample.vectors[:, :rank] * np.sqrt(weights)
     return Sketch(
         scale[:, None] * half * np.sqrt(weights), rest, weights, slack, sample.rows, lifted
@@ -176,14 +180,11 @@ def sketch_of(problem: Problem, sample: Sample, scale: Array, spectrum: Spectrum
 def made_exact(problem: Problem, sample: Sample, scale: Array, rank: int) -> Sketch:
     """Nyström's approximation from the directions that stand out of the sample; one pass."""
     n, p = problem.shape
-    Q = linalg.qr(sample.matrix.T @ sample.vectors[:, :rank], mode="economic", check_finite=False)[
-        0
-    ]
-    seen = RowMap.identity((n, rank)) if n < p else None
-    products = problem.design.gram_matmat(np.ascontiguousarray(Q / scale[:, None]), seen)
-    return nystrom(
-        problem, scale, Q, products / scale[:, None], None if seen is None else seen.seen
-    )[0]
+    Q = orthonormal(sample.matrix.T @ sample.vectors[:, :rank])
+    rows = RowMap.identity((n, rank)) if n < p else None
+    products = problem.design.gram_matmat(np.ascontiguousarray(Q / scale[:, None]), rows)
+    seen = None if rows is None else rows.seen
+    return nystrom(problem, scale, Q, products / scale[:, None], seen)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,14 +212,14 @@ class Outlook:
         behind = np.append(np.cumsum(values[::-1])[::-1][1:], 0.0)
         in_sample = (values + behind / size)[:size]
         rank = len(standing_out(in_sample, size, self.problem.shape, self.least))
-        rank = max(rank, len(self.spectrum.strong))
-        cost = (work(size, p) + 40.0 * p * rank**2) / self.effort.blas
+        rank = min(max(rank, len(self.spectrum.strong)), self.effort.most)
+        cost = (work(size, p) + 20.0 * p * rank**2) / self.effort.blas
         return self._iterating(Spectrum(values[:rank], values[rank:]), size, cost)
 
     def made_exact(self) -> Expected:
         """With products of X'X with what stands out: nothing leaks."""
         rank = len(self.spectrum.strong)
-        if not 0 < rank <= self.effort.most:
+        if not 0 < rank <= min(self.effort.most, FEW):
             return Expected(rank, 0.0, float("inf"))
         return self._iterating(self.spectrum, None, self.effort.iteration_cost(rank))
 

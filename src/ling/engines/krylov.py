@@ -65,7 +65,7 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
             continue
         checked = space.dimension
         Y, bound = _project(problem, space, wanted)
-        if (bound <= MARGIN * effort.tol * problem.unit).all():
+        if problem.within(bound, MARGIN * effort.tol):
             break
         full = space.dimension + space.following.shape[1] > max(effort.most, block.shape[1])
         if full or n_iter * effort.iteration_cost(block.shape[1]) > 1.5 * effort.worth:

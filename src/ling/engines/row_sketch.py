@@ -38,7 +38,7 @@ def row_sketch(problem: Problem, effort: Effort) -> Candidate:
         if inverse is None:
             return Candidate(np.zeros_like(problem.moments), gave_up=True, note="singular sample")
         # G is right to rounding.
-        noise = EPS * (10 + np.sqrt(n)) * float((problem.raw_norms**2 / scale**2).sum())
+        noise = EPS * (10 + np.sqrt(n)) * float((problem.raw_norms**2 / scale**2).sum() + p)
         low = float(alpha) / float((scale**2).max())
         parts.append((inverse, from_inverse(inverse, scale, float(alpha), noise, low, n / s)))
     minorant: Minorant = Several([part for _, part in parts])

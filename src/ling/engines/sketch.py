@@ -17,6 +17,10 @@ from ling.engines.thin import thin_svd
 from ling.minorant import EPS, LowRank, Minorant, Nothing, nystrom_slack, product_noise
 from ling.problem import Problem
 
+TINY = float(np.finfo(np.float64).tiny)
+# Up to this many columns, passes are done by compiled loops.
+FEW = 32
+
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
@@ -93,7 +97,7 @@ def nystrom(
 
 def in_units(problem: Problem, scale: Array) -> float:
     """alpha in units of the scaled matrix, in the mean."""
-    return float(problem.alphas.min()) * float(np.mean(1 / scale**2))
+    return max(float(problem.alphas.min()) * float(np.mean(1 / scale**2)), TINY)
 
 
 def cheapest(options: list[Expected]) -> Expected:

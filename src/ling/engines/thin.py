@@ -8,6 +8,11 @@ from scipy import linalg
 from ling.design import Array
 
 
+def orthonormal(A: Array) -> Array:
+    """An orthonormal basis of the columns of A."""
+    return np.asarray(linalg.qr(A, mode="economic", check_finite=False)[0])
+
+
 def thin_svd(A: Array) -> tuple[Array, Array]:
     """U and the singular values of a matrix with few columns, by way of its QR factorisation."""
     Q, R = linalg.qr(A, mode="economic", check_finite=False)

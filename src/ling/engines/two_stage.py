@@ -8,16 +8,16 @@ lies below X'X, in the bound.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from ling.design import Array, DenseDesign, RowMap
+from ling.design import Array, DenseDesign, RowMap, ShortCopy
 from ling.design.threads import quiet_blas
-from ling.engines.base import Candidate, Effort, proved
+from ling.engines.base import Candidate, Effort, with_bound
 from ling.engines.conjugate import (
     Preconditioner,
     conjugate_gradients,
@@ -25,11 +25,12 @@ from ling.engines.conjugate import (
 )
 from ling.engines.from_products import sketch_from_products
 from ling.engines.from_sample import sketch_from_sample
-from ling.engines.sketch import Sketch
+from ling.engines.sketch import FEW, Sketch
 from ling.engines.thin import thin_svd
-from ling.minorant import EPS
+from ling.minorant import EPS, Minorant
 from ling.problem import Problem
 
+EPS32 = float(np.finfo(np.float32).eps)
 STRONGEST = 1e10
 # What is only expected has to be so much better than what is known.
 BETTER = 0.75
@@ -42,83 +43,104 @@ def two_stage(problem: Problem, effort: Effort) -> Candidate:
     """Sketch to a rank that pays, then iterate; one pass an iteration, a few for the sketch.
 
     Many iterations are done on a copy of X in 16-bit integers, where memory allows, which is read
-    several times as fast. What that costs in accuracy is made up for by a second start from the
+    several times as fast. What that costs in accuracy is made up for by starting again from the
     gradient of X itself.
     """
     n, p = problem.shape
-    if effort.samples:
-        with quiet_blas():
-            sketch, expected = sketch_from_sample(problem, effort)
-    else:
-        sketch, expected = sketch_from_products(problem, effort)
+    effort = replace(effort, single=effort.single and problem.can_shorten)
+    # Where loops do the passes, BLAS is left with small things.
+    small = problem.compiled and problem.n_targets <= FEW
+    stage_one = sketch_from_sample if effort.samples else sketch_from_products
+    with quiet_blas() if small else nullcontext():
+        sketch, expected = stage_one(problem, effort)
     if expected.cost > BETTER * effort.worth and effort.start is None:
-        return Candidate(np.zeros_like(problem.moments), rank=sketch.rank, gave_up=True)
-    worth = effort.worth / effort.iteration_cost(problem.n_targets)
-    with quiet_blas():
+        nothing = np.zeros_like(problem.moments)
+        return Candidate(nothing, bound=problem.spread, rank=sketch.rank, gave_up=True)
+    with quiet_blas() if small else nullcontext():
         if n < p and sketch.lifted is not None:
             found = dual_conjugate_gradients(
                 problem, dual_preconditioner(problem, sketch, sketch.lifted), tol=effort.tol,
-                max_iter=effort.max_iter, worth=worth,
+                max_iter=effort.max_iter, worth=_iterations_worth(problem, effort),
             )  # fmt: skip
         elif effort.copy_pays(expected.iterations, problem.n_targets):
-            found = _on_copy(problem, sketch, effort, worth)
+            found = _on_copy(problem, sketch, effort)
         else:
-            found = conjugate_gradients(
-                problem, preconditioner(problem, sketch), sketch.minorant(), tol=effort.tol,
-                max_iter=effort.max_iter, worth=worth, start=effort.start,
-            )  # fmt: skip
+            found = _on_x(problem, preconditioner(problem, sketch), sketch.minorant(), effort)
     return replace(found, rank=sketch.rank)
 
 
-def _on_copy(problem: Problem, sketch: Sketch, effort: Effort, worth: float) -> Candidate:
-    """Conjugate gradients with Z = X + E in the place of X, started again from X's own gradient.
+def _iterations_worth(problem: Problem, effort: Effort) -> float:
+    return effort.worth / effort.iteration_cost(problem.n_targets)
 
-    For every u in (0, 1) X'X >= (1 - u) Z'Z - (1/u - 1) E'E; with u = ||E|| / sqrt(alpha) that
-    makes X'X + alpha I >= (1 - u) (Z'Z + alpha I), and the same holds the other way round.
-    """
+
+def _on_x(
+    problem: Problem, near: Preconditioner, minorant: Minorant, effort: Effort,
+    residual: Array | None = None,
+) -> Candidate:  # fmt: skip
+    return conjugate_gradients(
+        problem, near, minorant, tol=effort.tol, max_iter=effort.max_iter,
+        worth=_iterations_worth(problem, effort), start=effort.start, residual=residual,
+    )  # fmt: skip
+
+
+def _on_copy(problem: Problem, sketch: Sketch, effort: Effort) -> Candidate:
+    """Conjugate gradients with a copy in the place of X, started again from X's own gradient."""
     exact, minorant = preconditioner(problem, sketch), sketch.minorant()
-    plain = partial(conjugate_gradients, problem, exact, minorant, tol=effort.tol)
     copy = problem.short_copy()
-    share = 0.0
-    if copy is not None:
-        error = copy.error + (4 * EPS) ** 2 * float((problem.raw_norms**2).sum())
-        share = 1 - np.sqrt(error / float(problem.alphas.min()))
-    if copy is None or share < 0.3:
-        return plain(max_iter=effort.max_iter, worth=worth, start=effort.start)
-    nearby = Preconditioner(exact.apply, share * exact.least)
+    share = _share(problem, copy)
+    if share < 0.3:
+        return _on_x(problem, exact, minorant, effort)
+    # Products with the copy are in float32: off by a few eps ||Z|| where X'X + alpha I is >= alpha.
+    noise = 4 * EPS32 * float(np.sqrt((problem.safe_norms**2).sum() / problem.alphas.min()))
+    near = Preconditioner(exact.apply, share * exact.least, noise)
     found = Candidate(np.zeros_like(problem.moments), minorant, bound=problem.spread, n_iter=0)
     gradient = problem.moments
     if effort.start is not None:
-        found, gradient = proved(problem, replace(found, coef=effort.start))
-    before = np.inf
+        found, gradient = with_bound(problem, replace(found, coef=effort.start))
+    excess, before, left = _excess(problem, found), np.inf, effort
     for _ in range(STARTS):
-        excess, spent = _excess(problem, found), found.n_iter or 0
-        left = None if effort.max_iter is None else effort.max_iter - spent
-        if excess <= effort.tol or found.gave_up or left == 0:
-            return found
-        if excess > before / 3:
+        # The copy may not be good enough for what is left.
+        if excess <= effort.tol or found.gave_up or left.max_iter == 0 or excess > before / 3:
             break
-        aim = max(effort.tol, excess / GAIN)
-        # What is left to spend, and this start's share of the way.
-        way = np.log(excess / aim) / np.log(excess / max(effort.tol, EPS))
-        found = conjugate_gradients(
-            problem, nearby, minorant, tol=aim, max_iter=left,
-            worth=way * (worth / effort.copy_cost - spent), start=found.coef, residual=gradient,
-            gram=problem.gram_of(copy),
-        )  # fmt: skip
-        assert found.proved is not None
-        assert found.n_iter is not None
-        found = replace(found, n_iter=spent + found.n_iter, proved=found.proved / share)
-        before, (found, gradient) = excess, proved(problem, found)
-    # The copy is not good enough for what is left.
-    rest = plain(max_iter=left, worth=worth, start=found.coef, residual=gradient)
-    return replace(rest, n_iter=spent + (rest.n_iter or 0))
+        more = _start(problem, near, minorant, copy, left, found.coef, gradient, excess)
+        assert more.proved is not None
+        assert more.n_iter is not None
+        left = left.after(more.n_iter, problem.n_targets)
+        found, gradient = with_bound(problem, replace(more, proved=more.proved / share))
+        before, excess = excess, _excess(problem, found)
+    if excess > effort.tol and not found.gave_up and left.max_iter != 0:
+        found = _on_x(problem, exact, minorant, replace(left, start=found.coef), gradient)
+        left = left.after(found.n_iter or 0, problem.n_targets)
+    return replace(found, n_iter=left.spent - effort.spent)
+
+
+def _start(
+    problem: Problem, near: Preconditioner, minorant: Minorant, copy: ShortCopy, effort: Effort,
+    W: Array, gradient: Array, excess: float,
+) -> Candidate:  # fmt: skip
+    """Iterate on the copy until the bound, `excess` so far, has fallen by GAIN."""
+    aim = max(effort.tol, excess / GAIN)
+    way = np.log(excess / aim) / np.log(excess / max(effort.tol, EPS))
+    affordable = effort.worth / effort.copy_cost / problem.n_targets
+    return conjugate_gradients(
+        problem, near, minorant, tol=aim, max_iter=effort.max_iter, worth=way * affordable,
+        start=W, residual=gradient, gram=problem.gram_of(copy),
+    )  # fmt: skip
+
+
+def _share(problem: Problem, copy: ShortCopy) -> float:
+    """Some c with X'X + alpha I >= c (Z'Z + alpha I) and the other way round, for Z = X + E.
+
+    For every u in (0, 1) X'X >= (1 - u) Z'Z - (1/u - 1) E'E; u = ||E|| / sqrt(alpha) gives 1 - u.
+    """
+    error = np.sqrt(copy.error) + 4 * EPS * np.linalg.norm(problem.raw_norms)
+    return float(1 - error / np.sqrt(problem.alphas.min()))
 
 
 def _excess(problem: Problem, candidate: Candidate) -> float:
     """The largest of a candidate's bounds, in units of what moves predictions by ||y||."""
-    real = problem.unit > 0
     assert candidate.bound is not None
+    real = problem.unit > 0
     return float((candidate.bound[real] / problem.unit[real]).max(initial=0.0))
 
 
