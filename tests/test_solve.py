@@ -188,7 +188,7 @@ def test_alpha_zero_is_the_least_norm_solution_without_a_certificate(rng):
 
 def test_the_report_reads_as_a_paragraph(data):
     text = str(Ridge().fit(*data).report_)
-    for part in ("150 x 20", "direct", "passes over X", "within tol", "exact"):
+    for part in ("150 x 20", "direct", "passes over X", "Certified", "of the exact ones"):
         assert part in text
     assert "\n" not in text
 

@@ -31,7 +31,7 @@ BLOCK = 5e-3
 SURE = {"direct": 0.5}
 # Above this size, a copy of X in 16-bit integers saves more than it costs.
 COPIED = 2**25
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Machine:
     factor: float
     sparse: float
     sparse_column: float
+    threads: int = 2
 
 
 # Good enough for problems that are over before a measurement would be.
@@ -107,15 +108,20 @@ class Plan:
 
     def __str__(self) -> str:
         rows = [
-            f"{p.engine:<12}{p.seconds:>10.3g} s{p.n_bytes / MB:>11.0f} MB{p.passes:>9.0f}"
+            f"{p.engine:<12}{p.seconds:>10.3g} s{p.n_bytes / MB:>11.3g} MB{p.passes:>9.0f}"
+            + ("   first choice" if p is self.steps[0] else "")
             + ("" if p.fits else "   does not fit the memory budget")
             for p in self.predictions
         ]
         head = f"{'engine':<12}{'predicted':>12}{'memory':>14}{'passes':>9}"
+        if self.steps[0].seconds > min(
+            p.seconds for p in self.predictions if p.fits is self.steps[0].fits
+        ):
+            rows.append("direct is preferred to what may be faster, as its cost is certain.")
         s = self.shape
         kind = "dense" if s.dense else f"sparse, {s.nnz} stored"
         first = f"{s.n} x {s.p} {kind}, {s.n_targets} target(s), {s.n_alphas} alpha(s); "
-        return first + f"budget {self.memory_budget / MB:.0f} MB\n" + "\n".join([head, *rows])
+        return first + f"budget {self.memory_budget / MB:.3g} MB\n" + "\n".join([head, *rows])
 
 
 def make_plan(shape: Shape, memory_budget: float, precision: str, tol: float) -> Plan:
@@ -245,7 +251,7 @@ def _two_stage_on(shape: Shape, machine: Machine, tol: float, copied: bool) -> P
             iterations + 4, most=most,
         )  # fmt: skip
     size = min(n, 256)
-    seconds += (1.0 * size**2 * p + 30.0 * size**3) / machine.gemm * threads.n_threads()
+    seconds += (1.0 * size**2 * p + 30.0 * size**3) / machine.gemm * machine.threads
     n_bytes += 16.0 * p * min(n, 4 * size) + 8.0 * n * t * (6 if n < p else 0)
     if copied:
         n_bytes += 2.2 * shape.nnz
@@ -304,8 +310,8 @@ def memory_budget_bytes(budget: float | str | None) -> float:
         raise BadOption(
             f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GB'."
         )
-    if not budget > 0:
-        raise BadOption(f"memory_budget is {budget!r}; pass a number of bytes above 0, or '2GB'.")
+    if isinstance(budget, bool) or not budget >= 1:
+        raise BadOption(f"memory_budget is {budget!r}; pass a number of bytes, or text like '2GB'.")
     return float(budget)
 
 
@@ -313,9 +319,9 @@ def _free_memory() -> float:
     """What could be had without swapping: Linux says so, page cache included; others guess."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
-            found = {line.split(":")[0]: line.split()[1] for line in lines}
-        return 1024.0 * float(found["MemAvailable"])
-    except (OSError, KeyError, IndexError, ValueError):
+            found = next(line for line in lines if line.startswith("MemAvailable:"))
+        return 1024.0 * float(found.split()[1])
+    except (OSError, StopIteration, IndexError, ValueError):
         log.debug("no /proc/meminfo; asking for free pages instead")
     try:
         pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -388,7 +394,7 @@ def measure_machine() -> Machine:
     column = max((block - one) / (S.shape[1] - 1), one / 10)
     # A machine that was busy with something else shows in the shortest call; it is not that slow.
     factor = max(factor, gemm / 8)
-    return Machine(sweep, thin, gemm, gemm32, factor, nnz / one, nnz / column)
+    return Machine(sweep, thin, gemm, gemm32, factor, nnz / one, nnz / column, threads.n_threads())
 
 
 def _some_sparse(rng: np.random.Generator) -> tuple[Any, np.ndarray[Any, Any]]:

@@ -16,6 +16,7 @@ from ling.minorant import EPS, sum_noise
 
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
 USABLE = 1e-25, 1e25
+LARGEST = float(np.finfo(np.float64).max)
 # Sums of squares in this range have lost nothing to underflow or overflow.
 SAFE = 1e-200, 1e200
 
@@ -60,10 +61,10 @@ class Problem:
         """
         largest = float((self.safe_norms**2).sum())
         if largest == 0:  # predictions cannot be off at all
-            return np.where(self.spread > 0, np.inf, 0.0)
+            return np.where(self.spread > 0, LARGEST, 0.0)
         return np.asarray(self.spread * np.sqrt(1 + self.alphas / largest))
 
-    @property
+    @cached_property
     def safe_norms(self) -> Array:
         """Column norms that are not too small by rounding: they are differences of squares."""
         noise = 1e-14 + 4 * sum_noise(self.shape[0])
@@ -71,7 +72,9 @@ class Problem:
 
     def within(self, bounds: Array, tol: float) -> bool:
         """Whether errors of at most `bounds` leave all predictions within tol."""
-        real = (self.unit > 0) & np.isfinite(self.unit)  # others cannot be off at all
+        if (bounds <= tol * self.unit).all():
+            return True
+        real = (self.unit > 0) & (self.unit < LARGEST)  # others cannot be off at all
         return bool((bounds[real] <= tol * self.unit[real]).all())
 
     @property

@@ -28,13 +28,10 @@ class Cost:
 
 
 class Status(Enum):
-    """How a fit ended; the value is what to do about it."""
+    """How a fit ended."""
 
-    CERTIFIED = "certified: the predictions are within tol of the exact ones"
-    NOT_REACHED = (
-        "stopped above tol; raise tol or max_iter, or pass solver='direct' if n_features^2 or "
-        "n_samples^2 numbers fit in memory"
-    )
+    CERTIFIED = "certified"
+    NOT_REACHED = "not certified: tol is not reached"
     UNCERTIFIED = "not certified: alpha is 0, where no bound exists"
 
     @property
@@ -65,6 +62,8 @@ class Certificate:
         return self.bound <= self.tol
 
     def __str__(self) -> str:
+        if self.bound > 1:  # predictions that are all the mean of y are not further off
+            return f"nothing is proved of the training predictions (tol {self.tol:g})"
         return f"training predictions within {self.bound:.1e} of the exact ones (tol {self.tol:g})"
 
 
@@ -103,9 +102,8 @@ class FitReport:
             f"{n} x {p} solved by {self.engine}{rank} ({self.reason})",
             f"in {self.cost.passes:.3g} passes over X{steps}, {self.cost.flops / 1e9:.3g} GFLOPs,",
             f"{self.total_seconds:.3g} s ({stages}{predicted}).",
-            f"{self.status.value[0].upper()}{self.status.value[1:]}.",
         ]
-        if self.status is not Status.UNCERTIFIED:
-            words = str(self.certificate)
-            lines.append(f"{words[0].upper()}{words[1:]}.")
+        status = self.status.value[0].upper() + self.status.value[1:]
+        proof = "" if self.status is Status.UNCERTIFIED else f": {self.certificate}"
+        lines.append(f"{status}{proof}.")
         return " ".join([*lines, *self.notes])

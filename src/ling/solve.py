@@ -11,7 +11,6 @@ import numpy as np
 
 from ling.certificate import certify
 from ling.design import Array
-from ling.design.threads import n_threads
 from ling.engines import ENGINES, Candidate, Effort
 from ling.engines.nonnegative import COPIES, nonnegative
 from ling.errors import BadOption
@@ -82,7 +81,7 @@ def solve(problem: Problem, plan: Plan, options: Options) -> Solution:
         tried.append(step.engine)
         for _ in range(ROUNDS):
             found = _attempt(problem, step, effort, options)
-            best = found if best is None else _better(best, found)
+            best = found if best is None else _better(problem, best, found)
             if found.is_final:
                 return _after(best, tried)
             spent = found.candidate.n_iter
@@ -115,7 +114,7 @@ def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Pre
             options.max_iter,
             worth,
             column_cost=column_cost(plan.shape, plan.machine),
-            blas=plan.machine.gemm / n_threads() * pass_seconds(plan.shape, plan.machine),
+            blas=plan.machine.gemm / plan.machine.threads * pass_seconds(plan.shape, plan.machine),
             single=step.single,
             copying=MAKING_A_COPY,
             copy_cost=copy_cost(plan.shape),
@@ -194,8 +193,22 @@ def _stored(problem: Problem, candidate: Candidate, stored: Callable[[Array], Ar
     return replace(candidate, coef=coef, bound=candidate.bound + moved)
 
 
-def _better(a: Solution, b: Solution) -> Solution:
-    """The one with the smaller bound, having spent the time of both."""
-    chosen = b if b.certificate.bound <= a.certificate.bound else a
+def _better(problem: Problem, a: Solution, b: Solution) -> Solution:
+    """b if it is final, or nearer to the exact solution, having spent the time of both.
+
+    The objective tells, which is least there; bounds that are not met may not.
+    """
+    chosen = b if b.is_final or _objective(problem, b) <= _objective(problem, a) else a
     seconds = {name: a.seconds[name] + b.seconds[name] for name in a.seconds}
     return replace(chosen, seconds=seconds, coarse=a.coarse or b.coarse)
+
+
+def _objective(problem: Problem, solution: Solution) -> float:
+    """The largest of all targets' objectives, in units of ||y||^2; one pass."""
+    W = solution.coef
+    if not np.isfinite(W).all():
+        return np.inf
+    residual = problem.gradient(W)[1]
+    objective = residual**2 + problem.alphas * np.einsum("ij,ij->j", W, W)
+    real = problem.spread > 0
+    return float((objective[real] / problem.spread[real] ** 2).max(initial=0.0))

@@ -105,7 +105,9 @@ def test_alpha_0_with_a_singular_gram_matrix_is_least_squares(rng, kind):
 def test_a_penalty_that_rounding_swallows_is_no_trouble(rng):
     X, Y = made("tall", rng)
     X = np.hstack([X, X])
-    with pytest.warns(ConvergenceWarning, match="ill-conditioned for more; raise tol or alpha"):
+    with pytest.warns(
+        ConvergenceWarning, match="float64 cannot tell more of this X; raise tol or alpha"
+    ):
         model = Ridge(alpha=1e-18, positive=True, fit_intercept=False, tol=1e-14).fit(X, Y[:, 0])
     error = X @ (model.coef_ - exact(X, Y[:, 0], 1e-18))
     assert np.linalg.norm(error) <= 1e-7 * np.linalg.norm(Y)

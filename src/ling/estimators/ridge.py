@@ -178,7 +178,9 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """X coef_ + intercept_."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        # Sums in float64, also for float32: the certificate is about predictions.
+        found = as_design(X).matmat(self.coef_.T.astype(np.float64)) + self.intercept_
+        return np.asarray(found.astype(X.dtype, copy=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -202,15 +204,29 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.solver_ = solution.step.engine
         self.report_ = report
         if solution.status is Status.NOT_REACHED:
-            why = COARSE if solution.coarse else f"{solution.status.value}."
-            if self.positive and not solution.coarse:
-                why = "X'X is too ill-conditioned for more; raise tol or alpha."
+            bound = report.certificate.bound
+            proved = f"the predictions are proved to be within {bound:.2e} of the exact ones"
+            if bound > 1:
+                proved = "nothing could be proved of the predictions"
             warnings.warn(
-                f"Ridge: the predictions are proved to be within {report.certificate.bound:.2e} of "
-                f"the exact ones, not within tol={self.tol:g}: {why}",
+                f"Ridge: {proved}, not within tol={self.tol:g}: {self._advice(solution)}",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _advice(self, solution: Solution) -> str:
+        """What to do about a fit that is not certified."""
+        if solution.coarse:
+            return COARSE
+        if self.positive or "direct" in (solution.step.engine, *solution.earlier):
+            return (
+                "float64 cannot tell more of this X; raise tol or alpha, or scale X "
+                "(StandardScaler)."
+            )
+        return (
+            "raise tol or max_iter, or pass solver='direct' if n_features^2 or n_samples^2 numbers "
+            "fit in memory."
+        )
 
 
 def plan(
@@ -224,8 +240,14 @@ def plan(
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
     engine ...
     """
+    design = as_design(X)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
-    shape = _shape(as_design(X), n_targets, len(np.unique(np.atleast_1d(alpha))))
+    if y is not None and np.shape(y)[0] != design.shape[0]:
+        raise WrongShape(
+            f"X has {design.shape[0]} rows and y has {np.shape(y)[0]}: pass as many rows of y as "
+            "of X."
+        )
+    shape = _shape(design, n_targets, len(np.unique(_alphas(alpha, n_targets))))
     return make_plan(shape, memory_budget_bytes(memory_budget), precision, tol)
 
 
@@ -337,7 +359,8 @@ def _alphas(alpha: Any, n_targets: int) -> Array:
     if alphas.ndim != 1 or len(alphas) not in (1, n_targets):
         raise WrongShape(
             "Number of targets and number of penalties do not correspond: "
-            f"{alphas.size} != {n_targets}; pass one alpha, or one for each target."
+            f"{alphas.size} != {n_targets} (alpha has {alphas.size} values, y has {n_targets} "
+            "columns); pass one alpha, or one for each target."
         )
     if not np.isfinite(alphas).all() or (alphas < 0).any():
         raise BadOption(f"alpha is {alpha}; pass finite numbers >= 0.")
@@ -371,6 +394,8 @@ def _report(
         notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
     if solution.coarse:
         notes.append(f"{COARSE[0].upper()}{COARSE[1:]}")
+    if not step.fits:
+        notes.append(f"It takes about {step.n_bytes / 1e6:.3g} MB, more than memory_budget.")
     if solution.earlier:
         notes.append(f"Given up before: {', '.join(solution.earlier)}.")
     return FitReport(
@@ -397,5 +422,7 @@ def _reason(model: Ridge, plan: Plan, solution: Solution) -> str:
     if model.solver not in ("auto", "sag", "saga", "lbfgs"):
         return "as asked for"
     if solution.earlier:
-        return "the first choice turned out to be too slow"
-    return "predicted to be the fastest"
+        return "as others did not get there, or would have taken longer"
+    if not solution.step.fits:
+        return "which needs the least memory; nothing fits memory_budget"
+    return "first choice of the plan"
