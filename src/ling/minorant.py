@@ -18,6 +18,7 @@ import numpy as np
 from ling.design import Array
 
 EPS = float(np.finfo(np.float64).eps)
+EPS32 = float(np.finfo(np.float32).eps)
 
 
 def sum_noise(*lengths: int, eps: float = EPS) -> float:

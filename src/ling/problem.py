@@ -11,12 +11,12 @@ import numpy as np
 
 from ling.design import AffineDesign, Array, Design, Metered, RowMap, ShortCopy, as_design
 from ling.design.affine import storage_and_map
+from ling.design.base import LARGEST
 from ling.errors import NotFinite
 from ling.minorant import EPS, sum_noise
 
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
 USABLE = 1e-25, 1e25
-LARGEST = float(np.finfo(np.float64).max)
 # Sums of squares in this range have lost nothing to underflow or overflow.
 SAFE = 1e-200, 1e200
 

@@ -18,11 +18,10 @@ from ling.engines.factor import (
     least_eigenvalue,
     solved,
 )
-from ling.minorant import EPS, Factored, Nothing, Several, sum_noise
+from ling.minorant import EPS, EPS32, Factored, Nothing, Several, sum_noise
 from ling.problem import Problem
 from ling.rounding import dual_rounding
 
-EPS32 = float(np.finfo(np.float32).eps)
 # From this many alphas on, one eigendecomposition is cheaper than a Cholesky factor for each.
 MANY = 8
 # Squares, and products with a square root, of numbers up to this are in the range of float32.

@@ -29,13 +29,10 @@ def factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored]
     noise = sum_noise(problem.shape[0]) * float((problem.gram_squares / diagonal).sum() + p)
     least = alpha / float(diagonal.max())
     if noise >= least / 3:
-        # alpha alone does not carry G above its rounding; G itself may. A factorisation of
-        # G - shift I that succeeds proves that its least eigenvalue is above the shift.
-        least = 10 * noise
-        H[np.diag_indices(p)] -= least
-        if linalg.lapack.dpotrf(H, lower=True, overwrite_a=True)[1]:
+        # alpha alone does not carry G above its rounding; G itself may.
+        least = least_eigenvalue(H, 8 * noise, 2 * noise, overwrite=True)
+        if not least:
             return factor, Factored(half, scale, alpha, np.inf, 0.0)
-        least *= 0.8  # the rounding of that factorisation
     return factor, Factored(half, scale, alpha, 1 / (1 - noise / least), least)
 
 
@@ -46,9 +43,7 @@ def inverse_factor(H: Array, compiled: bool) -> DenseDesign | None:
     """
     functions: Any = linalg.get_lapack_funcs(("potrf", "trtri"), (H,))
     potrf, trtri = functions
-    # H is symmetric; LAPACK overwrites what is in Fortran order, and would copy anything else.
-    columns = H if H.flags.f_contiguous else H.T
-    upper, info = potrf(columns, lower=False, clean=True, overwrite_a=True)
+    upper, info = potrf(_in_columns(H), lower=False, clean=True, overwrite_a=True)
     if info:
         return None
     inverse, info = trtri(upper, lower=False, overwrite_c=True)
@@ -73,12 +68,20 @@ def from_inverse(
     return Factored(inverse.matmat, scale, alpha, float(looseness), 0.0)
 
 
-def least_eigenvalue(H: Array, wanted: float, noise: float) -> float:
-    """`wanted` if H >= wanted I, 0 if not: by factoring H - (wanted + noise) I, off by `noise`."""
+def least_eigenvalue(H: Array, wanted: float, noise: float, overwrite: bool = False) -> float:
+    """`wanted` if H >= wanted I, 0 if that is not proved; H is symmetric.
+
+    A factorisation of H - (wanted + noise) I, which is off by `noise`, proves it by succeeding.
+    """
     potrf: Any = linalg.get_lapack_funcs("potrf", (H,))
-    shifted = H.copy(order="F")
+    shifted = H if overwrite else H.copy(order="F")
     shifted[np.diag_indices_from(H)] -= wanted + noise
-    return 0.0 if potrf(shifted, lower=False, overwrite_a=True)[1] else wanted
+    return 0.0 if potrf(_in_columns(shifted), lower=False, overwrite_a=True)[1] else wanted
+
+
+def _in_columns(H: Array) -> Array:
+    """H, symmetric, in Fortran order: LAPACK overwrites that, and would copy anything else."""
+    return H if H.flags.f_contiguous else H.T
 
 
 def solved(inverse: DenseDesign, scale: Array, R: Array) -> Array:

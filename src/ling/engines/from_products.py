@@ -13,6 +13,7 @@ from ling.engines.sketch import (
     in_units,
     iterations,
     nystrom,
+    products_with,
     scale_of,
 )
 from ling.engines.thin import orthonormal
@@ -34,9 +35,8 @@ def sketch_from_products(problem: Problem, effort: Effort) -> tuple[Sketch, Expe
     while expected.rank > directions.shape[1]:
         have = directions.shape[1]
         fresh = _fresh(effort.rng, directions, min(expected.rank, max(2 * have, first)) - have)
-        product = problem.design.gram_matmat(np.ascontiguousarray(fresh / scale[:, None]))
         directions = np.hstack([directions, fresh])
-        products = np.hstack([products, product / scale[:, None]])
+        products = np.hstack([products, products_with(problem, scale, fresh)])
         sketch, values = nystrom(problem, scale, directions, products)
         expected = _expected(problem, effort, scale, values, directions.shape[1])
     return sketch, expected

@@ -24,6 +24,7 @@ from ling.engines.sketch import (
     in_units,
     iterations,
     nystrom,
+    products_with,
     scale_of,
 )
 from ling.engines.thin import orthonormal
@@ -130,12 +131,16 @@ def standing_out(values: Array, size: int, shape: tuple[int, int], least: float)
     """Eigenvalues without what the tail adds to them in a sample, as far as they stand out."""
     n, p = shape
     # The tail adds its sum / size; less if the sample is a good part of all rows.
-    behind = np.append(np.cumsum(values[::-1])[::-1][1:], 0.0)
-    noise = behind / np.maximum(size - np.arange(1, len(values) + 1), 1) * (1 - size / n)
+    noise = _behind(values) / np.maximum(size - np.arange(1, len(values) + 1), 1) * (1 - size / n)
     edge = (1 + np.sqrt(size / p)) ** 2
     found = (values > CLEAR * edge * noise) & (values - noise > 0.3 * least)
     rank = int(np.logical_and.accumulate(found).sum()) if len(found) else 0
     return values[:rank] - noise[rank - 1] if rank else values[:0]
+
+
+def _behind(values: Array) -> Array:
+    """The sum of all that follow, value by value."""
+    return np.append(np.cumsum(values[::-1])[::-1][1:], 0.0)
 
 
 def power_tail(total: float, squares: float, rank: int, count: int) -> Array:
@@ -182,9 +187,8 @@ def made_exact(problem: Problem, sample: Sample, scale: Array, rank: int) -> Ske
     n, p = problem.shape
     Q = orthonormal(sample.matrix.T @ sample.vectors[:, :rank])
     rows = RowMap.identity((n, rank)) if n < p else None
-    products = problem.design.gram_matmat(np.ascontiguousarray(Q / scale[:, None]), rows)
-    seen = None if rows is None else rows.seen
-    return nystrom(problem, scale, Q, products / scale[:, None], seen)[0]
+    products = products_with(problem, scale, Q, rows)
+    return nystrom(problem, scale, Q, products, None if rows is None else rows.seen)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +213,7 @@ class Outlook:
         """With a sample of another size: what stands out of that is guessed from the power law."""
         p = self.problem.shape[1]
         values = self.spectrum.all
-        behind = np.append(np.cumsum(values[::-1])[::-1][1:], 0.0)
-        in_sample = (values + behind / size)[:size]
+        in_sample = (values + _behind(values) / size)[:size]
         rank = len(standing_out(in_sample, size, self.problem.shape, self.least))
         rank = min(max(rank, len(self.spectrum.strong)), self.effort.most)
         cost = (work(size, p) + 20.0 * p * rank**2) / self.effort.blas

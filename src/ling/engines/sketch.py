@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from ling.design import Array
+from ling.design import Array, RowMap
 from ling.engines.thin import thin_svd
 from ling.minorant import EPS, LowRank, Minorant, Nothing, nystrom_slack, product_noise
 from ling.problem import Problem
@@ -66,6 +66,14 @@ def scale_of(problem: Problem) -> Array:
     scale = np.maximum(np.sqrt(problem.column_norms**2 + alpha), least)
     scale[scale == 0] = 1.0
     return np.asarray(scale)
+
+
+def products_with(
+    problem: Problem, scale: Array, directions: Array, between: RowMap | None = None
+) -> Array:
+    """D^-1/2 X'X D^-1/2 Q for directions Q; one pass."""
+    V = np.ascontiguousarray(directions / scale[:, None])
+    return np.asarray(problem.design.gram_matmat(V, between) / scale[:, None])
 
 
 def nystrom(

@@ -27,10 +27,9 @@ from ling.engines.from_products import sketch_from_products
 from ling.engines.from_sample import sketch_from_sample
 from ling.engines.sketch import FEW, Sketch
 from ling.engines.thin import thin_svd
-from ling.minorant import EPS, Minorant
+from ling.minorant import EPS, EPS32, Minorant
 from ling.problem import Problem
 
-EPS32 = float(np.finfo(np.float32).eps)
 STRONGEST = 1e10
 # What is only expected has to be so much better than what is known.
 BETTER = 0.75
