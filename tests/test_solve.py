@@ -220,7 +220,14 @@ def test_targets_of_very_different_sizes_are_all_solved(rng):
 def test_an_alpha_out_of_all_proportion_is_refused(rng):
     X = rng.standard_normal((10, 3))
     with pytest.raises(NotFinite, match="leaves the range of float64"):
-        Ridge(alpha=1e12).fit(X * 1e-149, X[:, 0])
+        Ridge(alpha=1e-100).fit(X * 1e149, X[:, 0])
+
+
+def test_an_alpha_far_above_x_is_solved(rng):
+    X = rng.standard_normal((10, 3))
+    model = Ridge(alpha=1e12).fit(X * 1e-149, X[:, 0])
+    assert model.report_.status is Status.CERTIFIED
+    assert np.allclose(model.coef_, (X - X.mean(0)).T @ (X[:, 0]) * 1e-161, rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

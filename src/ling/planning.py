@@ -295,7 +295,7 @@ def _digits(tol: float) -> float:
 def memory_budget_bytes(budget: float | str | None) -> float:
     """Bytes: a number, "2GB" or None for half of what is free."""
     if budget is None:
-        return 0.5 * _free_memory()
+        return 0.5 * _free_memory_lately(int(time.monotonic()))
     if isinstance(budget, str):
         units = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "B": 1.0}
         text = budget.strip().upper()
@@ -313,6 +313,12 @@ def memory_budget_bytes(budget: float | str | None) -> float:
     if isinstance(budget, bool) or not budget >= 1:
         raise BadOption(f"memory_budget is {budget!r}; pass a number of bytes, or text like '2GB'.")
     return float(budget)
+
+
+@lru_cache(maxsize=1)
+def _free_memory_lately(second: int) -> float:
+    """Asked once a second at most: a small fit would spend a tenth of its time on it."""
+    return _free_memory()
 
 
 def _free_memory() -> float:

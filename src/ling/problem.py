@@ -19,6 +19,8 @@ from ling.minorant import EPS, sum_noise
 USABLE = 1e-25, 1e25
 # Sums of squares in this range have lost nothing to underflow or overflow.
 SAFE = 1e-200, 1e200
+# Units of X are at least this much of sqrt(alpha), so that alpha stays in range as well.
+LEAST_UNIT = 1e-145
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +180,8 @@ def build(
     squares = np.maximum(squares, mass * x_mean**2)  # as they would be without rounding
     norms = np.sqrt(squares - mass * x_mean**2)
     x_unit = _unit(np.sqrt(squares.max(initial=0.0)))
+    root = float(np.sqrt(alphas.max(initial=0.0))) * LEAST_UNIT
+    x_unit = max(x_unit, _unit(root)) if root > x_unit else x_unit
     y_unit = np.array([_unit(size) for size in raw_spread])
     alphas = _in_units(alphas, x_unit)
     scale = None if x_unit == 1.0 else np.full(p, 1.0 / x_unit)

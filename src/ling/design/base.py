@@ -328,7 +328,7 @@ def mirrored(G: Array) -> Array:
     for a in range(0, size, step):
         b = min(a + step, size)
         corner = G[a:b, a:b]
-        corner[...] = np.triu(corner) + np.triu(corner, 1).T
+        np.copyto(corner, corner.T.copy(), where=np.tri(b - a, k=-1, dtype=bool))
         G[b:, a:b] = G[a:b, b:].T
     return G
 

@@ -76,7 +76,7 @@ def _primal(problem: Problem, effort: Effort) -> Candidate:
 
 def _solve(factor: Array, scale: Array, C: Array) -> Array:
     """(D^1/2 L L' D^1/2)^-1 C."""
-    inner = linalg.cho_solve((factor, True), C / scale[:, None], check_finite=False)
+    inner, _ = linalg.lapack.dpotrs(factor, C / scale[:, None], lower=True)
     return np.asarray(inner / scale[:, None])
 
 
