@@ -204,7 +204,7 @@ def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
     n, p = shape.n, shape.p
     m, longest = min(n, p), max(n, p)
     work = float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / max(n, p)
-    factor = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 25)
+    factor = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 8)
     solves = 6.0 * m * m * shape.n_targets
     rate = machine.gemm if shape.dense else machine.sparse
     seconds = work / rate + factor / machine.factor + solves / machine.gemm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,8 @@ class Problem:
     column_norms: Array
     raw_norms: Array
     raw_spread: Array
+    # What is made of X alone, and stays with it when alphas change.
+    made: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -109,6 +111,18 @@ class Problem:
     def distinct_alphas(self) -> Array:
         """The alphas, each once."""
         return np.unique(self.alphas)
+
+    def gram(self) -> Array:
+        """X'X in float64, made once; one pass."""
+        if "gram" not in self.made:
+            self.made["gram"] = self.design.gram(np.float64)
+        return self.made["gram"]
+
+    def row_gram(self) -> Array:
+        """X X' in float64, made once; one pass."""
+        if "row gram" not in self.made:
+            self.made["row gram"] = self.design.row_gram(np.float64)
+        return self.made["row gram"]
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
         """X'(Y - X W) - W diag(alphas), and the norms ||y - X w||; one pass in float64."""

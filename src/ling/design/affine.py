@@ -134,6 +134,10 @@ class AffineDesign(Design):
         block = self.storage.take(rows)
         return self.affine.apply(block, rows, out=block)
 
+    def subset(self, rows: NDArray[np.intp]) -> AffineDesign:
+        """Some rows of X~."""
+        return AffineDesign(self.storage.subset(rows), self.affine.subset(rows))
+
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X~'X~, one pass."""
         return self.storage.affine_gram(self.affine, dtype)

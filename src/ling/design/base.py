@@ -99,6 +99,10 @@ class Design(ABC):
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows of X, dense and in float64."""
 
+    @abstractmethod
+    def subset(self, rows: NDArray[np.intp]) -> Design:
+        """Some rows of X, as a design; copied where they do not lie together."""
+
     @property
     @abstractmethod
     def matvec_flops(self) -> float:
@@ -282,6 +286,15 @@ class Affine:
             right,
         )
 
+    def subset(self, rows: NDArray[np.intp]) -> Affine:
+        """The same map of some rows of X."""
+        return Affine(
+            None if self.row_scale is None else self.row_scale[rows],
+            self.col_scale,
+            None if self.left is None else self.left[rows],
+            self.right,
+        )
+
     def apply(
         self,
         block: np.ndarray[Any, Any],
@@ -312,6 +325,14 @@ class Affine:
         if left.shape[1] == 1 and (left == left[:1]).all():
             left = left[:1]
         return left @ right.T
+
+
+def consecutive(rows: NDArray[np.intp]) -> slice | None:
+    """The slice that `rows` are, if they are one."""
+    first, count = (int(rows[0]), len(rows)) if len(rows) else (0, 0)
+    if np.array_equal(rows, np.arange(first, first + count)):
+        return slice(first, first + count)
+    return None
 
 
 def scaled(A: Array, scale: Array | None) -> Array:

@@ -10,7 +10,17 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import blas
 
 from ling.design import threads
-from ling.design.base import LARGEST, Affine, Array, Between, RowMap, Storage, float_dtype, mirrored
+from ling.design.base import (
+    LARGEST,
+    Affine,
+    Array,
+    Between,
+    RowMap,
+    Storage,
+    consecutive,
+    float_dtype,
+    mirrored,
+)
 from ling.design.short import ShortCopy, shortened
 from ling.errors import WrongShape
 
@@ -168,6 +178,12 @@ class DenseDesign(Storage):
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows of X, in float64."""
         return np.ascontiguousarray(self.array[rows], np.float64)
+
+    def subset(self, rows: NDArray[np.intp]) -> DenseDesign:
+        """Some rows of X: a view, if they lie together."""
+        together = consecutive(rows)
+        chosen = self.array[rows] if together is None else self.array[together]
+        return DenseDesign(chosen, compiled=self._compiled)
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Column sums of weights x, X'U, and column sums of weights x^2, in float64; one pass."""

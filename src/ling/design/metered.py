@@ -45,9 +45,10 @@ class Metered(Design):
     Cost(flops=48.0, passes=1.0)
     """
 
-    def __init__(self, design: Design, meter: Meter | None = None) -> None:
+    def __init__(self, design: Design, meter: Meter | None = None, share: float = 1.0) -> None:
         self.design = design
         self.meter = Meter() if meter is None else meter
+        self.share = share  # of all rows: what a product counts as a pass
         self.shape = design.shape
         self.dtype = design.dtype
 
@@ -59,37 +60,42 @@ class Metered(Design):
     def matmat(self, V: Array) -> Array:
         """X V, one pass."""
         U = self.design.matmat(V)
-        self.meter.add(self.matvec_flops * _columns(U), 1.0)
+        self.meter.add(self.matvec_flops * _columns(U), self.share)
         return U
 
     def rmatmat(self, U: Array) -> Array:
         """X'U, one pass."""
         V = self.design.rmatmat(U)
-        self.meter.add(self.matvec_flops * _columns(V), 1.0)
+        self.meter.add(self.matvec_flops * _columns(V), self.share)
         return V
 
     def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
         """X' between(X V), one pass."""
         out = self.design.gram_matmat(V, between)
-        self.meter.add(2.0 * self.matvec_flops * _columns(out), 1.0)
+        self.meter.add(2.0 * self.matvec_flops * _columns(out), self.share)
         return out
 
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows of X, counted as their share of a pass."""
         block = self.design.take(rows)
-        self.meter.add(0.0, len(rows) / max(1, self.shape[0]))
+        self.meter.add(0.0, self.share * len(rows) / max(1, self.shape[0]))
         return block
+
+    def subset(self, rows: NDArray[np.intp]) -> Metered:
+        """Some rows of X, whose products are counted as their share of a pass."""
+        share = self.share * len(rows) / max(1, self.shape[0])
+        return Metered(self.design.subset(rows), self.meter, share)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X'X, one pass."""
         G = self.design.gram(dtype)
-        self.meter.add(self.gram_flops, 1.0)
+        self.meter.add(self.gram_flops, self.share)
         return G
 
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
         """X X', one pass."""
         G = self.design.row_gram(dtype)
-        self.meter.add(self.row_gram_flops, 1.0)
+        self.meter.add(self.row_gram_flops, self.share)
         return G
 
     @property

@@ -131,6 +131,10 @@ class SparseDesign(Storage):
         """Some rows of X, dense and in float64."""
         return np.asarray(self.csr[rows].toarray(), dtype=np.float64)
 
+    def subset(self, rows: NDArray[np.intp]) -> SparseDesign:
+        """Some rows of X, copied."""
+        return SparseDesign(self.csr[rows])
+
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Column sums of weights x, X'U, and column sums of weights x^2, in float64; one pass."""
         sums = self.rmatmat(np.ones(self.shape[0]) if weights is None else weights)

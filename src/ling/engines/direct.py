@@ -18,11 +18,12 @@ from ling.engines.factor import (
     least_eigenvalue,
     solved,
 )
+from ling.engines.tridiagonal import tridiagonal
 from ling.minorant import EPS, EPS32, Factored, Nothing, Several, sum_noise
 from ling.problem import Problem
 from ling.rounding import dual_rounding
 
-# From this many alphas on, one eigendecomposition is cheaper than a Cholesky factor for each.
+# From this many alphas on, one tridiagonal form is cheaper than a Cholesky factor for each.
 MANY = 8
 # Squares, and products with a square root, of numbers up to this are in the range of float32.
 LARGEST32 = 1e12
@@ -50,9 +51,9 @@ def _primal(problem: Problem, effort: Effort) -> Candidate:
         found = _primal_single(problem, effort)
         if found is not None:
             return found
-    G = problem.design.gram(np.float64)
+    G = problem.gram()
     if len(problem.distinct_alphas) >= MANY:
-        return _primal_eigen(problem, G)
+        return _primal_many(problem, G)
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
     parts: list[Factored] = []
@@ -70,7 +71,7 @@ def _primal(problem: Problem, effort: Effort) -> Candidate:
         W[:, mine] += solve(gradient)  # one step of refinement: p^2, next to nothing
         gradient = C - G @ W[:, mine] - alpha * W[:, mine]
         bound[mine] = np.sqrt(part.quadratic(gradient, problem.alphas[mine]))
-        bound[mine] += _rounding(problem, part, W[:, mine], mine)
+        bound[mine] += _rounding(problem, part.floor(float(alpha)), W[:, mine], mine)
     return Candidate(W, Several(parts), bound)
 
 
@@ -80,13 +81,13 @@ def _solve(factor: Array, scale: Array, C: Array) -> Array:
     return np.asarray(inner / scale[:, None])
 
 
-def _rounding(problem: Problem, part: Factored, W: Array, mine: Array) -> Array:
+def _rounding(problem: Problem, floor: Array | float, W: Array, mine: Array) -> Array:
     """What rounding in X'X and X'y can add to the error of a gradient made from them.
 
-    The j-th entry is off by at most a few eps ||x_j|| (||y|| + sum_k ||x_k|| |w_k|).
+    The j-th entry is off by at most a few eps ||x_j|| (||y|| + sum_k ||x_k|| |w_k|), which a floor
+    under X'X + alpha I divides.
     """
     noise = sum_noise(problem.shape[0])
-    floor = part.floor(part.alpha)
     columns = np.sqrt((problem.raw_norms**2 / floor).sum())
     fitted = problem.raw_norms @ np.abs(W)
     return np.asarray(noise * columns * (problem.raw_spread[mine] + fitted))
@@ -137,33 +138,33 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     return replace(found, n_iter=None, note=IN_SINGLE)
 
 
-def _primal_eigen(problem: Problem, G: Array) -> Candidate:
-    theta, Z = linalg.eigh(G, overwrite_a=True, check_finite=False)
-    theta = np.maximum(theta, 0.0)
-    solve = partial(_through_eigen, Z, theta)
-    W = solve(problem.moments, problem.alphas)
-    W += solve(problem.gradient(W)[0], problem.alphas)
-    return Candidate(W)
-
-
-def _through_eigen(Z: Array, theta: Array, C: Array, alphas: Array) -> Array:
-    return np.asarray(Z @ ((Z.T @ C) / (theta[:, None] + alphas)))
+def _primal_many(problem: Problem, G: Array) -> Candidate:
+    """One tridiagonal form for all alphas, and a step of refinement; G itself tells the gradient."""
+    form = tridiagonal(G)
+    alphas, C = problem.alphas, problem.moments
+    W = form.solved(C, alphas)
+    W += form.solved(C - G @ W - alphas * W, alphas)
+    gradient = C - G @ W - alphas * W
+    bound = np.sqrt(Nothing().quadratic(gradient, alphas))
+    for alpha in problem.distinct_alphas:
+        mine = alphas == alpha
+        bound[mine] += _rounding(problem, float(alpha), W[:, mine], mine)
+    return Candidate(W, bound=bound)
 
 
 def _dual(problem: Problem, effort: Effort) -> Candidate:
     """w = X'c, (X X' + alpha I) c = y; the error is below ||y - (X X' + alpha I) c||."""
-    K = problem.design.row_gram(np.float64)
+    K = problem.row_gram()
     n = len(K)
     C = np.empty_like(problem.targets)
     rho = np.empty_like(problem.targets)
     many = len(problem.distinct_alphas) >= MANY
-    eigen = linalg.eigh(K, check_finite=False) if many else None
+    form = tridiagonal(K) if many else None
     for alpha in problem.distinct_alphas:
         mine = problem.alphas == alpha
         Y = problem.targets[:, mine]
-        if eigen is not None:
-            theta, Z = np.maximum(eigen[0], 0.0), eigen[1]
-            solve = partial(_through_eigen, Z, theta, alphas=np.full(mine.sum(), alpha))
+        if form is not None:
+            solve = partial(form.solved, alphas=np.full(mine.sum(), alpha))
         else:
             H = K.copy()
             H[np.diag_indices(n)] += alpha
