@@ -7,12 +7,11 @@ strong directions of X on the way, and so acts like a preconditioned method with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import linalg
 
 from ling.design import Array
+from ling.design.threads import quiet_blas
 from ling.engines.base import Candidate, Effort
 from ling.engines.conjugate import MARGIN
 from ling.engines.thin import thin_svd
@@ -24,19 +23,98 @@ DEPENDENT = 1e-12
 RELIABLE = 1e-11
 
 
-@dataclass(eq=False)
 class Space:
-    """X'X basis = [basis, following] [T; (0 .. 0 B)], with an orthonormal [basis, following]."""
+    """An orthonormal basis that grows by a block a pass, and X'X in it.
 
-    basis: Array
-    T: Array
-    following: Array
-    B: Array
+    X'X basis = [basis, following] [T; (0 .. 0 B)]. Whoever holds it multiplies X'X with `following`
+    and passes the product to `extend`, so that several spaces can share a pass.
+    """
+
+    def __init__(self, block: Array) -> None:
+        self.p = len(block)
+        lengths = np.linalg.norm(block, axis=0)
+        self.following = _orthonormal(block / np.where(lengths > 0, lengths, 1.0))[0]
+        self.dimension = 0
+        self.T: Array = np.zeros((0, 0))
+        self.B: Array = np.zeros((self.following.shape[1], 0))
+        self._room: Array = np.empty((self.p, 8 * max(1, self.following.shape[1])), order="F")
+        self._eigen: tuple[Array, Array] | None = None
 
     @property
-    def dimension(self) -> int:
-        """Columns of the basis."""
-        return int(self.basis.shape[1])
+    def basis(self) -> Array:
+        """(p, dimension)."""
+        return self._room[:, : self.dimension]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing follows: X'X maps the basis into itself."""
+        return int(self.following.shape[1]) == 0
+
+    def extend(self, product: Array) -> None:
+        """Move the block that follows into the basis; `product` is X'X times it."""
+        m, block = self.dimension, self.following.shape[1]
+        self._append(self.following)
+        basis = self.basis
+        # Twice is enough: after the second projection V is orthogonal to rounding.
+        column = basis.T @ product
+        V = product - basis @ column
+        again = basis.T @ V
+        V -= basis @ again
+        column += again
+        T = np.zeros((m + block, m + block))
+        T[:m, :m] = self.T
+        T[:, m:] = column
+        T[m:, :m] = column[:m].T
+        T[m:, m:] = (column[m:] + column[m:].T) / 2
+        following, B = _orthonormal(V, float(np.abs(T).max()))
+        # What is left of V may be small; its directions, made unit vectors, lean on the basis again.
+        following -= basis @ (basis.T @ following)
+        following, R = linalg.qr(following, mode="economic", check_finite=False)
+        room = self.p - basis.shape[1]
+        self.T, self.following, self.B = T, following[:, :room], (R @ B)[:room]
+        self._eigen = None
+
+    def coordinates(self, wanted: Array, alphas: Array) -> tuple[Array, Array]:
+        """The solution in the basis, column by column, and what is left: the gradient's own."""
+        theta, Z = self._eigenvectors()
+        theta = np.maximum(theta, 0.0)
+        C = Z.T @ wanted
+        shifted = theta[:, None] + alphas
+        # Where both are below rounding, what C has in that direction is rounding too.
+        real = shifted > EPS * theta[-1]
+        Y: Array = Z @ np.divide(C, shifted, out=np.zeros_like(C), where=real)
+        residual = self.B @ Y[len(Y) - self.B.shape[1] :]
+        return Y, np.vstack([np.zeros_like(Y), residual])
+
+    def small_minorant(self, noise: float = 0.0) -> Minorant:
+        """Nyström's approximation from the basis, in the coordinates of [basis, following].
+
+        T T^-1 T' with T = [T; (0 .. 0 B)]: it lies below X'X.
+        """
+        m, b = self.dimension, self.B.shape[1]
+        if not m:
+            return Nothing()
+        theta, Z = self._eigenvectors()
+        kept = theta > RELIABLE * theta[-1]
+        if not kept.any():
+            return Nothing()
+        tall = np.vstack([self.T @ Z[:, kept], self.B @ Z[m - b :, kept]]) / np.sqrt(theta[kept])
+        U, S = thin_svd(tall)
+        return LowRank(U, S**2, nystrom_slack(tall, theta[kept], noise) if noise else 0.0)
+
+    def _eigenvectors(self) -> tuple[Array, Array]:
+        if self._eigen is None:
+            self._eigen = linalg.eigh(self.T, check_finite=False)
+        return self._eigen
+
+    def _append(self, block: Array) -> None:
+        size = self.dimension + block.shape[1]
+        if size > self._room.shape[1]:
+            room = np.empty((self.p, max(size, 2 * self._room.shape[1])), order="F")
+            room[:, : self.dimension] = self.basis
+            self._room = room
+        self._room[:, self.dimension : size] = block
+        self.dimension = size
 
 
 def krylov(problem: Problem, effort: Effort) -> Candidate:
@@ -51,20 +129,22 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
     if extra:
         strong = problem.design.rmatmat(effort.rng.standard_normal((n, extra)))
         block = np.hstack([wanted, strong])
-    lengths = np.linalg.norm(block, axis=0)
-    first = _orthonormal(block / np.where(lengths > 0, lengths, 1.0))[0]
-    space = Space(np.zeros((p, 0)), np.zeros((0, 0)), first, np.zeros((first.shape[1], 0)))
+    space = Space(block)
     limit = p if effort.max_iter is None else effort.max_iter
     n_iter, checked, gave_up = 0, 0, False
     Y: Array = np.zeros((0, problem.n_targets))
-    while space.following.shape[1] and n_iter < limit:
-        space = _extend(problem, space)
+    while not space.complete and n_iter < limit:
+        product = problem.design.gram_matmat(space.following)
+        with quiet_blas():
+            space.extend(product)
         n_iter += 1
-        last = n_iter == limit or not space.following.shape[1]
+        last = n_iter == limit or space.complete
         if space.dimension < 1.1 * checked and not last:
             continue
         checked = space.dimension
-        Y, bound = _project(problem, space, wanted)
+        with quiet_blas():
+            Y, left = space.coordinates(space.basis.T @ wanted, problem.alphas)
+            bound = np.sqrt(space.small_minorant().quadratic(left, problem.alphas))
         if problem.within(bound, MARGIN * effort.tol):
             break
         full = space.dimension + space.following.shape[1] > max(effort.most, block.shape[1])
@@ -76,31 +156,6 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
     )
 
 
-def _extend(problem: Problem, space: Space) -> Space:
-    """Move the block that follows into the basis, and find the next; one pass."""
-    Q = space.following
-    V = problem.design.gram_matmat(Q)
-    basis = np.hstack([space.basis, Q])
-    # Twice is enough: after the second projection V is orthogonal to rounding.
-    column = basis.T @ V
-    V = V - basis @ column
-    again = basis.T @ V
-    V -= basis @ again
-    column += again
-    m = space.dimension
-    T = np.zeros((basis.shape[1], basis.shape[1]))
-    T[:m, :m] = space.T
-    T[:, m:] = column
-    T[m:, :m] = column[:m].T
-    T[m:, m:] = (column[m:] + column[m:].T) / 2
-    following, B = _orthonormal(V, float(np.abs(T).max()))
-    # What is left of V may be small; its directions, made unit vectors, lean on the basis again.
-    following -= basis @ (basis.T @ following)
-    following, R = linalg.qr(following, mode="economic", check_finite=False)
-    room = problem.shape[1] - basis.shape[1]
-    return Space(basis, T, following[:, :room], (R @ B)[:room])
-
-
 def _orthonormal(V: Array, size: float = 1.0) -> tuple[Array, Array]:
     """Q, B with V = Q B; directions below rounding of `size` are dropped."""
     U, S, Wt = linalg.svd(V, full_matrices=False, check_finite=False)
@@ -108,44 +163,11 @@ def _orthonormal(V: Array, size: float = 1.0) -> tuple[Array, Array]:
     return U[:, kept], S[kept, None] * Wt[kept]
 
 
-def _project(problem: Problem, space: Space, wanted: Array) -> tuple[Array, Array]:
-    """Coordinates of the solution in the basis, and a bound on each target's error."""
-    theta, Z = linalg.eigh(space.T, check_finite=False)
-    theta = np.maximum(theta, 0.0)
-    C = Z.T @ (space.basis.T @ wanted)
-    shifted = theta[:, None] + problem.alphas
-    # Where both are below rounding, what C has in that direction is rounding too.
-    real = shifted > EPS * theta[-1]
-    Y = Z @ np.divide(C, shifted, out=np.zeros_like(C), where=real)
-    b = space.B.shape[1]
-    residual = space.B @ Y[len(Y) - b :]
-    inner = _small_minorant(space)
-    whole = np.vstack([np.zeros_like(Y), residual])
-    return Y, np.sqrt(inner.quadratic(whole, problem.alphas))
-
-
-def _small_minorant(space: Space, noise: float = 0.0) -> Minorant:
-    """Nyström's approximation from the basis, in the coordinates of [basis, following].
-
-    T T^-1 T' with T = [T; (0 .. 0 B)]: it lies below X'X.
-    """
-    m, b = space.dimension, space.B.shape[1]
-    if not m:
-        return Nothing()
-    theta, Z = linalg.eigh(space.T, check_finite=False)
-    kept = theta > RELIABLE * theta[-1]
-    if not kept.any():
-        return Nothing()
-    tall = np.vstack([space.T @ Z[:, kept], space.B @ Z[m - b :, kept]]) / np.sqrt(theta[kept])
-    U, S = thin_svd(tall)
-    return LowRank(U, S**2, nystrom_slack(tall, theta[kept], noise) if noise else 0.0)
-
-
 def _minorant(problem: Problem, space: Space) -> Minorant:
     """The same in the coordinates of the features, with room for rounding."""
     # Directions that were dropped are missing in X'X basis = [basis, following] ...
     largest = max(float(np.abs(space.T).max(initial=0.0)), float((problem.raw_norms**2).max()))
-    small = _small_minorant(space, (product_noise(problem.shape) + DEPENDENT) * largest)
+    small = space.small_minorant((product_noise(problem.shape) + DEPENDENT) * largest)
     if not isinstance(small, LowRank):
         return small
     vectors = np.hstack([space.basis, space.following]) @ small.vectors

@@ -1,0 +1,100 @@
+"""Choosing alpha: score all, look closer or farther where needed, and keep the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ling.design import Array
+from ling.problem import Problem
+from ling.selection.grid import default_grid, extended
+from ling.selection.iterated import IteratedFolds
+from ling.selection.results import CVResults
+from ling.selection.samples import Rows
+from ling.selection.scoring import Scoring
+
+# Alphas below the best whose fits have to be certified too, so that the best is known to be one.
+BELOW = 2
+
+
+class Validation(Protocol):
+    """Predictions for samples by fits that have not seen them."""
+
+    tests: list[Rows]
+
+    def certified(self, alphas: Array) -> Array:
+        """For which alphas the fits are proved to be exact or within tol."""
+
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+        """The number of the split and of the alpha, and predictions for its test rows."""
+
+
+def choose(
+    validation: Validation, scoring: Scoring, problem: Problem, alphas: Array | None,
+    method: str, store: bool = False,
+) -> CVResults:  # fmt: skip
+    """Scores of all alphas; None for a grid that is extended until the best is inside."""
+    grid = default_grid(problem) if alphas is None else alphas
+    if isinstance(validation, IteratedFolds):
+        validation.work(np.sort(grid)[len(grid) // 2 :])
+    while True:
+        results = _table(validation, scoring, grid, method, store)
+        if isinstance(validation, IteratedFolds):
+            missing = _uncertified(results)
+            if missing.size and validation.work(missing):
+                continue
+        best = np.atleast_1d(results.best)
+        low, high = bool((best == 0).any()), bool((best == len(grid) - 1).any())
+        if alphas is not None or not (low or high) or _flat(results):
+            return results
+        more = extended(grid, low, high, problem)
+        if len(more) == len(grid):
+            return results
+        grid = more
+
+
+def _table(
+    validation: Validation, scoring: Scoring, alphas: Array, method: str, store: bool
+) -> CVResults:
+    n_splits = len(validation.tests)
+    scores: list[list[Array]] = [[np.array(np.nan)] * n_splits for _ in alphas]
+    errors: list[Array] = [np.array(np.nan)] * len(alphas)
+    stored: list[Array] = []
+    for split, at, P in validation.predictions(alphas):
+        rows = validation.tests[split]
+        scores[at][split] = scoring.score(P, rows)
+        if n_splits == 1:
+            errors[at] = scoring.standard_error(P, rows)
+        if store:
+            stored.append(scoring.kept(P, rows))
+    folds = np.array(scores)
+    if n_splits > 1:
+        std_error = folds.std(axis=1, ddof=1) / np.sqrt(n_splits)
+    else:
+        std_error = np.array(errors)
+    return CVResults(
+        alphas, folds.mean(axis=1), std_error, folds, validation.certified(alphas), method,
+        np.stack(stored, axis=-1) if store else None,
+    )  # fmt: skip
+
+
+def _uncertified(results: CVResults) -> Array:
+    """The alphas that matter and are not certified: the best, what is above, and a few below."""
+    order = np.argsort(results.alphas)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    lowest = max(0, int(rank[np.atleast_1d(results.best)].min()) - BELOW)
+    needed = rank >= lowest
+    return np.asarray(results.alphas[needed & ~results.certified])
+
+
+def _flat(results: CVResults) -> bool:
+    """Whether all alphas are as good, as they are for a constant y."""
+    return bool(np.ptp(np.nan_to_num(results.mean), axis=0).max() == 0)
+
+
+def splits_of(splits: Sequence[tuple[Rows, Rows]]) -> list[tuple[Rows, Rows]]:
+    """As integer arrays."""
+    return [(np.asarray(train), np.asarray(test)) for train, test in splits]

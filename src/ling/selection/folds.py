@@ -1,0 +1,183 @@
+"""Direct cross-validation: a tridiagonal form for every training set, and all alphas from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ling.design import Array, DenseDesign, Design
+from ling.engines.tridiagonal import Tridiagonal, tridiagonal
+from ling.minorant import EPS
+from ling.selection.samples import Rows, Samples
+
+# A training set's Gram matrix is what is left of the total; less than this has lost digits.
+LEFT = 1e-4
+# Numbers that the coefficients of several alphas may take at once.
+ROOM = 2**23
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Weighted sums over some rows: of 1, x, y, x y' and x x'."""
+
+    mass: float
+    x: Array
+    y: Array
+    xy: Array
+    gram: Array
+
+    def __sub__(self, other: Sums) -> Sums:
+        return Sums(
+            self.mass - other.mass, self.x - other.x, self.y - other.y, self.xy - other.xy,
+            self.gram - other.gram,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """All coefficients of one training set: M (A + alpha I)^-1 C + constant are predictions.
+
+    `form` is A's, `C` the right-hand side, `rows` M as a design, `constant` what the intercept
+    takes: y_shift - x_shift'w.
+    """
+
+    form: Tridiagonal
+    C: Array
+    rows: Design
+    x_shift: Array
+    y_shift: Array
+
+    @cached_property
+    def turned(self) -> Array:
+        """Q'C."""
+        return self.form.to(self.C)
+
+    @cached_property
+    def turned_rows(self) -> tuple[Design, Array]:
+        """M Q and Q'x_shift: worth it if there are more columns to predict than rows."""
+        everything = self.rows.take(np.arange(self.rows.shape[0]))
+        return DenseDesign(everything @ self.form.Q), self.form.to(self.x_shift[:, None])[:, 0]
+
+    def predictions(self, alphas: Array) -> Iterator[Array]:
+        """(n_rows, t) for each alpha in turn."""
+        targets = self.C.shape[1]
+        many = targets * len(alphas) > self.rows.shape[0]
+        rows, shift = self.turned_rows if many else (self.rows, self.x_shift)
+        step = max(1, ROOM // max(1, targets * (len(self.form) + self.rows.shape[0])))
+        for start in range(0, len(alphas), step):
+            some = alphas[start : start + step]
+            W = np.hstack([self.form.solve(self.turned, float(alpha)) for alpha in some])
+            W = W if many else self.form.back(W)
+            P = rows.matmat(W) + (np.tile(self.y_shift, len(some)) - shift @ W)
+            for at in range(len(some)):
+                yield P[:, at * targets : (at + 1) * targets]
+
+
+class DirectFolds:
+    """Exact predictions for the test rows of every split."""
+
+    def __init__(self, samples: Samples, splits: Sequence[tuple[Rows, Rows]]) -> None:
+        self.samples = samples
+        self.splits = splits
+        self.tests = [test for _, test in splits]
+        self._kept: dict[int, Fitted] = {}
+
+    def certified(self, alphas: Array) -> Array:
+        """All of them: nothing is iterated."""
+        return np.ones(len(alphas), dtype=bool)
+
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+        """The number of the split and of the alpha, and predictions for its test rows."""
+        for number in range(len(self.splits)):
+            for at, P in enumerate(self._fitted(number, alphas).predictions(alphas)):
+                yield number, at, self.samples.in_units(P)
+
+    def _fitted(self, number: int, alphas: Array) -> Fitted:
+        """Kept for the next alphas, if all of them fit."""
+        if number in self._kept:
+            return self._kept[number]
+        n, p = self.samples.shape
+        train, test = self.splits[number]
+        if p <= n:
+            found = _primal(self.samples, train, test, float(alphas.min()))
+        else:
+            found = _dual(self.samples, train, test)
+        if 16.0 * len(self.splits) * min(n, p) ** 2 <= 0.5 * self.samples.budget:
+            self._kept[number] = found
+        return found
+
+
+def _primal(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
+    """From X'X of all rows, less that of the rows left out, whichever are fewer."""
+    left_out = np.setdiff1d(np.arange(samples.shape[0]), train)
+    sums = None
+    if len(left_out) < len(train):
+        total = _total(samples)
+        sums = total - _sums(samples, left_out)
+        before, after = np.diag(total.gram), np.diag(sums.gram)
+        lost = after < LEFT * before
+        if EPS * before[lost].sum() > 1e-10 * least:  # rounding that would show
+            sums = None
+    sums = sums or _sums(samples, train)
+    x_shift, y_shift = np.zeros_like(sums.x), np.zeros_like(sums.y)
+    if samples.fit_intercept:
+        x_shift, y_shift = sums.x / sums.mass, sums.y / sums.mass
+    gram = sums.gram
+    gram -= np.outer(sums.mass * x_shift, x_shift)
+    C = sums.xy - np.outer(sums.mass * x_shift, y_shift)
+    return Fitted(tridiagonal(gram), C, samples.design.subset(test), x_shift, y_shift)
+
+
+def _total(samples: Samples) -> Sums:
+    """Sums of x and y are 0 if they are centred, and not needed if they are not."""
+    none = np.zeros(samples.shape[1]), np.zeros(samples.n_targets)
+    problem = samples.problem
+    return Sums(float(samples.weights.sum()), *none, problem.moments, problem.gram())
+
+
+def _sums(samples: Samples, rows: Rows) -> Sums:
+    p = samples.shape[1]
+    right = np.column_stack([samples.roots, samples.problem.targets])
+    gram, products = np.zeros((p, p)), np.zeros((p, right.shape[1]))
+    for some in samples.chunks(rows):
+        block = samples.problem.design.subset(some)
+        gram += block.gram(np.float64)
+        products += block.rmatmat(right[some])
+    weights = samples.weights[rows]
+    return Sums(
+        float(weights.sum()), products[:, 0], weights @ samples.Y[rows], products[:, 1:], gram
+    )
+
+
+def _dual(samples: Samples, train: Rows, test: Rows) -> Fitted:
+    """From X X' of all rows: that of the training rows, centred on their own mean."""
+    K = kernel(samples)
+    roots, Y = samples.roots[train], samples.problem.targets[train]
+    inner = K[np.ix_(train, train)]
+    across = K[np.ix_(test, train)]
+    y_shift = np.zeros(samples.n_targets)
+    if samples.fit_intercept:
+        # Weighted rows lose their part along u, the direction of the roots of the weights.
+        mass = float(roots @ roots)
+        across -= (roots**2 @ inner) / mass
+        y_shift = roots @ Y / mass
+        Y = Y - np.outer(roots, y_shift)
+    inner *= roots[:, None]
+    inner *= roots
+    if samples.fit_intercept:
+        u = roots / np.linalg.norm(roots)
+        Ku = inner @ u
+        inner -= np.outer(u, Ku - 0.5 * (u @ Ku) * u)
+        inner -= np.outer(Ku - 0.5 * (u @ Ku) * u, u)
+    return Fitted(tridiagonal(inner), Y, DenseDesign(across * roots), np.zeros(len(train)), y_shift)
+
+
+def kernel(samples: Samples) -> Array:
+    """X X' of centred rows without weights, made once; one pass."""
+    made = samples.problem.made
+    if "kernel" not in made:
+        made["kernel"] = samples.design.row_gram(np.float64)
+    return made["kernel"]

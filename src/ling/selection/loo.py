@@ -1,0 +1,108 @@
+"""Leave-one-out: exact for every alpha, from one tridiagonal form.
+
+Leaving sample i out of a ridge fit moves its residual from r_i to r_i / (1 - h_i), where h_i is the
+weight of y_i in its own prediction: h_i = w_i (x_i'(X'X + alpha I)^-1 x_i + 1 / sum w).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ling.design import Array
+from ling.engines.tridiagonal import tridiagonal
+from ling.selection.folds import Fitted, kernel
+from ling.selection.samples import Rows, Samples
+
+
+class ExactLeaveOneOut:
+    """Predictions for each sample by the fit to all others; p <= n from X'X, p > n from X X'."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        n, p = samples.shape
+        self.tests: list[Rows] = [np.arange(n)]
+        self._left_out = _Primal(samples) if p <= n else _Dual(samples)
+
+    @property
+    def eigenvalues(self) -> Array:
+        """Of X'X, those that are not 0 because p > n."""
+        return self._left_out.form.eigenvalues
+
+    def certified(self, alphas: Array) -> Array:
+        """All of them: nothing is iterated."""
+        return np.ones(len(alphas), dtype=bool)
+
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+        """For each alpha in turn, those of all samples."""
+        for at, residuals in enumerate(self._left_out.residuals(alphas)):
+            yield 0, at, self.samples.in_units(self.samples.Y - residuals)
+
+
+class _Primal:
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        self.form = tridiagonal(samples.problem.gram())
+        p, t = samples.shape[1], samples.n_targets
+        self.fitted = Fitted(
+            self.form, samples.problem.moments, samples.design, np.zeros(p), np.zeros(t)
+        )
+
+    def residuals(self, alphas: Array) -> Iterator[Array]:
+        kept = 1 - self._leverages(alphas)
+        for at, P in enumerate(self.fitted.predictions(alphas)):
+            yield (self.samples.Y - P) / kept[:, at, None]
+
+    def _leverages(self, alphas: Array) -> Array:
+        samples = self.samples
+        n = samples.shape[0]
+        found = np.empty((n, len(alphas)))
+        if samples.n_targets * len(alphas) > n:  # then predictions need the same rows
+            rows = self.fitted.turned_rows[0].take(np.arange(n))
+            found[:] = self.form.forms(rows, alphas)
+        else:
+            for some in samples.chunks(np.arange(n)):
+                found[some] = self.form.forms(samples.design.take(some) @ self.form.Q, alphas)
+        if samples.fit_intercept:
+            found += 1 / float(samples.weights.sum())
+        return np.asarray(found * samples.weights[:, None])
+
+
+class _Dual:
+    """With c = (K + alpha I)^-1 y, K = X X': the residual is c_i / (K + alpha I)^-1_ii.
+
+    With an intercept, K has the direction u of the roots of the weights as a null vector, where
+    1 / alpha would drown everything else; K + size u u' has not, and c is the same.
+    """
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        roots = samples.roots
+        K = kernel(samples) * roots * roots[:, None]
+        self.size, self.u = 0.0, roots / np.linalg.norm(roots)
+        if samples.fit_intercept:
+            self.size = float(np.trace(K)) / len(K) or 1.0
+            K += np.outer(self.size * self.u, self.u)
+        self.form = tridiagonal(K)
+        self.turned = self.form.to(samples.problem.targets)
+
+    def residuals(self, alphas: Array) -> Iterator[Array]:
+        diagonals = self.form.forms(self.form.Q, alphas)
+        if self.samples.fit_intercept:
+            diagonals -= self.u[:, None] ** 2 / (self.size + alphas)
+        for at, alpha in enumerate(alphas):
+            c = self.form.Q @ self.form.solve(self.turned, float(alpha))
+            found = np.divide(
+                c, self.samples.roots[:, None] * diagonals[:, at, None],
+                out=np.zeros_like(c), where=self.samples.roots[:, None] > 0,
+            )  # fmt: skip
+            yield self._with_weightless(found, c)
+
+    def _with_weightless(self, residuals: Array, c: Array) -> Array:
+        """Samples of weight 0 are left out anyway."""
+        without = self.samples.weights == 0
+        if without.any():
+            K = kernel(self.samples)[without]
+            residuals[without] = self.samples.Y[without] - K @ (self.samples.roots[:, None] * c)
+        return residuals

@@ -1,0 +1,75 @@
+"""The data as cross-validation sees it: rows that can be left out, and predictions for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling.design import AffineDesign, Array, Metered
+from ling.design.affine import storage_and_map
+from ling.design.base import Affine
+from ling.problem import Centring, Problem
+
+Rows = NDArray[np.intp]
+# Rows that are gathered at a time, in bytes.
+CHUNK = 2**25
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A problem on all rows, and the same rows without their weights.
+
+    `Y` is y - mean in the units of the problem, `weights` are one for each row.
+    """
+
+    problem: Problem
+    centring: Centring
+    Y: Array
+    weights: Array
+    fit_intercept: bool
+    budget: float = field(default=float("inf"))
+
+    @classmethod
+    def of(
+        cls, problem: Problem, centring: Centring, Y: Array, weights: Array | None,
+        fit_intercept: bool, budget: float = float("inf"),
+    ) -> Samples:  # fmt: skip
+        """From what the problem was built of."""
+        centred = (np.asarray(Y, dtype=np.float64) - centring.y_mean) / centring.y_unit
+        ones = np.ones(len(Y)) if weights is None else weights
+        return cls(problem, centring, centred, ones, fit_intercept, budget)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """n_samples, n_features."""
+        return self.problem.shape
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of Y."""
+        return int(self.Y.shape[1])
+
+    @cached_property
+    def design(self) -> Metered:
+        """Rows x - mean, without weights, counted together with the problem's."""
+        storage, affine = storage_and_map(self.problem.design.design)
+        left = None if affine.left is None else np.ones((self.shape[0], 1))
+        plain = Affine(None, affine.col_scale, left, affine.right)
+        return Metered(AffineDesign(storage, plain), self.problem.design.meter)
+
+    @cached_property
+    def roots(self) -> Array:
+        """Square roots of the weights."""
+        return np.sqrt(self.weights)
+
+    def in_units(self, P: Array) -> Array:
+        """Predictions in the units of y, from those of centred y."""
+        return np.asarray(P * self.centring.y_unit + self.centring.y_mean)
+
+    def chunks(self, rows: Rows) -> list[Rows]:
+        """`rows` in parts that can be gathered."""
+        height = max(256, CHUNK // (8 * max(1, self.shape[1])))
+        return [rows[a : a + height] for a in range(0, len(rows), height)]

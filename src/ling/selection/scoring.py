@@ -1,0 +1,153 @@
+"""How predictions are scored: squared errors, R^2, or any scorer of scikit-learn's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from ling.design import Array
+from ling.selection.samples import Rows
+
+# Groups of samples in which a score of all samples is repeated, for its standard error.
+GROUPS = 10
+
+
+class Scoring(ABC):
+    """Scores of predictions for some rows, higher is better; for each target if `by_target`."""
+
+    by_target: bool
+
+    @abstractmethod
+    def score(self, P: Array, rows: Rows) -> Array:
+        """One number, or one for each target."""
+
+    def kept(self, P: Array, rows: Rows) -> Array:
+        """What `store_cv_results` keeps of every sample: the predictions."""
+        return P
+
+    def standard_error(self, P: Array, rows: Rows) -> Array:
+        """Of a score of all samples: from the spread among groups of them."""
+        groups = [rows[g::GROUPS] for g in range(GROUPS)] if len(rows) >= 2 * GROUPS else []
+        if not groups:
+            return np.full_like(self.score(P, rows), np.nan)
+        at = [np.arange(g, len(rows), GROUPS) for g in range(GROUPS)]
+        scores = [self.score(P[some], rows[some]) for some in at]
+        return np.asarray(np.std(scores, axis=0, ddof=1) / np.sqrt(GROUPS))
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredErrors(Scoring):
+    """-mean w (y - prediction)^2."""
+
+    y: Array
+    weights: Array
+    by_target: bool = False
+
+    def kept(self, P: Array, rows: Rows) -> Array:
+        """The squared errors."""
+        return np.asarray(self.weights[rows, None] * (self.y[rows] - P) ** 2)
+
+    def score(self, P: Array, rows: Rows) -> Array:
+        """The mean, over all targets or for each."""
+        return np.asarray(-self.kept(P, rows).mean(axis=0 if self.by_target else None))
+
+    def standard_error(self, P: Array, rows: Rows) -> Array:
+        """Of the mean, from the spread of the samples' errors."""
+        errors = self.kept(P, rows)
+        errors = errors if self.by_target else errors.mean(axis=1)
+        if len(rows) < 2:
+            return np.full(errors.shape[1:], np.nan)
+        return np.asarray(errors.std(axis=0, ddof=1) / np.sqrt(len(rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class R2(Scoring):
+    """1 - sum (y - prediction)^2 / sum (y - mean)^2, the mean over targets unless each counts."""
+
+    y: Array
+    by_target: bool = False
+
+    def score(self, P: Array, rows: Rows) -> Array:
+        """scikit-learn's, a constant y included."""
+        from sklearn.metrics import r2_score
+
+        each = np.asarray(r2_score(self.y[rows], P, multioutput="raw_values"))
+        return each if self.by_target else np.asarray(each.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer(Scoring):
+    """A scorer of scikit-learn's, or any function (estimator, X, y) -> score.
+
+    It is called with an estimator that has made its predictions already; `decide` makes them what
+    the estimator's `predict` gives: classes, for a classifier. `X` is passed on to functions that
+    may want to look at it, None to those that only predict.
+    """
+
+    call: Callable[..., Any]
+    y: Array
+    decide: Callable[[Array], Any] | None = None
+    X: Any = None
+    by_target: bool = False
+    parameters: dict[str, Array] = field(default_factory=dict)
+
+    def score(self, P: Array, rows: Rows) -> Array:
+        """Of all targets together, or one by one."""
+        mine = {name: value[rows] for name, value in self.parameters.items()}
+        X = rows if self.X is None else self.X[rows]
+        y = self.y[rows]
+        if self.by_target:
+            each = [self._one(P[:, t], X, y[:, t], mine) for t in range(P.shape[1])]
+            return np.asarray(each, dtype=np.float64)
+        return np.asarray(self._one(P, X, y, mine), dtype=np.float64)
+
+    def _one(self, P: Array, X: Any, y: Array, parameters: dict[str, Array]) -> float:
+        if self.decide is not None:
+            estimator: Any = _Decided(P, self.decide)
+        else:
+            estimator = _Predicted(P[:, 0] if P.ndim == 2 and P.shape[1] == 1 else P)
+            y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        return float(self.call(estimator, X, y, **parameters))
+
+
+class _Predicted(RegressorMixin, BaseEstimator):
+    """An estimator whose predictions are known."""
+
+    def __init__(self, found: Any = None) -> None:
+        self.found = found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Any) -> Any:
+        """The predictions, for whatever rows they are."""
+        return self.found
+
+
+class _Decided(ClassifierMixin, BaseEstimator):
+    """A classifier whose decision values are known."""
+
+    def __init__(self, found: Any = None, decide: Any = None) -> None:
+        self.found = found
+        self.decide = decide
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    @property
+    def classes_(self) -> Any:
+        """As the labels are."""
+        return self.decide.classes
+
+    def decision_function(self, X: Any) -> Any:
+        """One column for two classes, as scikit-learn has it."""
+        return self.found[:, 0] if self.found.shape[1] == 1 else self.found
+
+    def predict(self, X: Any) -> Any:
+        """The classes that these values stand for."""
+        return self.decide(self.found)
