@@ -10,14 +10,15 @@ from typing import Any
 from ling.errors import LingError
 
 __version__ = "0.1.0"
-__all__ = ["LingError", "Ridge", "datasets", "design", "paper", "plan"]
+_ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan")
+__all__ = ["LingError", "datasets", "design", "paper", *_ESTIMATORS]
 
 
 def __getattr__(name: str) -> Any:
     # `from ling import Ridge` and `ling.paper.ridge(...)` work, and `import ling` alone loads none.
     if name in ("datasets", "design", "paper"):
         return import_module(f"ling.{name}")
-    if name in ("Ridge", "plan"):
+    if name in _ESTIMATORS:
         return getattr(import_module("ling.estimators"), name)
     raise AttributeError(f"module 'ling' has no attribute {name!r}")
 

@@ -32,5 +32,9 @@ class MissingData(LingError):
     """A data file is nowhere to be found, or is not what it should be."""
 
 
+class EdgeOfGrid(UserWarning):
+    """The best alpha is at an end of those that were tried: a better one may lie beyond."""
+
+
 class Diverged(LingError):
     """An iteration left the finite numbers; its step was too long."""

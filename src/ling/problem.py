@@ -151,13 +151,17 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Centring:
-    """How a problem's coefficients become those of the data as given, and their intercept."""
+    """How a problem's coefficients become those of the data as given, and their intercept.
+
+    `mass` is the sum of all weights, and `n_counted` the number of samples with any.
+    """
 
     x_mean: Array
     y_mean: Array
     x_unit: float
     y_unit: Array
     mass: float
+    n_counted: int
 
     def coef(self, W: Array) -> Array:
         """(p, t) coefficients in the units of the data."""
@@ -180,6 +184,7 @@ def build(
     Y = np.asarray(Y, dtype=np.float64)
     raw_spread = _norms(Y, weights)
     mass = float(n) if weights is None else float(weights.sum())
+    counted = n if weights is None else int(np.count_nonzero(weights))
     y_mean = np.zeros(Y.shape[1])
     if fit_intercept:
         y_mean = Y.mean(axis=0) if weights is None else weights @ Y / mass
@@ -214,7 +219,7 @@ def build(
         raw_spread / y_unit,
     )
     problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
-    return problem, Centring(x_mean, y_mean, x_unit, y_unit, mass)
+    return problem, Centring(x_mean, y_mean, x_unit, y_unit, mass, counted)
 
 
 def _in_units(alphas: Array, x_unit: float) -> Array:

@@ -139,7 +139,7 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
 
 
 def _primal_many(problem: Problem, G: Array) -> Candidate:
-    """One tridiagonal form for all alphas, and a step of refinement; G itself tells the gradient."""
+    """One tridiagonal form for all alphas, and a step of refinement; G tells the gradient."""
     form = tridiagonal(G)
     alphas, C = problem.alphas, problem.moments
     W = form.solved(C, alphas)

@@ -67,7 +67,7 @@ class Space:
         T[m:, :m] = column[:m].T
         T[m:, m:] = (column[m:] + column[m:].T) / 2
         following, B = _orthonormal(V, float(np.abs(T).max()))
-        # What is left of V may be small; its directions, made unit vectors, lean on the basis again.
+        # What is left of V may be small; its directions, as unit vectors, lean on the basis again.
         following -= basis @ (basis.T @ following)
         following, R = linalg.qr(following, mode="economic", check_finite=False)
         room = self.p - basis.shape[1]

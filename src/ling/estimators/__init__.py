@@ -1,5 +1,7 @@
-"""What users import: scikit-learn's contract over `ling.solve`."""
+"""What users import: scikit-learn's contract over `ling.solve` and `ling.selection`."""
 
+from ling.estimators.classifier import RidgeClassifier, RidgeClassifierCV
 from ling.estimators.ridge import Ridge, plan
+from ling.estimators.ridge_cv import RidgeCV
 
-__all__ = ["Ridge", "plan"]
+__all__ = ["Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan"]

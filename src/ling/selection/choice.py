@@ -70,10 +70,9 @@ def _table(
         if store:
             stored.append(scoring.kept(P, rows))
     folds = np.array(scores)
+    std_error = np.array(errors)
     if n_splits > 1:
         std_error = folds.std(axis=1, ddof=1) / np.sqrt(n_splits)
-    else:
-        std_error = np.array(errors)
     return CVResults(
         alphas, folds.mean(axis=1), std_error, folds, validation.certified(alphas), method,
         np.stack(stored, axis=-1) if store else None,
@@ -87,7 +86,7 @@ def _uncertified(results: CVResults) -> Array:
     rank[order] = np.arange(len(order))
     lowest = max(0, int(rank[np.atleast_1d(results.best)].min()) - BELOW)
     needed = rank >= lowest
-    return np.asarray(results.alphas[needed & ~results.certified])
+    return np.asarray(results.alphas[needed & np.logical_not(results.certified)])
 
 
 def _flat(results: CVResults) -> bool:

@@ -89,6 +89,13 @@ class DirectFolds:
         """All of them: nothing is iterated."""
         return np.ones(len(alphas), dtype=bool)
 
+    def degrees(self, alphas: Array) -> tuple[Array, Array]:
+        """Effective degrees of freedom of a fit to all samples; their errors, which are 0."""
+        problem = self.samples.problem
+        wide = self.samples.shape[1] > self.samples.shape[0]
+        theta = tridiagonal(problem.row_gram() if wide else problem.gram()).eigenvalues
+        return (theta[:, None] / (theta[:, None] + alphas)).sum(axis=0), np.zeros(len(alphas))
+
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """The number of the split and of the alpha, and predictions for its test rows."""
         for number in range(len(self.splits)):

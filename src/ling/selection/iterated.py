@@ -72,7 +72,7 @@ class IteratedFolds:
         p = self.samples.shape[1]
         numbers = sum((p + len(test)) * 2.0 * (space.dimension + space.following.shape[1])
                       for space, test in zip(self.spaces, self.tests, strict=True))  # fmt: skip
-        return 8 * numbers > ROOM * self.samples.budget
+        return bool(8 * numbers > ROOM * self.samples.budget)
 
     def certified(self, alphas: Array) -> Array:
         """For which alphas every training fit is proved to be within tol."""
@@ -124,7 +124,7 @@ class IteratedFolds:
             chunks = samples.chunks(test)
             parts = [samples.design.subset(some).matmat(new) for some in chunks]
             self._seen[number] = np.hstack([self._seen[number], np.vstack(parts)])
-        return self._seen[number]
+        return np.asarray(self._seen[number])
 
     def _bounds(self, number: int, alphas: Array) -> Array:
         """(n_alphas, t): of training predictions, relative to the spread of y."""
@@ -138,7 +138,8 @@ class IteratedFolds:
             _, left = space.coordinates(inner, each)
             found = np.sqrt(minorant.quadratic(left, each)).reshape(len(alphas), t)
         spread = self.spreads[number]
-        return np.divide(found, spread, out=np.zeros_like(found), where=spread > 0)
+        relative: Array = np.divide(found, spread, out=np.zeros_like(found), where=spread > 0)
+        return relative
 
     def _grow(self, numbers: list[int]) -> None:
         """A block more for these spaces; one pass."""
@@ -173,7 +174,7 @@ class StochasticLeaveOneOut(IteratedFolds):
         super().__init__(samples, [(everything, everything)], tol, probes, rng)
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
-        """Effective degrees of freedom for each alpha, and their standard errors."""
+        """Effective degrees of freedom, without the intercept's, and their standard errors."""
         space, probes = self.spaces[0], self.probes[0]
         inner = space.basis.T @ probes
         found = np.empty((len(alphas), probes.shape[1]))
@@ -181,7 +182,7 @@ class StochasticLeaveOneOut(IteratedFolds):
             Y, _ = space.coordinates(inner, np.full(probes.shape[1], alpha))
             found[at] = np.einsum("ij,ij->j", inner, Y)
         error = found.std(axis=1, ddof=1) / np.sqrt(probes.shape[1])
-        return found.mean(axis=1) + self.samples.fit_intercept, error
+        return found.mean(axis=1), error
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """For each alpha in turn, those of all samples, as if each had been left out."""
@@ -189,7 +190,7 @@ class StochasticLeaveOneOut(IteratedFolds):
         degrees, _ = self.degrees(alphas)
         n = int((samples.weights > 0).sum())
         for at, P in enumerate(self._predictions(0, alphas)):
-            kept = max(1 - degrees[at] / n, 1 / n)
+            kept = max(1 - (degrees[at] + samples.fit_intercept) / n, 1 / n)
             yield 0, at, samples.in_units(samples.Y - (samples.Y - P) / kept)
 
 

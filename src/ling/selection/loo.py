@@ -25,10 +25,11 @@ class ExactLeaveOneOut:
         self.tests: list[Rows] = [np.arange(n)]
         self._left_out = _Primal(samples) if p <= n else _Dual(samples)
 
-    @property
-    def eigenvalues(self) -> Array:
-        """Of X'X, those that are not 0 because p > n."""
-        return self._left_out.form.eigenvalues
+    def degrees(self, alphas: Array) -> tuple[Array, Array]:
+        """Effective degrees of freedom, without the intercept's; their errors, which are 0."""
+        theta = self._left_out.form.eigenvalues
+        found = (theta[:, None] / (theta[:, None] + alphas)).sum(axis=0)
+        return found - self._left_out.added(alphas), np.zeros(len(alphas))
 
     def certified(self, alphas: Array) -> Array:
         """All of them: nothing is iterated."""
@@ -48,6 +49,9 @@ class _Primal:
         self.fitted = Fitted(
             self.form, samples.problem.moments, samples.design, np.zeros(p), np.zeros(t)
         )
+
+    def added(self, alphas: Array) -> Array:
+        return np.zeros(len(alphas))
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
         kept = 1 - self._leverages(alphas)
@@ -86,6 +90,10 @@ class _Dual:
             K += np.outer(self.size * self.u, self.u)
         self.form = tridiagonal(K)
         self.turned = self.form.to(samples.problem.targets)
+
+    def added(self, alphas: Array) -> Array:
+        """What the direction u, which is none of X's, adds to the degrees of freedom."""
+        return np.asarray(self.size / (self.size + alphas))
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
         diagonals = self.form.forms(self.form.Q, alphas)

@@ -1,0 +1,170 @@
+"""What `RidgeCV` and `RidgeClassifierCV` share: choose alpha, then fit with it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ling import problem as problems
+from ling.design import Array, as_design
+from ling.errors import BadOption, EdgeOfGrid
+from ling.estimators.fitting import Fit, Settings, fitted, generator, plan_for
+from ling.problem import Centring, Problem
+from ling.selection import CVResults, Samples, Scoring, checked, choose
+from ling.selection.route import Route, k_fold, leave_one_out
+
+BEST, ONE_SE = "best", "one_standard_error"
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Everything that a fit with a choice of alpha has found."""
+
+    fit: Fit
+    results: CVResults
+    alphas: Array
+    one_se: Array
+    problem: Problem
+    centring: Centring
+    degrees: Array | None
+
+
+def fit_choosing(
+    model: Any, X: Any, Y: Array, weights: Array | None, splits: Sequence[Any] | None,
+    scoring: Scoring,
+) -> Chosen:  # fmt: skip
+    """Score all alphas, choose, and fit to all samples with the chosen one."""
+    started = time.perf_counter()
+    t = Y.shape[1]
+    given = None if model.alphas is None else checked(model.alphas, zero=splits is not None)
+    settings = Settings.of(model)
+    problem, centring = problems.build(X, Y, np.ones(t), weights, bool(model.fit_intercept))
+    plan = plan_for(as_design(X), t, np.ones(1), settings)
+    samples = Samples.of(
+        problem, centring, Y, weights, bool(model.fit_intercept), plan.memory_budget
+    )
+    rng = generator(settings.random_state)
+    if splits is None:
+        _need_two(samples)
+        stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
+        route = leave_one_out(samples, plan, settings.tol, rng, stochastic)
+    else:
+        route = k_fold(
+            samples, _checked_splits(splits, samples), 30 if given is None else len(given), plan,
+            settings.tol, rng,
+        )  # fmt: skip
+    # In the units of the problem, as everything below it.
+    unit = centring.x_unit**2
+    results = choose(
+        route.validation, scoring, problem, None if given is None else given / unit, route.method,
+        bool(model.store_cv_results),
+    )  # fmt: skip
+    results = replace(results, alphas=results.alphas * unit if given is None else given)
+    if not np.isfinite(results.mean).any():
+        raise BadOption(
+            "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
+            "samples."
+        )
+    one_se = results.alphas[np.asarray(results.one_standard_error)]
+    best = results.alphas[np.asarray(results.best)]
+    alphas = one_se if getattr(model, "choice", BEST) == ONE_SE else best
+    return _finished(model, route, results, np.asarray(alphas), np.asarray(one_se), X, samples,
+                     settings, started)  # fmt: skip
+
+
+def _finished(
+    model: Any, route: Route, results: CVResults, alphas: Array, one_se: Array, X: Any,
+    samples: Samples, settings: Settings, started: float,
+) -> Chosen:  # fmt: skip
+    problem, centring = samples.problem, samples.centring
+    each = np.broadcast_to(alphas, samples.n_targets) / centring.x_unit**2
+    problem = replace(problem, alphas=np.ascontiguousarray(each))
+    if route.direct:  # the Gram matrix is there already
+        settings = replace(settings, solver="direct", precision="float64")
+    uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
+    note = f"alpha was chosen from {len(results.alphas)} by {route.method}."
+    if uncertified:
+        note += f" Of the smallest, {uncertified} are not certified, but too far below to matter."
+    fit = fitted(problem, centring, X, bool(model.fit_intercept), settings, started, (note,))
+    return Chosen(fit, results, alphas, one_se, problem, centring, _degrees(route, problem))
+
+
+def keep_choice(model: Any, chosen: Chosen, n_dim: int, dtype: np.dtype[Any]) -> None:
+    """Set `alpha_`, `alpha_1se_`, `best_score_` and `cv_results_`."""
+    results = chosen.results
+    at = results.one_standard_error if getattr(model, "choice", BEST) == ONE_SE else results.best
+    model.alpha_ = _plain(chosen.alphas)
+    model.alpha_1se_ = _plain(chosen.one_se)
+    score = np.take_along_axis(results.mean, np.expand_dims(np.asarray(at), 0), axis=0)[0]
+    model.best_score_ = _plain(score)
+    stored = results.stored
+    if stored is not None:
+        stored = (stored[:, 0] if n_dim == 1 else stored).astype(dtype)
+    model.cv_results_ = replace(results, stored=stored)
+
+
+def _plain(value: Array) -> Any:
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def warn_at_edge(model: Any, results: CVResults) -> None:
+    """Called by `fit`, so that the warning points at the line that called it."""
+    if model.alphas is None or len(results.alphas) < 3 or np.ptp(results.mean, axis=0).max() == 0:
+        return
+    best = results.alphas[np.atleast_1d(results.best)]
+    for end, word, alpha in (
+        ("smallest", "smaller", results.alphas.min()), ("largest", "larger", results.alphas.max())
+    ):  # fmt: skip
+        if (best == alpha).any():
+            warnings.warn(
+                f"the best alpha is the {end} of alphas, {alpha:g}: pass {word} ones too, or "
+                "alphas=None for a grid that follows from the data.",
+                EdgeOfGrid,
+                stacklevel=4,
+            )
+
+
+def _degrees(route: Route, problem: Problem) -> Array | None:
+    """Effective degrees of freedom, where cross-validation tells them by the way."""
+    degrees = getattr(route.validation, "degrees", None)
+    if degrees is None:
+        return None
+    distinct = problem.distinct_alphas
+    found, _ = degrees(distinct)
+    return np.asarray(found[np.searchsorted(distinct, problem.alphas)])
+
+
+def _need_two(samples: Samples) -> None:
+    if np.count_nonzero(samples.weights) < 2:
+        raise BadOption(
+            "cv=None leaves each sample out in turn and needs at least two samples with a weight "
+            "above 0; pass more samples."
+        )
+
+
+def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, Any]]:
+    """Integer arrays, none of them empty."""
+    if not splits:
+        raise BadOption("cv gives no split; pass at least one (train, test) pair.")
+    found = []
+    for number, (train, test) in enumerate(splits):
+        train, test = (_indices(rows, samples.shape[0]) for rows in (train, test))
+        if not len(test):
+            raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
+        if not samples.weights[train].any():
+            raise BadOption(
+                f"split {number} of cv has no training samples with a weight above 0; pass other "
+                "splits, or fewer of them."
+            )
+        found.append((train, test))
+    return found
+
+
+def _indices(rows: Any, n: int) -> Any:
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == bool else np.arange(n)[rows]

@@ -1,0 +1,298 @@
+"""`RidgeClassifier` and `RidgeClassifierCV`: ridge regression on classes written as -1 and 1."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.metrics import check_scoring, get_scorer, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils import column_or_1d, compute_sample_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ling import problem as problems
+from ling.design import Array, as_design
+from ling.errors import BadOption
+from ling.estimators.choosing import BEST, ONE_SE, fit_choosing, keep_choice, warn_at_edge
+from ling.estimators.fitting import (
+    SCIKIT_LEARN,
+    SOLVERS,
+    Settings,
+    fitted,
+    keep,
+    warn_unless_certified,
+)
+from ling.estimators.inputs import alphas_of, checked_data, weights_of
+from ling.estimators.routing import Routed, predicts_only, routed, split_with
+from ling.selection import Scorer, Scoring, SquaredErrors
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Decision values to classes: the sign for two classes or several labels, else the largest."""
+
+    binarizer: LabelBinarizer
+
+    @property
+    def classes(self) -> Any:
+        """In the order of the columns."""
+        return self.binarizer.classes_
+
+    @property
+    def multilabel(self) -> bool:
+        """Whether a sample can be of several classes."""
+        return bool(self.binarizer.y_type_.startswith("multilabel"))
+
+    def __call__(self, values: Array) -> Any:
+        """A class for each row of values."""
+        if self.multilabel:
+            return self.binarizer.inverse_transform(2.0 * (values > 0) - 1.0)
+        at = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
+        return self.classes[at]
+
+
+class Classifying(ClassifierMixin, BaseEstimator):
+    """What classifiers share: -1 and 1 for the classes, and classes for predictions."""
+
+    _decision: Decision
+    class_weight: Any
+    coef_: Any
+    intercept_: Any
+
+    def _prepared(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Array, Array | None]:
+        """X, y, the classes as columns of -1 and 1, and weights."""
+        X, y = checked_data(self, X, y, sample_weight)
+        binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
+        Y = np.asarray(binarizer.fit_transform(y), dtype=np.float64)
+        self._decision = Decision(binarizer)
+        self.classes_ = binarizer.classes_
+        if not self._decision.multilabel:
+            y = column_or_1d(y, warn=True)
+        weights = weights_of(sample_weight, X)
+        if self.class_weight:
+            balance = compute_sample_weight(self.class_weight, y)
+            weights = weights_of(balance if weights is None else weights * balance, X)
+        return X, y, Y, weights
+
+    def decision_function(self, X: Any) -> Array:
+        """X coef_' + intercept_, one column for each class; one number for two classes."""
+        check_is_fitted(self, "coef_")
+        values = self._values(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> Any:
+        """The class of each sample; 0 and 1 for each label, if a sample can have several."""
+        check_is_fitted(self, "coef_")
+        return self._decision(self._values(X))
+
+    def _values(self, X: Any) -> Array:
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        coef = np.atleast_2d(self.coef_).T.astype(np.float64)
+        found = as_design(X).matmat(coef) + self.intercept_
+        return np.asarray(found.astype(X.dtype, copy=False))
+
+    def _keep_shape(self) -> None:
+        """Two classes have one row of coefficients, as in scikit-learn."""
+        if not self._decision.multilabel:
+            self.coef_ = np.atleast_2d(self.coef_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class RidgeClassifier(Classifying):
+    """Ridge regression on -1 and 1; a drop-in for `sklearn.linear_model.RidgeClassifier`.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+    fit_intercept, copy_X, max_iter, tol, solver, positive, random_state, precision, memory_budget
+        As for `Ridge`.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes; "balanced" gives all classes the same weight together.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : array of shape (1,) or (n_classes,)
+    n_iter_, solver_, report_
+        As for `Ridge`; the certificate is about `decision_function`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from ling import RidgeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> RidgeClassifier().fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  (scikit-learn's way)
+        "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "fit_intercept": ["boolean"],
+        "copy_X": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "solver": [StrOptions({*SOLVERS, *SCIKIT_LEARN})],
+        "positive": ["boolean"],
+        "random_state": ["random_state"],
+        "precision": [StrOptions({"auto", "float64", "float32"})],
+        "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
+    }
+
+    def __init__(
+        self,
+        alpha: float | Any = 1.0,
+        *,
+        fit_intercept: bool = True,
+        copy_X: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        class_weight: Any = None,
+        solver: str = "auto",
+        positive: bool = False,
+        random_state: Any = None,
+        precision: str = "auto",
+        memory_budget: float | str | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.copy_X = copy_X
+        self.max_iter = max_iter
+        self.tol = tol
+        self.class_weight = class_weight
+        self.solver = solver
+        self.positive = positive
+        self.random_state = random_state
+        self.precision = precision
+        self.memory_budget = memory_budget
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
+        """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t)."""
+        started = time.perf_counter()
+        settings = Settings.of(self)
+        settings.check()
+        X, y, Y, weights = self._prepared(X, y, sample_weight)
+        alphas = alphas_of(self.alpha, Y.shape[1])
+        problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
+        fit = fitted(problem, centring, X, bool(self.fit_intercept), settings, started)
+        keep(self, fit, 2)
+        self._keep_shape()
+        warn_unless_certified(self, fit, settings)
+        return self
+
+
+class RidgeClassifierCV(Routed, Classifying):
+    """`RidgeClassifier` with the alpha that predicts best on samples left out.
+
+    A drop-in for `sklearn.linear_model.RidgeClassifierCV`.
+
+    Parameters
+    ----------
+    alphas, fit_intercept, cv, store_cv_results, choice, tol, random_state, memory_budget
+        As for `RidgeCV`.
+    scoring : str or callable, default=None
+        None is the negative mean of squared errors of the decision values for cv=None, and accuracy
+        otherwise; "accuracy" with cv=None is the share of samples that are classified correctly
+        when they are left out.
+    class_weight : dict or "balanced", default=None
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_
+        As for `RidgeClassifier`.
+    alpha_, alpha_1se_, best_score_, cv_results_, n_iter_, solver_, report_
+        As for `RidgeCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from ling import RidgeClassifierCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> round(RidgeClassifierCV(scoring="accuracy").fit(X, y).best_score_, 2)
+    0.85
+    """
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  (scikit-learn's way)
+        "alphas": ["array-like", Interval(Real, 0, None, closed="neither"), None],
+        "fit_intercept": ["boolean"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "cv": ["cv_object"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "store_cv_results": ["boolean"],
+        "choice": [StrOptions({BEST, ONE_SE})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
+    }
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        *,
+        fit_intercept: bool = True,
+        scoring: Any = None,
+        cv: Any = None,
+        class_weight: Any = None,
+        store_cv_results: bool = False,
+        choice: str = BEST,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        memory_budget: float | str | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.scoring = scoring
+        self.cv = cv
+        self.class_weight = class_weight
+        self.store_cv_results = store_cv_results
+        self.choice = choice
+        self.tol = tol
+        self.random_state = random_state
+        self.memory_budget = memory_budget
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeClassifierCV:
+        """Choose alpha and fit to X (n_samples, n_features) and classes y."""
+        if self.cv is not None and self.store_cv_results:
+            raise BadOption(
+                "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
+                "scores of all splits anyway."
+            )
+        X, y, Y, weights = self._prepared(X, y, sample_weight)
+        to_scorer, to_splitter = routed(self, X, y, sample_weight, params)
+        splits = None
+        if self.cv is not None:
+            splits = split_with(check_cv(self.cv, y, classifier=True), X, y, to_splitter)
+        chosen = fit_choosing(
+            self, X, Y, weights, splits, self._scoring(X, y, Y, weights, to_scorer)
+        )
+        keep(self, chosen.fit, 2)
+        self._keep_shape()
+        keep_choice(self, chosen, 2, X.dtype)
+        warn_at_edge(self, chosen.results)
+        warn_unless_certified(self, chosen.fit, Settings.of(self))
+        return self
+
+    def _scoring(
+        self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any]
+    ) -> Scoring:
+        if self.scoring is None and self.cv is None:
+            return SquaredErrors(Y, np.ones(len(Y)) if weights is None else weights)
+        call = get_scorer("accuracy")
+        if self.scoring is not None:
+            call = check_scoring(self, scoring=self.scoring)
+        looked_at = None if predicts_only(call) else X
+        return Scorer(call, y, self._decision, looked_at, False, parameters)

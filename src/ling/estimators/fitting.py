@@ -1,0 +1,260 @@
+"""From a problem to the attributes of an estimator: plan, solve, certify, report, warn."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ling.design import Array, Design, as_design
+from ling.design.affine import storage_and_map
+from ling.errors import BadOption, NotFinite
+from ling.planning import Plan, Shape, make_plan, memory_budget_bytes
+from ling.problem import Centring, Problem
+from ling.report import Certificate, FitReport, Status
+from ling.solve import Options, Solution, solve
+
+log = logging.getLogger("ling")
+SOLVERS = ("auto", "direct", "krylov", "two_stage", "row_sketch")
+#: scikit-learn's solvers and what does their work here.
+SCIKIT_LEARN = {
+    "svd": "direct",
+    "cholesky": "direct",
+    "lsqr": "krylov",
+    "sparse_cg": "two_stage",
+    "sag": "auto",
+    "saga": "auto",
+    "lbfgs": "auto",
+}
+#: Where coefficients can be kept >= 0.
+POSITIVE = ("auto", "lbfgs")
+#: Advice for a tol that float32 itself does not allow.
+COARSE = (
+    "coef_ and intercept_ are in float32 because X is, which alone costs more than tol; raise tol, "
+    "or pass X in float64."
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an estimator was told about how to fit."""
+
+    tol: float = 1e-4
+    max_iter: int | None = None
+    solver: str = "auto"
+    positive: bool = False
+    random_state: Any = None
+    precision: str = "auto"
+    memory_budget: float | str | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> Settings:
+        """Those of its parameters that it has."""
+        known = {name: getattr(model, name) for name in cls.__dataclass_fields__
+                 if hasattr(model, name)}  # fmt: skip
+        return cls(**known)
+
+    def check(self) -> None:
+        """Refuse what does not go together, and say what is used for scikit-learn's solvers."""
+        if self.positive and self.solver not in POSITIVE:
+            raise BadOption(
+                f"solver={self.solver!r} does not support positive=True; pass solver='auto', or "
+                "positive=False."
+            )
+        if self.solver in SCIKIT_LEARN:
+            log.info(
+                "solver=%r is one of scikit-learn's; ling uses %r for it.",
+                self.solver, SCIKIT_LEARN[self.solver],
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Coefficients (p, t) and intercepts (t,) in the units of the data, and how they came about."""
+
+    coef: Array
+    intercept: Array | None
+    solution: Solution
+    report: FitReport
+    dtype: np.dtype[Any]
+
+
+def fitted(
+    problem: Problem, centring: Centring, X: Any, fit_intercept: bool, settings: Settings,
+    started: float, notes: tuple[str, ...] = (),
+) -> Fit:  # fmt: skip
+    """Solve the problem that X and y have become; `started` is when that began."""
+    plan = plan_for(as_design(X), problem.n_targets, problem.distinct_alphas, settings)
+    prepared = time.perf_counter()
+    stored = None if X.dtype == np.float64 else partial(_stored, centring, X.dtype)
+    solution = solve(problem, plan, fit_options(settings, stored))
+    coef = centring.coef(solution.coef)
+    intercept = centring.intercept(coef) if fit_intercept else None
+    if intercept is not None:
+        solution = _with_intercept(problem, solution, centring, intercept, X.dtype)
+    report = _report(settings, problem, solution, plan, prepared - started, notes)
+    return Fit(coef, intercept, solution, report, X.dtype)
+
+
+def keep(model: Any, fit: Fit, n_dim: int) -> None:
+    """Set all attributes, and say so if the fit is not what was asked for."""
+    coef, intercept, solution = fit.coef, fit.intercept, fit.solution
+    # One target gives one row, even where y is a column: as scikit-learn has it.
+    rows = coef[:, 0] if coef.shape[1] == 1 else coef.T
+    model.coef_ = np.ascontiguousarray(rows.astype(fit.dtype, copy=False))
+    model.intercept_ = 0.0
+    if intercept is not None:
+        intercept = intercept.astype(fit.dtype)
+        model.intercept_ = intercept[0] if n_dim == 1 else intercept
+    n_iter = solution.candidate.n_iter
+    model.n_iter_ = None if n_iter is None else np.full(coef.shape[1], n_iter, np.int32)
+    model.solver_ = solution.step.engine
+    model.report_ = fit.report
+
+
+def warn_unless_certified(model: Any, fit: Fit, settings: Settings) -> None:
+    """Called last by `fit`, so that the warning points at the line that called it."""
+    solution = fit.solution
+    if solution.status is not Status.NOT_REACHED:
+        return
+    bound = fit.report.certificate.bound
+    proved = f"the predictions are proved to be within {bound:.2e} of the exact ones"
+    if bound > 1:
+        proved = "nothing could be proved of the predictions"
+    warnings.warn(
+        f"{type(model).__name__}: {proved}, not within tol={settings.tol:g}: "
+        f"{_advice(solution, settings)}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def plan_for(design: Design, n_targets: int, alphas: Array, settings: Settings) -> Plan:
+    """What each engine would cost."""
+    n, p = design.shape
+    storage, _ = storage_and_map(design)
+    shape = Shape(
+        n, p, storage.n_stored, storage.dtype.itemsize, storage.is_dense, n_targets,
+        len(np.unique(alphas)),
+    )  # fmt: skip
+    budget = memory_budget_bytes(settings.memory_budget)
+    return make_plan(shape, budget, settings.precision, settings.tol)
+
+
+def fit_options(settings: Settings, stored: Callable[[Array], Array] | None = None) -> Options:
+    """What `solve` is told; `stored` is what becomes of coefficients in a coarser dtype."""
+    solver = SCIKIT_LEARN.get(settings.solver, settings.solver)
+    return Options(
+        float(settings.tol), settings.max_iter, solver, settings.random_state,
+        bool(settings.positive), stored,
+    )  # fmt: skip
+
+
+def _advice(solution: Solution, settings: Settings) -> str:
+    """What to do about a fit that is not certified."""
+    if solution.coarse:
+        return COARSE
+    if settings.positive or "direct" in (solution.step.engine, *solution.earlier):
+        return (
+            "float64 cannot tell more of this X; raise tol or alpha, or scale X (StandardScaler)."
+        )
+    return (
+        "raise tol or max_iter, or pass solver='direct' if n_features^2 or n_samples^2 numbers "
+        "fit in memory."
+    )
+
+
+def _reason(settings: Settings, plan: Plan, solution: Solution) -> str:
+    if settings.positive:
+        return "for coefficients >= 0"
+    if solution.status is Status.UNCERTIFIED:
+        return "alpha is 0, where iterations cannot tell when to stop"
+    if settings.solver not in ("auto", "sag", "saga", "lbfgs"):
+        return "as asked for"
+    if solution.earlier:
+        return "as others did not get there, or would have taken longer"
+    if not solution.step.fits:
+        return "which needs the least memory; nothing fits memory_budget"
+    return "first choice of the plan"
+
+
+def _stored(centring: Centring, dtype: np.dtype[Any], W: Array) -> Array:
+    """W with the rounding of `coef_` to `dtype`, which happens in the units of the data."""
+    unit = centring.y_unit / centring.x_unit
+    with np.errstate(over="ignore"):
+        kept = centring.coef(W).astype(dtype).astype(np.float64)
+    if not np.isfinite(kept[np.isfinite(W)]).all():
+        raise NotFinite(f"the coefficients leave the range of {dtype}; pass X in float64.")
+    return np.asarray(kept / unit)
+
+
+def _with_intercept(
+    problem: Problem, solution: Solution, centring: Centring, intercept: Array,
+    dtype: np.dtype[Any],
+) -> Solution:  # fmt: skip
+    """The solution with the rounding of `intercept_` to `dtype` in its certificate.
+
+    It moves all predictions by the same, on top of what rounding in float64 may have done.
+    """
+    moved = np.abs(intercept - intercept.astype(dtype).astype(np.float64)) / centring.y_unit
+    spread = problem.spread
+    moved *= np.sqrt(centring.mass)
+    shift = np.divide(moved, spread, out=np.zeros_like(spread), where=spread > 0)
+    if not shift.any():
+        return solution
+    certificate = Certificate(solution.certificate.bounds + shift, solution.certificate.tol)
+    lost = solution.status is Status.CERTIFIED and not certificate.holds
+    status = Status.NOT_REACHED if lost else solution.status
+    return replace(solution, certificate=certificate, status=status, coarse=solution.coarse or lost)
+
+
+def _report(
+    settings: Settings,
+    problem: Problem,
+    solution: Solution,
+    plan: Plan,
+    preparing: float,
+    before: tuple[str, ...],
+) -> FitReport:
+    step = solution.step
+    notes = list(before)
+    if settings.solver in SCIKIT_LEARN:
+        notes.append(
+            f"solver={settings.solver!r} is scikit-learn's; ling uses {step.engine} for it."
+        )
+    if solution.candidate.note:
+        notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
+    if solution.coarse:
+        notes.append(f"{COARSE[0].upper()}{COARSE[1:]}")
+    if not step.fits:
+        notes.append(f"It takes about {step.n_bytes / 1e6:.3g} MB, more than memory_budget.")
+    if solution.earlier:
+        notes.append(f"Given up before: {', '.join(solution.earlier)}.")
+    return FitReport(
+        engine=step.engine,
+        reason=_reason(settings, plan, solution),
+        status=solution.status,
+        certificate=solution.certificate,
+        cost=problem.design.cost,
+        seconds={"prepare": preparing, **solution.seconds},
+        predicted_seconds=step.seconds,
+        predicted_bytes=step.n_bytes,
+        rank=solution.candidate.rank,
+        n_iter=solution.candidate.n_iter,
+        shape=problem.shape,
+        notes=tuple(notes),
+    )
+
+
+def generator(state: Any) -> np.random.Generator:
+    """From what scikit-learn calls a random_state."""
+    if isinstance(state, np.random.RandomState):
+        state = int(state.randint(2**31 - 1))
+    return np.random.default_rng(state)

@@ -1,0 +1,98 @@
+"""What users pass, checked: every message names the argument and says what to pass instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from ling.design import Array
+from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
+
+
+def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Any]:
+    """X and y as scikit-learn wants them, float32 or float64."""
+    refuse_sparse(y=y, sample_weight=sample_weight)
+    with naming(X=X, y=y):
+        # Non-finite numbers in X show in the first pass over it; those in y are looked for.
+        X, y = validate_data(
+            model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
+            ensure_all_finite=False, **options,
+        )  # fmt: skip
+    return X, y
+
+
+def refuse_sparse(**arguments: Any) -> None:
+    """Targets and weights have to be dense."""
+    for name, value in arguments.items():
+        if sparse.issparse(value):
+            raise WrongType(f"{name} is sparse; pass {name}.toarray().")
+
+
+@contextmanager
+def naming(**arguments: Any) -> Iterator[None]:
+    """Where scikit-learn finds fault with data but does not say with which argument, say it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if "inconsistent numbers of samples" in str(error):
+            raise WrongShape(f"{error}: pass as many rows of y as of X.") from error
+        for name, value in arguments.items():
+            _refuse_not_numeric(name, value, error)
+        raise
+
+
+def _refuse_not_numeric(name: str, value: Any, error: Exception) -> None:
+    array: Any = value if sparse.issparse(value) else np.asarray(value)
+    if array.dtype.kind == "c":
+        raise WrongType(
+            f"Complex data not supported: {name} is {array.dtype}; pass real numbers."
+        ) from error
+    if array.dtype.kind in "OUS":
+        try:
+            array.astype(np.float64)
+        except (TypeError, ValueError) as fault:
+            raise WrongType(
+                f"{name} is not numeric: {fault}. Encode it as numbers (OneHotEncoder)."
+            ) from error
+
+
+def targets_of(y: Array) -> Array:
+    """(n, t)."""
+    return y[:, None] if y.ndim == 1 else y
+
+
+def alphas_of(alpha: Any, n_targets: int) -> Array:
+    """One for each target."""
+    with naming(alpha=alpha):
+        alphas = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+    if alphas.ndim != 1 or len(alphas) not in (1, n_targets):
+        raise WrongShape(
+            "Number of targets and number of penalties do not correspond: "
+            f"{alphas.size} != {n_targets} (alpha has {alphas.size} values, y has {n_targets} "
+            "columns); pass one alpha, or one for each target."
+        )
+    if not np.isfinite(alphas).all() or (alphas < 0).any():
+        raise BadOption(f"alpha is {alpha}; pass finite numbers >= 0.")
+    return np.full(n_targets, alphas[0]) if len(alphas) == 1 else alphas
+
+
+def weights_of(sample_weight: Any, X: Any) -> Array | None:
+    """One for each sample, or None."""
+    if sample_weight is None:
+        return None
+    if not np.asarray(sample_weight).any():
+        raise BadOption("sample_weight is zero everywhere; give at least one row a weight above 0.")
+    with naming(sample_weight=sample_weight):
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weights < 0).any():
+        at = int(np.flatnonzero(weights < 0)[0])
+        raise NegativeWeight(
+            f"sample_weight[{at}] is {weights[at]}; weights must be >= 0. "
+            "To leave a row out, give it weight 0."
+        )
+    return np.asarray(weights)

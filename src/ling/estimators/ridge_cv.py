@@ -1,0 +1,168 @@
+"""`RidgeCV`: the whole path and cross-validation for about the price of one fit."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ling.design import Array
+from ling.errors import BadOption
+from ling.estimators.choosing import BEST, ONE_SE, fit_choosing, keep_choice, warn_at_edge
+from ling.estimators.fitting import Settings, keep, warn_unless_certified
+from ling.estimators.inputs import checked_data, targets_of, weights_of
+from ling.estimators.routing import Routed, predicts_only, routed, split_with
+from ling.estimators.statistics import Statistics
+from ling.selection import R2, Scorer, Scoring, SquaredErrors
+
+
+class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Ridge regression with the alpha that predicts best on samples left out.
+
+    A drop-in for `sklearn.linear_model.RidgeCV`. All alphas, folds and targets share one Gram
+    matrix or the same passes over X.
+
+    Parameters
+    ----------
+    alphas : array of shape (n_alphas,), default=None
+        What to choose from; None for 30 values over 9 decades below the trace of X'X, extended
+        until the best is inside.
+    fit_intercept : bool, default=True
+    scoring : str or callable, default=None
+        None is the negative mean of (weighted) squared errors for cv=None, and R^2 otherwise.
+    cv : int, splitter or iterable, default=None
+        None leaves out one sample at a time, exactly. An integer, a splitter or (train, test) pairs
+        are true cross-validation.
+    gcv_mode : {None, "auto", "svd", "eigen", "stochastic"}, default=None
+        For cv=None. None is exact, unless n_features^2 and n_samples^2 numbers are too many for
+        `memory_budget`: then generalised cross-validation with estimated degrees of freedom, which
+        "stochastic" asks for. The others are scikit-learn's names for exact.
+    store_cv_results : bool, default=False
+        Whether `cv_results_` keeps, for cv=None, the squared error of every sample (its prediction,
+        with `scoring`).
+    alpha_per_target : bool, default=False
+        Whether each target gets the alpha that is best for it, with any `cv`.
+    choice : {"best", "one_standard_error"}, default="best"
+        The latter fits with the largest alpha within one standard error of the best.
+    tol, max_iter, random_state, precision, memory_budget, statistics
+        As for `Ridge`.
+
+    Attributes
+    ----------
+    alpha_ : float, or array of shape (n_targets,) with `alpha_per_target`
+    alpha_1se_ : the same
+        The largest alpha within one standard error of the best.
+    best_score_ : float, or array of shape (n_targets,)
+        The mean score of `alpha_`.
+    cv_results_ : CVResults
+        `alphas`, `mean`, `std_error`, `folds` (a score for each split), `certified`, `method`.
+    coef_, intercept_, n_iter_, solver_, report_, edf_, noise_variance_
+        As for `Ridge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ling import RidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 5))
+    >>> model = RidgeCV().fit(X, X @ np.arange(5.0) + rng.standard_normal(100))
+    >>> bool(0.1 < model.alpha_ < 10)
+    True
+    """
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  (scikit-learn's way)
+        "alphas": ["array-like", Interval(Real, 0, None, closed="neither"), None],
+        "fit_intercept": ["boolean"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "cv": ["cv_object"],
+        "gcv_mode": [StrOptions({"auto", "svd", "eigen", "stochastic"}), None],
+        "store_cv_results": ["boolean"],
+        "alpha_per_target": ["boolean"],
+        "choice": [StrOptions({BEST, ONE_SE})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
+        "statistics": ["boolean", None],
+    }
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        *,
+        fit_intercept: bool = True,
+        scoring: Any = None,
+        cv: Any = None,
+        gcv_mode: str | None = None,
+        store_cv_results: bool = False,
+        alpha_per_target: bool = False,
+        choice: str = BEST,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        memory_budget: float | str | None = None,
+        statistics: bool | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.scoring = scoring
+        self.cv = cv
+        self.gcv_mode = gcv_mode
+        self.store_cv_results = store_cv_results
+        self.alpha_per_target = alpha_per_target
+        self.choice = choice
+        self.tol = tol
+        self.random_state = random_state
+        self.memory_budget = memory_budget
+        self.statistics = statistics
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeCV:
+        """Choose alpha and fit to X (n_samples, n_features), y (n_samples,) or (n_samples, t).
+
+        `groups` is passed on to the splitter, and to whom metadata routing says it should go.
+        """
+        if self.cv is not None and self.store_cv_results:
+            raise BadOption(
+                "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
+                "scores of all splits anyway."
+            )
+        X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
+        weights = weights_of(sample_weight, X)
+        Y = targets_of(y)
+        to_scorer, to_splitter = routed(self, X, y, sample_weight, params)
+        splits = None
+        if self.cv is not None:
+            splits = split_with(check_cv(self.cv), X, y, to_splitter)
+        scoring = self._scoring(X, y, Y, weights, to_scorer)
+        chosen = fit_choosing(self, X, Y, weights, splits, scoring)
+        keep(self, chosen.fit, y.ndim)
+        keep_choice(self, chosen, y.ndim, X.dtype)
+        self._keep_statistics(
+            chosen.problem, chosen.centring, chosen.fit, Settings.of(self), chosen.degrees
+        )
+        warn_at_edge(self, chosen.results)
+        warn_unless_certified(self, chosen.fit, Settings.of(self))
+        return self
+
+    def _scoring(
+        self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any]
+    ) -> Scoring:
+        by_target = bool(self.alpha_per_target) and Y.shape[1] > 1
+        Y = np.asarray(Y, dtype=np.float64)
+        if self.scoring is None:
+            if self.cv is None:
+                ones = np.ones(len(Y)) if weights is None else weights
+                return SquaredErrors(Y, ones, by_target)
+            return R2(Y, by_target)
+        call = check_scoring(self, scoring=self.scoring)
+        looked_at = None if predicts_only(call) else X
+        return Scorer(call, Y, None, looked_at, by_target, parameters)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
