@@ -40,7 +40,7 @@ class Problem:
     raw_norms: Array
     raw_spread: Array
     # What is made of X alone, and stays with it when alphas change.
-    made: dict[str, Array] = field(default_factory=dict, repr=False)
+    made: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -116,13 +116,13 @@ class Problem:
         """X'X in float64, made once; one pass."""
         if "gram" not in self.made:
             self.made["gram"] = self.design.gram(np.float64)
-        return self.made["gram"]
+        return np.asarray(self.made["gram"])
 
     def row_gram(self) -> Array:
         """X X' in float64, made once; one pass."""
         if "row gram" not in self.made:
             self.made["row gram"] = self.design.row_gram(np.float64)
-        return self.made["row gram"]
+        return np.asarray(self.made["row gram"])
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
         """X'(Y - X W) - W diag(alphas), and the norms ||y - X w||; one pass in float64."""

@@ -18,7 +18,7 @@ from ling.engines.factor import (
     least_eigenvalue,
     solved,
 )
-from ling.engines.tridiagonal import tridiagonal
+from ling.engines.tridiagonal import FORM, tridiagonal
 from ling.minorant import EPS, EPS32, Factored, Nothing, Several, sum_noise
 from ling.problem import Problem
 from ling.rounding import dual_rounding
@@ -52,8 +52,11 @@ def _primal(problem: Problem, effort: Effort) -> Candidate:
         if found is not None:
             return found
     G = problem.gram()
-    if len(problem.distinct_alphas) >= MANY:
-        return _primal_many(problem, G)
+    many = len(problem.distinct_alphas) >= MANY
+    if many or FORM in problem.made:
+        found = _primal_by_form(problem, G)
+        if many or problem.within(np.asarray(found.bound), effort.tol):
+            return found
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
     parts: list[Factored] = []
@@ -138,9 +141,9 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
     return replace(found, n_iter=None, note=IN_SINGLE)
 
 
-def _primal_many(problem: Problem, G: Array) -> Candidate:
+def _primal_by_form(problem: Problem, G: Array) -> Candidate:
     """One tridiagonal form for all alphas, and a step of refinement; G tells the gradient."""
-    form = tridiagonal(G)
+    form = problem.made.get(FORM) or tridiagonal(G)
     alphas, C = problem.alphas, problem.moments
     W = form.solved(C, alphas)
     W += form.solved(C - G @ W - alphas * W, alphas)
@@ -158,8 +161,9 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
     n = len(K)
     C = np.empty_like(problem.targets)
     rho = np.empty_like(problem.targets)
-    many = len(problem.distinct_alphas) >= MANY
-    form = tridiagonal(K) if many else None
+    form = problem.made.get(FORM)
+    if form is None and len(problem.distinct_alphas) >= MANY:
+        form = tridiagonal(K)
     for alpha in problem.distinct_alphas:
         mine = problem.alphas == alpha
         Y = problem.targets[:, mine]

@@ -15,6 +15,8 @@ from scipy.linalg import lapack
 
 from ling.design import Array, threads
 
+# Under which name a problem keeps the form of its X'X or X X'.
+FORM = "form"
 # LAPACK's block size: more makes it faster up to here, and takes more room.
 BLOCK = 64
 # Above so many steps of the recurrences a compiled loop is worth loading.

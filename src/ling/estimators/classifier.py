@@ -290,7 +290,7 @@ class RidgeClassifierCV(Routed, Classifying):
         self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any]
     ) -> Scoring:
         if self.scoring is None and self.cv is None:
-            return SquaredErrors(Y, np.ones(len(Y)) if weights is None else weights)
+            return SquaredErrors(Y, weights)
         call = get_scorer("accuracy")
         if self.scoring is not None:
             call = check_scoring(self, scoring=self.scoring)

@@ -155,8 +155,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         Y = np.asarray(Y, dtype=np.float64)
         if self.scoring is None:
             if self.cv is None:
-                ones = np.ones(len(Y)) if weights is None else weights
-                return SquaredErrors(Y, ones, by_target)
+                return SquaredErrors(Y, weights, by_target)
             return R2(Y, by_target)
         call = check_scoring(self, scoring=self.scoring)
         looked_at = None if predicts_only(call) else X

@@ -64,9 +64,10 @@ def _table(
     stored: list[Array] = []
     for split, at, P in validation.predictions(alphas):
         rows = validation.tests[split]
-        scores[at][split] = scoring.score(P, rows)
         if n_splits == 1:
-            errors[at] = scoring.standard_error(P, rows)
+            scores[at][split], errors[at] = scoring.with_error(P, rows)
+        else:
+            scores[at][split] = scoring.score(P, rows)
         if store:
             stored.append(scoring.kept(P, rows))
     folds = np.array(scores)

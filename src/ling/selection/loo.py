@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ling.design import Array
-from ling.engines.tridiagonal import tridiagonal
+from ling.engines.tridiagonal import FORM, tridiagonal
 from ling.selection.folds import Fitted, kernel
 from ling.selection.samples import Rows, Samples
 
@@ -38,13 +38,17 @@ class ExactLeaveOneOut:
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """For each alpha in turn, those of all samples."""
         for at, residuals in enumerate(self._left_out.residuals(alphas)):
-            yield 0, at, self.samples.in_units(self.samples.Y - residuals)
+            yield (
+                0,
+                at,
+                self.samples.in_units(np.subtract(self.samples.Y, residuals, out=residuals)),
+            )
 
 
 class _Primal:
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
-        self.form = tridiagonal(samples.problem.gram())
+        self.form = samples.problem.made[FORM] = tridiagonal(samples.problem.gram())
         p, t = samples.shape[1], samples.n_targets
         self.fitted = Fitted(
             self.form, samples.problem.moments, samples.design, np.zeros(p), np.zeros(t)
@@ -56,7 +60,9 @@ class _Primal:
     def residuals(self, alphas: Array) -> Iterator[Array]:
         kept = 1 - self._leverages(alphas)
         for at, P in enumerate(self.fitted.predictions(alphas)):
-            yield (self.samples.Y - P) / kept[:, at, None]
+            residuals = np.subtract(self.samples.Y, P, out=P)
+            residuals /= kept[:, at, None]
+            yield residuals
 
     def _leverages(self, alphas: Array) -> Array:
         samples = self.samples
@@ -88,7 +94,8 @@ class _Dual:
         if samples.fit_intercept:
             self.size = float(np.trace(K)) / len(K) or 1.0
             K += np.outer(self.size * self.u, self.u)
-        self.form = tridiagonal(K)
+        # Targets have no part along u, so that this form does for a fit to all samples as well.
+        self.form = samples.problem.made[FORM] = tridiagonal(K)
         self.turned = self.form.to(samples.problem.targets)
 
     def added(self, alphas: Array) -> Array:

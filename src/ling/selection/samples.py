@@ -66,8 +66,11 @@ class Samples:
         return np.sqrt(self.weights)
 
     def in_units(self, P: Array) -> Array:
-        """Predictions in the units of y, from those of centred y."""
-        return np.asarray(P * self.centring.y_unit + self.centring.y_mean)
+        """Predictions in the units of y, in the place of those of centred y."""
+        if (self.centring.y_unit != 1).any():
+            P *= self.centring.y_unit
+        P += self.centring.y_mean
+        return P
 
     def chunks(self, rows: Rows) -> list[Rows]:
         """`rows` in parts that can be gathered."""

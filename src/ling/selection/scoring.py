@@ -30,14 +30,14 @@ class Scoring(ABC):
         """What `store_cv_results` keeps of every sample: the predictions."""
         return P
 
-    def standard_error(self, P: Array, rows: Rows) -> Array:
-        """Of a score of all samples: from the spread among groups of them."""
-        groups = [rows[g::GROUPS] for g in range(GROUPS)] if len(rows) >= 2 * GROUPS else []
-        if not groups:
-            return np.full_like(self.score(P, rows), np.nan)
-        at = [np.arange(g, len(rows), GROUPS) for g in range(GROUPS)]
-        scores = [self.score(P[some], rows[some]) for some in at]
-        return np.asarray(np.std(scores, axis=0, ddof=1) / np.sqrt(GROUPS))
+    def with_error(self, P: Array, rows: Rows) -> tuple[Array, Array]:
+        """A score of all samples and its standard error, from the spread among groups of them."""
+        score = self.score(P, rows)
+        if len(rows) < 2 * GROUPS:
+            return score, np.full_like(score, np.nan)
+        groups = [np.arange(first, len(rows), GROUPS) for first in range(GROUPS)]
+        scores = [self.score(P[some], rows[some]) for some in groups]
+        return score, np.asarray(np.std(scores, axis=0, ddof=1) / np.sqrt(GROUPS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,24 +45,31 @@ class SquaredErrors(Scoring):
     """-mean w (y - prediction)^2."""
 
     y: Array
-    weights: Array
+    weights: Array | None
     by_target: bool = False
 
     def kept(self, P: Array, rows: Rows) -> Array:
         """The squared errors."""
-        return np.asarray(self.weights[rows, None] * (self.y[rows] - P) ** 2)
+        errors = self.y[rows] - P
+        errors *= errors
+        if self.weights is not None:
+            errors *= self.weights[rows, None]
+        return errors
 
     def score(self, P: Array, rows: Rows) -> Array:
         """The mean, over all targets or for each."""
         return np.asarray(-self.kept(P, rows).mean(axis=0 if self.by_target else None))
 
-    def standard_error(self, P: Array, rows: Rows) -> Array:
-        """Of the mean, from the spread of the samples' errors."""
+    def with_error(self, P: Array, rows: Rows) -> tuple[Array, Array]:
+        """The mean and its standard error, from the spread of the samples' errors."""
         errors = self.kept(P, rows)
         errors = errors if self.by_target else errors.mean(axis=1)
+        score = np.asarray(-errors.mean(axis=0))
         if len(rows) < 2:
-            return np.full(errors.shape[1:], np.nan)
-        return np.asarray(errors.std(axis=0, ddof=1) / np.sqrt(len(rows)))
+            return score, np.full_like(score, np.nan)
+        errors += score
+        error = np.sqrt(np.einsum("i...,i...->...", errors, errors) / (len(rows) - 1) / len(rows))
+        return score, np.asarray(error)
 
 
 @dataclass(frozen=True, eq=False)
