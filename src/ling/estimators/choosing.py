@@ -56,7 +56,7 @@ def fit_choosing(
     else:
         route = k_fold(
             samples, _checked_splits(splits, samples), 30 if given is None else len(given), plan,
-            settings.tol, rng,
+            settings.tol,
         )  # fmt: skip
     # In the units of the problem, as everything below it.
     unit = centring.x_unit**2

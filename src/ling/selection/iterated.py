@@ -1,8 +1,8 @@
-"""Cross-validation without factorisations: one Krylov space for every training set.
+"""Cross-validation without factorisations: one subspace for every training set.
 
 Training sets differ by a mask of rows only, so all spaces grow from the same passes over X. Each
-gives the solutions for all alphas. With all rows as the one training set, random probes in the
-space estimate the degrees of freedom, and with them generalised cross-validation.
+gives the solutions for all alphas. With all rows as the one training set, random probes among the
+right-hand sides estimate the degrees of freedom, and with them generalised cross-validation.
 """
 
 from __future__ import annotations
@@ -13,92 +13,92 @@ import numpy as np
 
 from ling.design import Array
 from ling.design.threads import quiet_blas
-from ling.engines.krylov import Space
 from ling.selection.samples import Rows, Samples
+from ling.selection.subspace import Subspace
 
+# Directions by which every space grows in a pass.
+WIDTH = 4
 # A space is looked at again when it has grown by this much.
-GROWTH = 1.1
+GROWTH = 1.15
 # Share of the memory budget that all spaces together may take.
 ROOM = 0.5
+# Relative error of a probe's solution that is good enough: it enters squared.
+PROBED = 0.03
+# Numbers that the coefficients of several alphas may take at once.
+AT_ONCE = 2**24
 
 
 class IteratedFolds:
     """Predictions for the test rows of every split, from spaces that grow until they are near.
 
-    `probes` are random vectors that each space starts from, besides y.
+    `tol` is what training predictions are certified to. `probes` are random vectors whose
+    solutions are sought besides those of y.
     """
 
     def __init__(
-        self, samples: Samples, splits: Sequence[tuple[Rows, Rows]], tol: float, probes: int,
-        rng: np.random.Generator,
+        self, samples: Samples, splits: Sequence[tuple[Rows, Rows]], tol: float, probes: int = 0,
+        rng: np.random.Generator | None = None,
     ) -> None:  # fmt: skip
         self.samples = samples
         self.tests = [test for _, test in splits]
         self.tol = tol
         self.masks = _masks(samples, splits)
-        self.masses = self.masks.sum(axis=0)
-        self._start(probes, rng)
+        self._start(probes, np.random.default_rng() if rng is None else rng)
 
     def _start(self, probes: int, rng: np.random.Generator) -> None:
-        """Means, right-hand sides and probes of all training sets; one pass."""
+        """Means and right-hand sides of all training sets; one pass."""
         samples, n, t = self.samples, len(self.masks), self.samples.n_targets
         signs = rng.choice(np.array([-1.0, 1.0]), (n, probes))
         blocks = []
         for mask in self.masks.T:
             blocks += [mask[:, None], mask[:, None] * samples.Y, np.sqrt(mask)[:, None] * signs]
-        products = samples.design.rmatmat(np.hstack(blocks))
-        self.x_shifts, self.y_shifts, self.wanted, self.probes = [], [], [], []
-        self.spreads, self.spaces = [], []
-        for number, mask in enumerate(self.masks.T):
-            mine = products[:, number * (1 + t + probes) :][:, : 1 + t + probes]
+        products = np.split(samples.design.rmatmat(np.hstack(blocks)), len(self.tests), axis=1)
+        squares = samples.problem.column_norms**2
+        self.x_shifts: list[Array] = []
+        self.y_shifts: list[Array] = []
+        self.tols: list[Array] = []
+        self.spaces: list[Subspace] = []
+        for mask, mine in zip(self.masks.T, products, strict=True):
+            mass = float(mask.sum())
             sums, xy, probed = mine[:, 0], mine[:, 1 : 1 + t], mine[:, 1 + t :]
             x_shift, y_shift = np.zeros_like(sums), np.zeros(t)
             if samples.fit_intercept:
-                x_shift = sums / self.masses[number]
-                y_shift = mask @ samples.Y / self.masses[number]
+                x_shift, y_shift = sums / mass, mask @ samples.Y / mass
                 probed = probed - np.outer(x_shift, np.sqrt(mask) @ signs)
-            wanted = xy - np.outer(sums, y_shift)
+            spread = np.sqrt(mask @ (samples.Y - y_shift) ** 2)
             self.x_shifts.append(x_shift)
             self.y_shifts.append(y_shift)
-            self.wanted.append(wanted)
-            self.probes.append(probed)
-            self.spreads.append(np.sqrt(mask @ (samples.Y - y_shift) ** 2))
-            self.spaces.append(Space(np.hstack([wanted, probed])))
-        self._seen = [np.zeros((len(test), 0)) for test in self.tests]
+            self.tols.append(np.append(self.tol * spread, np.full(probes, PROBED * np.sqrt(n))))
+            wanted = np.hstack([xy - np.outer(sums, y_shift), probed])
+            share = mass / max(float(samples.weights.sum()), 1e-300)
+            self.spaces.append(Subspace(wanted, share * squares))
 
     @property
     def full(self) -> bool:
         """Whether memory does not allow another block."""
-        p = self.samples.shape[1]
-        numbers = sum((p + len(test)) * 2.0 * (space.dimension + space.following.shape[1])
-                      for space, test in zip(self.spaces, self.tests, strict=True))  # fmt: skip
-        return bool(8 * numbers > ROOM * self.samples.budget)
+        dimensions = sum(space.dimension + WIDTH for space in self.spaces)
+        return bool(32.0 * self.samples.shape[1] * dimensions > ROOM * self.samples.budget)
 
     def certified(self, alphas: Array) -> Array:
         """For which alphas every training fit is proved to be within tol."""
         found = np.ones(len(alphas), dtype=bool)
         for number in range(len(self.spaces)):
-            found &= (self._bounds(number, alphas) <= self.tol).all(axis=1)
+            found &= self._within(number, alphas)
         return found
 
     def work(self, alphas: Array) -> bool:
         """Grow the spaces until these alphas are certified; False if that could not be."""
         waiting = list(range(len(self.spaces)))
         while True:
-            waiting = [
-                number for number in waiting
-                if not (self._bounds(number, alphas) <= self.tol).all()
-                and not self.spaces[number].complete
-            ]  # fmt: skip
+            waiting = [number for number in waiting if not self._done(number, alphas)]
             if not waiting or self.full:
                 return not waiting
             sizes = {number: self.spaces[number].dimension for number in waiting}
-            while any(
-                self.spaces[number].dimension < GROWTH * sizes[number] + 1
-                and not self.spaces[number].complete
-                for number in waiting
-            ):
-                self._grow(waiting)
+            growing = waiting
+            while growing and not self.full:
+                self._grow(growing, alphas)
+                growing = [n for n in growing if not self.spaces[n].exhausted
+                           and self.spaces[n].dimension < GROWTH * sizes[n]]  # fmt: skip
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """The number of the split and of the alpha, and predictions for its test rows."""
@@ -108,58 +108,45 @@ class IteratedFolds:
 
     def _predictions(self, number: int, alphas: Array) -> Iterator[Array]:
         space, t = self.spaces[number], self.samples.n_targets
-        seen = self._projected(number)
-        shift = self.x_shifts[number] @ space.basis
-        inner = space.basis.T @ self.wanted[number]
-        for alpha in alphas:
-            Y, _ = space.coordinates(inner, np.full(t, alpha))
-            yield seen @ Y + (self.y_shifts[number] - shift @ Y)
+        rows = self.samples.design.subset(self.tests[number])
+        step = max(1, AT_ONCE // max(1, t * sum(rows.shape)))
+        for start in range(0, len(alphas), step):
+            Y = space.solutions(alphas[start : start + step])[:, :, :t]
+            W = space.basis @ Y.reshape(len(Y), -1)
+            P = rows.matmat(W) - self.x_shifts[number] @ W
+            for found in np.split(P, Y.shape[1], axis=1):
+                yield found + self.y_shifts[number]
 
-    def _projected(self, number: int) -> Array:
-        """Test rows times the basis; only what is new is multiplied."""
-        samples, space, test = self.samples, self.spaces[number], self.tests[number]
-        known = self._seen[number].shape[1]
-        new = space.basis[:, known:]
-        if new.shape[1]:
-            chunks = samples.chunks(test)
-            parts = [samples.design.subset(some).matmat(new) for some in chunks]
-            self._seen[number] = np.hstack([self._seen[number], np.vstack(parts)])
-        return np.asarray(self._seen[number])
+    def _done(self, number: int, alphas: Array) -> bool:
+        return self.spaces[number].exhausted or bool(self._within(number, alphas).all())
 
-    def _bounds(self, number: int, alphas: Array) -> Array:
-        """(n_alphas, t): of training predictions, relative to the spread of y."""
-        space, t = self.spaces[number], self.samples.n_targets
-        if not space.dimension:
-            return np.full((len(alphas), t), 0.0 if space.complete else np.inf)
+    def _within(self, number: int, alphas: Array) -> Array:
+        """For which alphas the bounds on all solutions are met."""
         with quiet_blas():
-            minorant = space.small_minorant()
-            inner = np.tile(space.basis.T @ self.wanted[number], len(alphas))
-            each = np.repeat(alphas, t)
-            _, left = space.coordinates(inner, each)
-            found = np.sqrt(minorant.quadratic(left, each)).reshape(len(alphas), t)
-        spread = self.spreads[number]
-        relative: Array = np.divide(found, spread, out=np.zeros_like(found), where=spread > 0)
-        return relative
+            bounds = self.spaces[number].bounds(alphas)
+        return np.asarray((bounds <= self.tols[number]).all(axis=1))
 
-    def _grow(self, numbers: list[int]) -> None:
+    def _grow(self, numbers: list[int], alphas: Array) -> None:
         """A block more for these spaces; one pass."""
-        growing = [number for number in numbers if not self.spaces[number].complete]
-        blocks = [self.spaces[number].following for number in growing]
-        owner = np.repeat(growing, [block.shape[1] for block in blocks])
-        V = np.hstack(blocks)
-        shifts = np.concatenate(
-            [self.x_shifts[number] @ block for number, block in zip(growing, blocks, strict=True)]
-        )
-
-        def between(U: Array, rows: slice) -> Array:
-            U = U - shifts
-            U *= self.masks[rows][:, owner]
-            return U
-
-        products = self.samples.design.gram_matmat(V, between)
         with quiet_blas():
-            for number in growing:
-                self.spaces[number].extend(products[:, owner == number])
+            blocks = [self.spaces[n].proposed(alphas, self.tols[n], WIDTH) for n in numbers]
+        owner = np.repeat(numbers, [block.shape[1] for block in blocks])
+        V = np.hstack(blocks)
+        products = np.zeros_like(V)
+        if V.shape[1]:
+            shifts = np.concatenate(
+                [self.x_shifts[n] @ block for n, block in zip(numbers, blocks, strict=True)]
+            )
+
+            def between(U: Array, rows: slice) -> Array:
+                U = U - shifts
+                U *= self.masks[rows][:, owner]
+                return U
+
+            products = self.samples.design.gram_matmat(V, between)
+        with quiet_blas():
+            for number, block in zip(numbers, blocks, strict=True):
+                self.spaces[number].extend(block, products[:, owner == number])
 
 
 class StochasticLeaveOneOut(IteratedFolds):
@@ -175,14 +162,11 @@ class StochasticLeaveOneOut(IteratedFolds):
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
         """Effective degrees of freedom, without the intercept's, and their standard errors."""
-        space, probes = self.spaces[0], self.probes[0]
-        inner = space.basis.T @ probes
-        found = np.empty((len(alphas), probes.shape[1]))
-        for at, alpha in enumerate(alphas):
-            Y, _ = space.coordinates(inner, np.full(probes.shape[1], alpha))
-            found[at] = np.einsum("ij,ij->j", inner, Y)
-        error = found.std(axis=1, ddof=1) / np.sqrt(probes.shape[1])
-        return found.mean(axis=1), error
+        space, t = self.spaces[0], self.samples.n_targets
+        Y = space.solutions(alphas)[:, :, t:]
+        inner = space.basis.T @ space.wanted[:, t:]
+        each = np.einsum("mat,mt->at", Y, inner)
+        return each.mean(axis=1), each.std(axis=1, ddof=1) / np.sqrt(each.shape[1])
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """For each alpha in turn, those of all samples, as if each had been left out."""

@@ -10,16 +10,16 @@ import numpy as np
 from ling.planning import Plan, pass_seconds
 from ling.selection.choice import Validation
 from ling.selection.folds import DirectFolds
-from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
+from ling.selection.iterated import WIDTH, IteratedFolds, StochasticLeaveOneOut
 from ling.selection.loo import ExactLeaveOneOut
 from ling.selection.samples import Rows, Samples
 
-# Random vectors from which a Krylov space starts beside y, if columns are cheap in a pass.
-BESIDE = 3
+# Scores need less than coefficients do: so many times tol.
+FOLDS = 10.0
 # Those that estimate degrees of freedom.
 PROBES = 24
-# Passes that spaces usually take to be near for all alphas that matter.
-USUAL_PASSES = 60
+# Passes that spaces usually take to be near for all alphas that matter, for each target.
+USUAL_PASSES = 20
 # A factorisation is sure of its cost; what iterates has to promise a clear gain.
 SURE = 2.0
 # FLOPs of BLAS in the time that a tridiagonal form takes for one, small and large.
@@ -47,19 +47,17 @@ def leave_one_out(
         f"generalised cross-validation, its degrees of freedom estimated with {PROBES} random "
         "vectors"
     )
-    return Route(StochasticLeaveOneOut(samples, tol, PROBES, rng), method, False)
+    return Route(StochasticLeaveOneOut(samples, FOLDS * tol, PROBES, rng), method, False)
 
 
 def k_fold(
     samples: Samples, splits: Sequence[tuple[Rows, Rows]], n_alphas: int, plan: Plan, tol: float,
-    rng: np.random.Generator,
 ) -> Route:  # fmt: skip
     """Whichever is expected to be faster and fits."""
     method = f"cross-validation on {len(splits)} splits"
     if direct_pays(samples, len(splits), n_alphas, plan):
         return Route(DirectFolds(samples, splits), method, True)
-    beside = BESIDE if plan.shape.dense and samples.n_targets < 1 + BESIDE else 0
-    return Route(IteratedFolds(samples, splits, tol, beside, rng), f"{method}, iterated", False)
+    return Route(IteratedFolds(samples, splits, FOLDS * tol), f"{method}, iterated", False)
 
 
 def direct_pays(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> bool:
@@ -74,8 +72,7 @@ def direct_pays(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> b
     slower = SLOWER if m < LARGE else SLOWEST
     direct = forming + n_splits * 4 / 3 * float(m) ** 3 * slower / machine.gemm
     direct += 2.0 * s.n * m * t * n_alphas / machine.gemm
-    columns = n_splits * max(t, 1 + BESIDE if s.dense else 1)
-    iterated = USUAL_PASSES * pass_seconds(s, machine, columns)
+    iterated = USUAL_PASSES * t * pass_seconds(s, machine, n_splits * WIDTH)
     return direct <= SURE * iterated
 
 
