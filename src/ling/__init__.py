@@ -10,7 +10,7 @@ from typing import Any
 from ling.errors import LingError
 
 __version__ = "0.1.0"
-_ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan")
+_ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path")
 __all__ = ["LingError", "datasets", "design", "paper", *_ESTIMATORS]
 
 

@@ -18,7 +18,7 @@ from ling.engines.factor import (
     least_eigenvalue,
     solved,
 )
-from ling.engines.tridiagonal import FORM, tridiagonal
+from ling.engines.tridiagonal import FORM, Tridiagonal, tridiagonal
 from ling.minorant import EPS, EPS32, Factored, Nothing, Several, sum_noise
 from ling.problem import Problem
 from ling.rounding import dual_rounding
@@ -74,7 +74,8 @@ def _primal(problem: Problem, effort: Effort) -> Candidate:
         W[:, mine] += solve(gradient)  # one step of refinement: p^2, next to nothing
         gradient = C - G @ W[:, mine] - alpha * W[:, mine]
         bound[mine] = np.sqrt(part.quadratic(gradient, problem.alphas[mine]))
-        bound[mine] += _rounding(problem, part.floor(float(alpha)), W[:, mine], mine)
+        floor = part.floor(float(alpha))
+        bound[mine] += gram_rounding(problem, floor, W[:, mine], problem.raw_spread[mine])
     return Candidate(W, Several(parts), bound)
 
 
@@ -84,7 +85,7 @@ def _solve(factor: Array, scale: Array, C: Array) -> Array:
     return np.asarray(inner / scale[:, None])
 
 
-def _rounding(problem: Problem, floor: Array | float, W: Array, mine: Array) -> Array:
+def gram_rounding(problem: Problem, floor: Array | float, W: Array, spread: Array) -> Array:
     """What rounding in X'X and X'y can add to the error of a gradient made from them.
 
     The j-th entry is off by at most a few eps ||x_j|| (||y|| + sum_k ||x_k|| |w_k|), which a floor
@@ -93,7 +94,7 @@ def _rounding(problem: Problem, floor: Array | float, W: Array, mine: Array) -> 
     noise = sum_noise(problem.shape[0])
     columns = np.sqrt((problem.raw_norms**2 / floor).sum())
     fitted = problem.raw_norms @ np.abs(W)
-    return np.asarray(noise * columns * (problem.raw_spread[mine] + fitted))
+    return np.asarray(noise * columns * (spread + fitted))
 
 
 def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
@@ -142,17 +143,21 @@ def _primal_single(problem: Problem, effort: Effort) -> Candidate | None:
 
 
 def _primal_by_form(problem: Problem, G: Array) -> Candidate:
-    """One tridiagonal form for all alphas, and a step of refinement; G tells the gradient."""
+    """One tridiagonal form for all alphas; G tells the gradient."""
     form = problem.made.get(FORM) or tridiagonal(G)
-    alphas, C = problem.alphas, problem.moments
-    W = form.solved(C, alphas)
-    W += form.solved(C - G @ W - alphas * W, alphas)
-    gradient = C - G @ W - alphas * W
-    bound = np.sqrt(Nothing().quadratic(gradient, alphas))
+    W, gradient = refined(form, G, problem.moments, problem.alphas)
+    bound = np.sqrt(Nothing().quadratic(gradient, problem.alphas))
     for alpha in problem.distinct_alphas:
-        mine = alphas == alpha
-        bound[mine] += _rounding(problem, float(alpha), W[:, mine], mine)
+        mine = problem.alphas == alpha
+        bound[mine] += gram_rounding(problem, float(alpha), W[:, mine], problem.raw_spread[mine])
     return Candidate(W, bound=bound)
+
+
+def refined(form: Tridiagonal, A: Array, C: Array, alphas: Array) -> tuple[Array, Array]:
+    """W = (A + alpha I)^-1 C with a step of refinement, and what is left of C."""
+    W = form.solved(C, alphas)
+    W += form.solved(C - A @ W - alphas * W, alphas)
+    return W, C - A @ W - alphas * W
 
 
 def _dual(problem: Problem, effort: Effort) -> Candidate:
@@ -168,14 +173,14 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
         mine = problem.alphas == alpha
         Y = problem.targets[:, mine]
         if form is not None:
-            solve = partial(form.solved, alphas=np.full(mine.sum(), alpha))
-        else:
-            H = K.copy()
-            H[np.diag_indices(n)] += alpha
-            factor, info = linalg.lapack.dpotrf(H, lower=True, overwrite_a=True)
-            if info:
-                return _by_singular_values(problem, effort, ILL)
-            solve = partial(linalg.cho_solve, (factor, True), check_finite=False)
+            C[:, mine], rho[:, mine] = refined(form, K, Y, problem.alphas[mine])
+            continue
+        H = K.copy()
+        H[np.diag_indices(n)] += alpha
+        factor, info = linalg.lapack.dpotrf(H, lower=True, overwrite_a=True)
+        if info:
+            return _by_singular_values(problem, effort, ILL)
+        solve = partial(linalg.cho_solve, (factor, True), check_finite=False)
         c = solve(Y)
         c += solve(Y - K @ c - alpha * c)
         C[:, mine] = c

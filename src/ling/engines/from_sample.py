@@ -73,6 +73,19 @@ def sketch_from_sample(problem: Problem, effort: Effort) -> tuple[Sketch, Expect
         size = next(s for s, option in larger.items() if option is best)
 
 
+def strong_directions(problem: Problem, rng: np.random.Generator, most: int) -> Array:
+    """Orthonormal directions, up to `most`, in which X stands out, as some rows show; no pass."""
+    n, p = problem.shape
+    size = min(SIZES[1], n)
+    scale = scale_of(problem)
+    sample = draw(problem, scale, size, rng)
+    spectrum = estimate(problem, sample, in_units(problem, scale), most)
+    rank = len(spectrum.strong)
+    if not rank:
+        return np.zeros((p, 0))
+    return orthonormal(scale[:, None] * (sample.matrix.T @ sample.vectors[:, :rank]))
+
+
 def first_size(problem: Problem, effort: Effort) -> int:
     """The largest sample that takes no longer than a pass or two."""
     n, p = problem.shape

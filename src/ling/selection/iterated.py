@@ -8,16 +8,24 @@ right-hand sides estimate the degrees of freedom, and with them generalised cros
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from ling.design import Array
 from ling.design.threads import quiet_blas
+from ling.engines.from_sample import strong_directions
+from ling.minorant import product_noise
+from ling.selection.grid import size
 from ling.selection.samples import Rows, Samples
 from ling.selection.subspace import Subspace
 
 # Directions by which every space grows in a pass.
 WIDTH = 4
+# Directions that a sample of rows may give to start with.
+STRONG = 32
+LOW = 1e-6
 # A space is looked at again when it has grown by this much.
 GROWTH = 1.15
 # Share of the memory budget that all spaces together may take.
@@ -54,6 +62,7 @@ class IteratedFolds:
             blocks += [mask[:, None], mask[:, None] * samples.Y, np.sqrt(mask)[:, None] * signs]
         products = np.split(samples.design.rmatmat(np.hstack(blocks)), len(self.tests), axis=1)
         squares = samples.problem.column_norms**2
+        noise = product_noise(samples.shape) * float((samples.problem.raw_norms**2).max())
         self.x_shifts: list[Array] = []
         self.y_shifts: list[Array] = []
         self.tols: list[Array] = []
@@ -71,7 +80,18 @@ class IteratedFolds:
             self.tols.append(np.append(self.tol * spread, np.full(probes, PROBED * np.sqrt(n))))
             wanted = np.hstack([xy - np.outer(sums, y_shift), probed])
             share = mass / max(float(samples.weights.sum()), 1e-300)
-            self.spaces.append(Subspace(wanted, share * squares))
+            self.spaces.append(Subspace(wanted, share * squares, noise))
+        if samples.samples_rows:
+            # What stands out of rounding and noise counts, whatever the alphas will be.
+            low = np.full(t, LOW * size(samples.problem))
+            strong = strong_directions(replace(samples.problem, alphas=low), rng, STRONG)
+            if strong.shape[1]:
+                self._add([strong] * len(self.spaces))
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether every training set is all of the samples, centred as they are."""
+        return bool((self.masks == 1).all())
 
     @property
     def full(self) -> bool:
@@ -130,6 +150,11 @@ class IteratedFolds:
         """A block more for these spaces; one pass."""
         with quiet_blas():
             blocks = [self.spaces[n].proposed(alphas, self.tols[n], WIDTH) for n in numbers]
+        self._add(blocks, numbers)
+
+    def _add(self, blocks: list[Array], numbers: list[int] | None = None) -> None:
+        """These directions to those spaces, all of them if not said; one pass."""
+        numbers = list(range(len(blocks))) if numbers is None else numbers
         owner = np.repeat(numbers, [block.shape[1] for block in blocks])
         V = np.hstack(blocks)
         products = np.zeros_like(V)
@@ -143,7 +168,8 @@ class IteratedFolds:
                 U *= self.masks[rows][:, owner]
                 return U
 
-            products = self.samples.design.gram_matmat(V, between)
+            # All rows with equal weights need no mask, and no call from inside the sweep.
+            products = self.samples.design.gram_matmat(V, None if self._whole else between)
         with quiet_blas():
             for number, block in zip(numbers, blocks, strict=True):
                 self.spaces[number].extend(block, products[:, owner == number])

@@ -16,6 +16,8 @@ from ling.problem import Centring, Problem
 Rows = NDArray[np.intp]
 # Rows that are gathered at a time, in bytes.
 CHUNK = 2**25
+# Samples of which some can stand for all.
+ENOUGH = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,12 @@ class Samples:
         left = None if affine.left is None else np.ones((self.shape[0], 1))
         plain = Affine(None, affine.col_scale, left, affine.right)
         return Metered(AffineDesign(storage, plain), self.problem.design.meter)
+
+    @property
+    def samples_rows(self) -> bool:
+        """Whether single rows can be had cheaply, and are enough to tell something of all."""
+        storage, _ = storage_and_map(self.problem.design.design)
+        return storage.is_dense and self.shape[0] >= ENOUGH
 
     @cached_property
     def roots(self) -> Array:

@@ -13,12 +13,12 @@ from scipy import linalg
 
 from ling.design import Array
 from ling.engines.thin import thin_svd
-from ling.minorant import EPS, LowRank
+from ling.minorant import EPS, LowRank, nystrom_slack
 
 # Alphas whose residuals point elsewhere are at least this many apart.
 APART = 3
 # Columns whose squares differ by less than this leave the diagonal alone: it would only disturb.
-UNEVEN = 10.0
+UNEVEN = 3.0
 # Below this share of the largest eigenvalue a direction amplifies rounding.
 RELIABLE = 1e-11
 # A new direction of which less than this is left has nothing new.
@@ -26,10 +26,14 @@ DEPENDENT = 1e-10
 
 
 class Subspace:
-    """V, X'X V and V'X'X V for right-hand sides `wanted`, (p, t); `squares` is X'X's diagonal."""
+    """V, X'X V and V'X'X V for right-hand sides `wanted`, (p, t); `squares` is X'X's diagonal.
 
-    def __init__(self, wanted: Array, squares: Array) -> None:
+    `noise` is how far products with X'X may be off, by rounding.
+    """
+
+    def __init__(self, wanted: Array, squares: Array, noise: float) -> None:
         self.wanted = wanted
+        self.noise = noise
         self.dimension = 0
         self.exhausted = not wanted.any()
         low, high = np.quantile(squares[squares > 0], [0.1, 0.9]) if squares.any() else (1.0, 1.0)
@@ -80,8 +84,12 @@ class Subspace:
             return np.asarray(np.linalg.norm(R, axis=0) / np.sqrt(each)).reshape(len(alphas), -1)
         theta, Z = self._eigenvectors()
         kept = theta > RELIABLE * theta[-1]
-        U, S = thin_svd(self.images @ (Z[:, kept] / np.sqrt(theta[kept])))
-        return np.sqrt(LowRank(U, S**2, 0.0).quadratic(R, each)).reshape(len(alphas), -1)
+        tall = self.images @ (Z[:, kept] / np.sqrt(theta[kept]))
+        U, S = thin_svd(tall)
+        minorant = LowRank(U, S**2, nystrom_slack(tall, theta[kept], self.noise))
+        found = np.sqrt(minorant.quadratic(R, each)).reshape(len(alphas), -1)
+        lengths = np.linalg.norm(self.solutions(alphas), axis=0)
+        return np.asarray(found + self.noise * lengths / np.sqrt(alphas[:, None]))
 
     def proposed(self, alphas: Array, tols: Array, width: int) -> Array:
         """Up to `width` new directions, orthonormal; none if there is nothing to be gained.

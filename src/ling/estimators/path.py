@@ -1,0 +1,161 @@
+"""`ridge_path`: coefficients for every alpha, for about the price of one fit."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from ling import problem as problems
+from ling.design import Array, as_design
+from ling.estimators.fitting import Settings, generator, plan_for
+from ling.estimators.inputs import checked_data, targets_of, weights_of
+from ling.report import Cost
+from ling.selection import Samples, checked, default_grid
+from ling.selection.path import solution_path
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Ridge regression for every alpha. `print` it.
+
+    `coef` is (n_alphas, n_features), or (n_alphas, n_targets, n_features); `intercept`, `bounds`
+    (proved errors of the training predictions, relative to the spread of y, as in `Ridge`) and
+    `training_error` (mean weighted squared error) are (n_alphas,), or (n_alphas, n_targets).
+    """
+
+    alphas: Array
+    coef: Array
+    intercept: Array
+    bounds: Array
+    training_error: Array
+    tol: float
+    method: str
+    seconds: float
+    cost: Cost
+    _degrees: Callable[[], tuple[Array, Array]] = field(repr=False)
+
+    @property
+    def edf(self) -> Array:
+        """Effective degrees of freedom of each alpha, without the intercept's.
+
+        Where nothing was factored they are estimated from X when they are first asked for.
+        """
+        return self._known_degrees[0]
+
+    @property
+    def edf_error(self) -> Array:
+        """The standard errors of `edf`, 0 where it is exact."""
+        return self._known_degrees[1]
+
+    @cached_property
+    def _known_degrees(self) -> tuple[Array, Array]:
+        return self._degrees()
+
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self._known_degrees  # X does not go along
+        return {name: value for name, value in self.__dict__.items() if name != "_degrees"}
+
+    @property
+    def certified(self) -> Array:
+        """For which alphas the bounds are within tol."""
+        bounds = self.bounds.reshape(len(self.alphas), -1)
+        return np.asarray((bounds <= self.tol).all(axis=1))
+
+    def predict(self, X: Any) -> Array:
+        """(n_samples, n_alphas), or (n_samples, n_alphas, n_targets)."""
+        flat = self.coef.reshape(-1, self.coef.shape[-1])
+        found = as_design(X).matmat(flat.T.astype(np.float64))
+        return np.asarray(found.reshape(len(found), *self.coef.shape[:-1]) + self.intercept)
+
+    def __str__(self) -> str:
+        low, high = self.alphas.min(), self.alphas.max()
+        proved = int(np.count_nonzero(self.certified))
+        return (
+            f"{len(self.alphas)} alphas from {low:.3g} to {high:.3g} by {self.method} in "
+            f"{self.cost.passes:.3g} passes over X, {self.cost.flops / 1e9:.3g} GFLOPs, "
+            f"{self.seconds:.3g} s. {proved} of them are certified within {self.tol:g}."
+        )
+
+
+class _Inputs(BaseEstimator):
+    """What scikit-learn's validation wants to know an estimator for."""
+
+
+def ridge_path(
+    X: Any, y: Any, alphas: Any = None, *, sample_weight: Any = None, fit_intercept: bool = True,
+    tol: float = 1e-4, random_state: Any = None, memory_budget: float | str | None = None,
+) -> RidgePath:  # fmt: skip
+    """Minimise ||y - Xw - b||^2 + alpha ||w||^2 for every alpha, each to a proven accuracy.
+
+    One Gram matrix and its tridiagonal form, or one subspace, serve all alphas.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_samples, n_features)
+    y : array of shape (n_samples,) or (n_samples, n_targets)
+    alphas : array of shape (n_alphas,), default=None
+        All above 0; None for 30 values over 9 decades below the trace of X'X.
+    sample_weight : array of shape (n_samples,), default=None
+    fit_intercept, tol, random_state, memory_budget
+        As for `Ridge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ling import ridge_path
+    >>> X = np.random.default_rng(0).standard_normal((100, 5))
+    >>> path = ridge_path(X, X @ np.arange(5.0), alphas=[0.1, 1.0, 10.0])
+    >>> path.coef.shape
+    (3, 5)
+    """
+    started = time.perf_counter()
+    X, y = checked_data(_Inputs(), X, y, sample_weight, y_numeric=True)
+    weights, Y = weights_of(sample_weight, X), targets_of(y)
+    given = None if alphas is None else checked(alphas, zero=False)
+    settings = Settings(tol=tol, random_state=random_state, memory_budget=memory_budget)
+    n_targets = Y.shape[1]
+    problem, centring = problems.build(X, Y, np.ones(n_targets), weights, fit_intercept)
+    plan = plan_for(as_design(X), n_targets, np.ones(1), settings)
+    samples = Samples.of(problem, centring, Y, weights, fit_intercept, plan.memory_budget)
+    inner = default_grid(problem) if given is None else given / centring.x_unit**2
+    path = solution_path(samples, inner, plan, tol, generator(random_state))
+    coef = np.stack([centring.coef(W) for W in path.coef])
+    intercept = np.zeros((len(inner), n_targets))
+    if fit_intercept:
+        intercept = np.stack([centring.intercept(W) for W in coef])
+    error = path.squares * centring.y_unit**2 / centring.n_counted
+    dtype, one = X.dtype, y.ndim == 1
+    found = RidgePath(
+        alphas=inner * centring.x_unit**2 if given is None else given,
+        coef=(coef[:, :, 0] if one else coef.transpose(0, 2, 1)).astype(dtype, copy=False),
+        intercept=(intercept[:, 0] if one else intercept).astype(dtype, copy=False),
+        bounds=path.bounds[:, 0] if one else path.bounds,
+        training_error=error[:, 0] if one else error,
+        tol=tol,
+        method=path.method,
+        seconds=time.perf_counter() - started,
+        cost=problem.design.cost,
+        _degrees=path.degrees,
+    )
+    _warn_unless_certified(found)
+    return found
+
+
+def _warn_unless_certified(path: RidgePath) -> None:
+    missing = path.alphas[np.logical_not(path.certified)]
+    if missing.size:
+        warnings.warn(
+            f"ridge_path: {missing.size} of {len(path.alphas)} alphas, up to {missing.max():g}, "
+            f"are not certified within tol={path.tol:g}; raise tol or memory_budget, or pass "
+            "larger alphas.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
