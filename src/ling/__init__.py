@@ -11,7 +11,8 @@ from ling.errors import LingError
 
 __version__ = "0.1.0"
 _ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path")
-__all__ = ["LingError", "datasets", "design", "paper", *_ESTIMATORS]
+_DISPLAYS = ("CVDisplay", "PathDisplay", "SpectrumDisplay")
+__all__ = ["LingError", "datasets", "design", "paper", *_DISPLAYS, *_ESTIMATORS]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +21,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"ling.{name}")
     if name in _ESTIMATORS:
         return getattr(import_module("ling.estimators"), name)
+    if name in _DISPLAYS:
+        return getattr(import_module("ling.display"), name)
     raise AttributeError(f"module 'ling' has no attribute {name!r}")
 
 

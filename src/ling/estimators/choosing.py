@@ -16,6 +16,7 @@ from ling.errors import BadOption, EdgeOfGrid
 from ling.estimators.fitting import Fit, Settings, fitted, generator, plan_for
 from ling.problem import Centring, Problem
 from ling.selection import CVResults, Samples, Scoring, checked, choose
+from ling.selection.loo import forget_form
 from ling.selection.route import Route, k_fold, leave_one_out
 
 BEST, ONE_SE = "best", "one_standard_error"
@@ -52,18 +53,21 @@ def fit_choosing(
     if splits is None:
         _need_two(samples)
         stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
-        route = leave_one_out(samples, plan, settings.tol, rng, stochastic)
+        routes = [leave_one_out(samples, plan, settings.tol, rng, stochastic)]
     else:
-        route = k_fold(
+        routes = k_fold(
             samples, _checked_splits(splits, samples), 30 if given is None else len(given), plan,
             settings.tol,
         )  # fmt: skip
     # In the units of the problem, as everything below it.
     unit = centring.x_unit**2
-    results = choose(
-        route.validation, scoring, problem, None if given is None else given / unit, route.method,
-        bool(model.store_cv_results),
-    )  # fmt: skip
+    inner = None if given is None else given / unit
+    store = bool(model.store_cv_results)
+    for route in routes:
+        results = choose(route.validation, scoring, problem, inner, route.method, store)
+        if results is not None:
+            break
+    assert results is not None  # the last way does not give up
     results = replace(results, alphas=results.alphas * unit if given is None else given)
     if not np.isfinite(results.mean).any():
         raise BadOption(
@@ -86,6 +90,7 @@ def _finished(
     problem = replace(problem, alphas=np.ascontiguousarray(each))
     if route.direct:  # the Gram matrix is there already
         settings = replace(settings, solver="direct", precision="float64")
+        forget_form(problem)
     uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
     note = f"alpha was chosen from {len(results.alphas)} by {route.method}."
     if uncertified:

@@ -97,11 +97,6 @@ class Classifying(ClassifierMixin, BaseEstimator):
         found = as_design(X).matmat(coef) + self.intercept_
         return np.asarray(found.astype(X.dtype, copy=False))
 
-    def _keep_shape(self) -> None:
-        """Two classes have one row of coefficients, as in scikit-learn."""
-        if not self._decision.multilabel:
-            self.coef_ = np.atleast_2d(self.coef_)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -123,7 +118,7 @@ class RidgeClassifier(Classifying):
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
-    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+    coef_ : array of shape (n_features,) for two classes, or (n_classes, n_features)
     intercept_ : array of shape (1,) or (n_classes,)
     n_iter_, solver_, report_
         As for `Ridge`; the certificate is about `decision_function`.
@@ -189,7 +184,6 @@ class RidgeClassifier(Classifying):
         problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
         fit = fitted(problem, centring, X, bool(self.fit_intercept), settings, started)
         keep(self, fit, 2)
-        self._keep_shape()
         warn_unless_certified(self, fit, settings)
         return self
 
@@ -280,7 +274,6 @@ class RidgeClassifierCV(Routed, Classifying):
             self, X, Y, weights, splits, self._scoring(X, y, Y, weights, to_scorer)
         )
         keep(self, chosen.fit, 2)
-        self._keep_shape()
         keep_choice(self, chosen, 2, X.dtype)
         warn_at_edge(self, chosen.results)
         warn_unless_certified(self, chosen.fit, Settings.of(self))

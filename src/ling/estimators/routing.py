@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring, get_scorer
 from sklearn.metrics._scorer import _BaseScorer
-from sklearn.model_selection import check_cv
 from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.metadata_routing import process_routing
 
@@ -23,21 +22,20 @@ class Routed:
 
     def get_metadata_routing(self) -> Any:
         """What goes where, as scikit-learn asks."""
-        mapping = MethodMapping().add(caller="fit", callee="score")
-        mapping = mapping.add(caller="fit", callee="fit")
         return (
             MetadataRouter(owner=self)
             .add_self_request(self)
-            .add(scorer=self._scorer(), method_mapping=mapping)
             .add(
-                splitter=check_cv(self.cv, classifier=is_classifier(self)),
-                method_mapping=MethodMapping().add(caller="fit", callee="split"),
+                scorer=self._scorer(),
+                method_mapping=MethodMapping().add(caller="fit", callee="score"),
             )
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         )
 
     def _scorer(self) -> Any:
-        if self.scoring is None:
-            return get_scorer("accuracy" if is_classifier(self) else "r2")
+        if self.scoring is None:  # what we choose gets the weights unasked
+            scorer = get_scorer("accuracy" if is_classifier(self) else "r2")
+            return scorer.set_score_request(sample_weight=True) if _routing_enabled() else scorer
         return check_scoring(self, scoring=self.scoring, allow_none=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,8 @@ from ling.selection.scoring import Scoring
 
 # Alphas below the best whose fits have to be certified too, so that the best is known to be one.
 BELOW = 2
+# On a grid of ours, scores nearer than so many standard errors are taken for equal.
+NEGLIGIBLE = 1e-3
 
 
 class Validation(Protocol):
@@ -34,16 +37,23 @@ class Validation(Protocol):
 def choose(
     validation: Validation, scoring: Scoring, problem: Problem, alphas: Array | None,
     method: str, store: bool = False,
-) -> CVResults:  # fmt: skip
-    """Scores of all alphas; None for a grid that is extended until the best is inside."""
+) -> CVResults | None:  # fmt: skip
+    """Scores of all alphas; a grid of None is extended until the best is inside.
+
+    None if the validation gave up, as another way would have been faster.
+    """
     grid = default_grid(problem) if alphas is None else alphas
     if isinstance(validation, IteratedFolds):
         validation.work(np.sort(grid)[len(grid) // 2 :])
     while True:
+        if isinstance(validation, IteratedFolds) and validation.gave_up:
+            return None
         results = _table(validation, scoring, grid, method, store)
+        if alphas is None:
+            results = replace(results, negligible=NEGLIGIBLE)
         if isinstance(validation, IteratedFolds):
             missing = _uncertified(results)
-            if missing.size and validation.work(missing):
+            if missing.size and (validation.work(missing) or validation.gave_up):
                 continue
         best = np.atleast_1d(results.best)
         low, high = bool((best == 0).any()), bool((best == len(grid) - 1).any())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import linalg
 
 from ling.design import Array, DenseDesign, Design
 from ling.engines.tridiagonal import Tridiagonal, tridiagonal
@@ -15,6 +16,8 @@ from ling.selection.samples import Rows, Samples
 
 # A training set's Gram matrix is what is left of the total; less than this has lost digits.
 LEFT = 1e-4
+# Eigenvalues of a Gram matrix that are below this share of their sum may be rounding.
+NOISE = 8 * EPS
 # Numbers that the coefficients of several alphas may take at once.
 ROOM = 2**23
 
@@ -69,11 +72,25 @@ class Fitted:
         step = max(1, ROOM // max(1, targets * (len(self.form) + self.rows.shape[0])))
         for start in range(0, len(alphas), step):
             some = alphas[start : start + step]
-            W = np.hstack([self.form.solve(self.turned, float(alpha)) for alpha in some])
+            W = np.hstack([self._solved(float(alpha)) for alpha in some])
             W = W if many else self.form.back(W)
             P = rows.matmat(W) + (np.tile(self.y_shift, len(some)) - shift @ W)
             for at in range(len(some)):
                 yield P[:, at * targets : (at + 1) * targets]
+
+    def _solved(self, alpha: float) -> Array:
+        """(T + alpha I)^-1 Q'C; where alpha is rounding, as at 0, the solution of least norm."""
+        if alpha > noise(self.form):
+            return self.form.solve(self.turned, alpha)
+        theta, Z = self._eigenvectors
+        real = theta > noise(self.form)
+        Z = Z[:, real]
+        return np.asarray(Z @ ((Z.T @ self.turned) / (theta[real, None] + alpha)))
+
+    @cached_property
+    def _eigenvectors(self) -> tuple[Array, Array]:
+        """Of T."""
+        return linalg.eigh_tridiagonal(self.form.diagonal, self.form.off)
 
 
 class DirectFolds:
@@ -93,8 +110,9 @@ class DirectFolds:
         """Effective degrees of freedom of a fit to all samples; their errors, which are 0."""
         problem = self.samples.problem
         wide = self.samples.shape[1] > self.samples.shape[0]
-        theta = tridiagonal(problem.row_gram() if wide else problem.gram()).eigenvalues
-        return (theta[:, None] / (theta[:, None] + alphas)).sum(axis=0), np.zeros(len(alphas))
+        form = tridiagonal(problem.row_gram() if wide else problem.gram())
+        theta = form.eigenvalues[form.eigenvalues > noise(form), None]
+        return (theta / (theta + alphas)).sum(axis=0), np.zeros(len(alphas))
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """The number of the split and of the alpha, and predictions for its test rows."""
@@ -180,6 +198,11 @@ def _dual(samples: Samples, train: Rows, test: Rows) -> Fitted:
         inner -= np.outer(u, Ku - 0.5 * (u @ Ku) * u)
         inner -= np.outer(Ku - 0.5 * (u @ Ku) * u, u)
     return Fitted(tridiagonal(inner), Y, DenseDesign(across * roots), np.zeros(len(train)), y_shift)
+
+
+def noise(form: Tridiagonal) -> float:
+    """Up to here eigenvalues of A may be rounding; an alpha above it makes A + alpha I positive."""
+    return NOISE * float(form.diagonal.sum())
 
 
 def kernel(samples: Samples) -> Array:

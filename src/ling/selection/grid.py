@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from ling.design import Array
-from ling.errors import BadOption, NotFinite
+from ling.errors import BadOption, NotFinite, WrongType
 from ling.problem import Problem
 
 # The default grid. At alpha = trace(X'X) less than one degree of freedom is left; 9 decades below
@@ -24,26 +26,26 @@ MORE = 8
 def checked(alphas: Any, zero: bool) -> Array:
     """The user's alphas as an array; `zero` says whether 0 is possible."""
     name = "alphas"
-    try:
-        found = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+    given = np.atleast_1d(np.asarray(alphas, dtype=object))  # numbers as they were written
+    if given.ndim != 1 or not given.size:
         raise BadOption(
-            f"{name} is {alphas!r}; pass a sequence of positive numbers, or None."
-        ) from error
-    if found.ndim != 1 or not found.size:
-        raise BadOption(
-            f"{name} has shape {found.shape}; pass at least one positive number, in one dimension, "
+            f"{name} has shape {given.shape}; pass at least one positive number, in one dimension, "
             "or None for a grid that follows from the data."
         )
-    for at, alpha in enumerate(found):
+    for at, alpha in enumerate(given):
         where = f"{name}[{at}]" if np.ndim(alphas) else name
-        if not np.isfinite(alpha):
+        if not isinstance(alpha, Real):
+            raise WrongType(
+                f"{where} must be an instance of float, not {type(alpha).__name__}; pass positive "
+                "numbers, or None."
+            )
+        if not math.isfinite(alpha):
             raise NotFinite(f"{where} is {alpha}; pass finite numbers.")
         if alpha < 0 or (alpha == 0 and not zero):
             least = "must be >= 0.0" if zero else "must be > 0.0"
             hint = "" if zero else " (leave-one-out has no answer at 0; pass cv=5)"
             raise BadOption(f"{where} == {alpha}, {least}{hint if alpha == 0 else ''}.")
-    return found
+    return given.astype(np.float64)
 
 
 def default_grid(problem: Problem) -> Array:

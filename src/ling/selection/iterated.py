@@ -40,14 +40,16 @@ class IteratedFolds:
     """Predictions for the test rows of every split, from spaces that grow until they are near.
 
     `tol` is what training predictions are certified to. `probes` are random vectors whose
-    solutions are sought besides those of y.
+    solutions are sought besides those of y, `worth` the passes after which another way would have
+    been faster.
     """
 
     def __init__(
         self, samples: Samples, splits: Sequence[tuple[Rows, Rows]], tol: float, probes: int = 0,
-        rng: np.random.Generator | None = None,
+        rng: np.random.Generator | None = None, worth: float = float("inf"),
     ) -> None:  # fmt: skip
         self.samples = samples
+        self.passes, self.worth = 0, worth
         self.tests = [test for _, test in splits]
         self.tol = tol
         self.masks = _masks(samples, splits)
@@ -94,6 +96,11 @@ class IteratedFolds:
         return bool((self.masks == 1).all())
 
     @property
+    def gave_up(self) -> bool:
+        """Whether another way would have been there by now."""
+        return self.passes > self.worth
+
+    @property
     def full(self) -> bool:
         """Whether memory does not allow another block."""
         dimensions = sum(space.dimension + WIDTH for space in self.spaces)
@@ -111,11 +118,11 @@ class IteratedFolds:
         waiting = list(range(len(self.spaces)))
         while True:
             waiting = [number for number in waiting if not self._done(number, alphas)]
-            if not waiting or self.full:
+            if not waiting or self.full or self.gave_up:
                 return not waiting
             sizes = {number: self.spaces[number].dimension for number in waiting}
             growing = waiting
-            while growing and not self.full:
+            while growing and not self.full and not self.gave_up:
                 self._grow(growing, alphas)
                 growing = [n for n in growing if not self.spaces[n].exhausted
                            and self.spaces[n].dimension < GROWTH * sizes[n]]  # fmt: skip
@@ -157,6 +164,7 @@ class IteratedFolds:
         numbers = list(range(len(blocks))) if numbers is None else numbers
         owner = np.repeat(numbers, [block.shape[1] for block in blocks])
         V = np.hstack(blocks)
+        self.passes += 1
         products = np.zeros_like(V)
         if V.shape[1]:
             shifts = np.concatenate(

@@ -12,18 +12,20 @@ import numpy as np
 
 from ling.design import Array
 from ling.engines.tridiagonal import FORM, tridiagonal
-from ling.selection.folds import Fitted, kernel
+from ling.problem import Problem
+from ling.selection.folds import Fitted, kernel, noise
 from ling.selection.samples import Rows, Samples
 
 
 class ExactLeaveOneOut:
-    """Predictions for each sample by the fit to all others; p <= n from X'X, p > n from X X'."""
+    """Predictions for each sample by the fit to all others, from X'X or from X X'."""
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
         n, p = samples.shape
         self.tests: list[Rows] = [np.arange(n)]
-        self._left_out = _Primal(samples) if p <= n else _Dual(samples)
+        # With as many coefficients as samples all leverages go to 1 with alpha, and 1 - h cancels.
+        self._left_out = _Primal(samples) if p + samples.fit_intercept < n else _Dual(samples)
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
         """Effective degrees of freedom, without the intercept's; their errors, which are 0."""
@@ -37,12 +39,20 @@ class ExactLeaveOneOut:
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """For each alpha in turn, those of all samples."""
+        alphas = np.maximum(alphas, 2 * noise(self._left_out.form))  # less could not be told
         for at, residuals in enumerate(self._left_out.residuals(alphas)):
             yield (
                 0,
                 at,
                 self.samples.in_units(np.subtract(self.samples.Y, residuals, out=residuals)),
             )
+
+
+def forget_form(problem: Problem) -> None:
+    """Drop the form that leave-one-out left for the fit, if the problem's alphas are its noise."""
+    form = problem.made.get(FORM)
+    if form is not None and problem.alphas.min() <= noise(form):
+        del problem.made[FORM]
 
 
 class _Primal:
@@ -94,8 +104,10 @@ class _Dual:
         if samples.fit_intercept:
             self.size = float(np.trace(K)) / len(K) or 1.0
             K += np.outer(self.size * self.u, self.u)
-        # Targets have no part along u, so that this form does for a fit to all samples as well.
-        self.form = samples.problem.made[FORM] = tridiagonal(K)
+        self.form = tridiagonal(K)
+        if samples.shape[1] > samples.shape[0]:  # or a fit to all samples is made from X'X
+            # Targets have no part along u, so that this form does for it as well.
+            samples.problem.made[FORM] = self.form
         self.turned = self.form.to(samples.problem.targets)
 
     def added(self, alphas: Array) -> Array:

@@ -17,7 +17,8 @@ class CVResults:
     `mean` and `std_error` have shape (n_alphas,), or (n_alphas, n_targets) if each target has its
     own alpha; `folds` has the scores of the splits, with an axis for them after the alphas.
     `certified` says for which alphas all training fits are proved to be within tol. `stored`, if it
-    was asked for, has what every sample contributes: as an array, this is it.
+    was asked for, has what every sample contributes: as an array, this is it. Scores that differ
+    by less than `negligible` standard errors count as equal.
     """
 
     alphas: Array
@@ -27,28 +28,43 @@ class CVResults:
     certified: Array
     method: str
     stored: Array | None = None
+    negligible: float = 0.0
 
     @property
     def best(self) -> Any:
-        """Number of the alpha with the highest mean score, for each target if they differ."""
-        scores = np.where(np.isnan(self.mean), -np.inf, self.mean)
-        found = np.argmax(scores, axis=0)
-        return int(found) if found.ndim == 0 else found
+        """Number of the alpha with the highest mean score, for each target if they differ.
+
+        Of those whose scores are as high but for `negligible` standard errors, the largest.
+        """
+        if not self.negligible:
+            return _plain(np.argmax(self._scores, axis=0))
+        return self._largest_within(self.negligible)
 
     @property
     def one_standard_error(self) -> Any:
         """Number of the largest alpha that is within one standard error of the best."""
-        best = np.expand_dims(np.asarray(self.best), 0)
-        top = np.take_along_axis(self.mean, best, axis=0)
-        error = np.nan_to_num(np.take_along_axis(self.std_error, best, axis=0))
+        return self._largest_within(1.0)
+
+    @property
+    def _scores(self) -> Array:
+        return np.where(np.isnan(self.mean), -np.inf, self.mean)
+
+    def _largest_within(self, errors: float) -> Any:
+        top = np.expand_dims(np.argmax(self._scores, axis=0), 0)
+        error = np.nan_to_num(np.take_along_axis(self.std_error, top, axis=0))
+        least = np.take_along_axis(self._scores, top, axis=0) - errors * error
         alphas = self.alphas.reshape(-1, *[1] * (self.mean.ndim - 1))
-        found = np.argmax(np.where(self.mean >= top - error, alphas, -np.inf), axis=0)
-        return int(found) if found.ndim == 0 else found
+        return _plain(np.argmax(np.where(self._scores >= least, alphas, -np.inf), axis=0))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of what was stored."""
         return np.asarray(self).shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what was stored."""
+        return np.asarray(self).dtype
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.stored is None:
@@ -57,3 +73,7 @@ class CVResults:
 
     def __getitem__(self, key: Any) -> Any:
         return np.asarray(self)[key]
+
+
+def _plain(numbers: Any) -> Any:
+    return int(numbers) if np.ndim(numbers) == 0 else numbers

@@ -21,7 +21,11 @@ PROBES = 24
 # Passes that spaces usually take to be near for all alphas that matter, for each target.
 USUAL_PASSES = 20
 # A factorisation is sure of its cost; what iterates has to promise a clear gain.
-SURE = 2.0
+SURE = 3.0
+# Iterations are given up after this share of what a factorisation takes.
+WORTH = 1.0
+# Seconds that one space takes in each pass for what it does with its residuals.
+PER_SPACE, PER_FEATURE = 4e-3, 8e-7
 # FLOPs of BLAS in the time that a tridiagonal form takes for one, small and large.
 SLOWER, LARGE, SLOWEST = 2.0, 4000, 3.5
 
@@ -51,29 +55,41 @@ def leave_one_out(
 
 
 def k_fold(
-    samples: Samples, splits: Sequence[tuple[Rows, Rows]], n_alphas: int, plan: Plan, tol: float,
-) -> Route:  # fmt: skip
-    """Whichever is expected to be faster and fits."""
+    samples: Samples, splits: Sequence[tuple[Rows, Rows]], n_alphas: int, plan: Plan, tol: float
+) -> list[Route]:
+    """The way that is expected to be faster and, if its cost is not certain, another after it."""
     method = f"cross-validation on {len(splits)} splits"
-    if direct_pays(samples, len(splits), n_alphas, plan):
-        return Route(DirectFolds(samples, splits), method, True)
-    return Route(IteratedFolds(samples, splits, FOLDS * tol), f"{method}, iterated", False)
+    direct, a_pass = seconds(samples, len(splits), n_alphas, plan)
+    ways = [] if direct == np.inf else [Route(DirectFolds(samples, splits), method, True)]
+    if direct <= SURE * USUAL_PASSES * samples.n_targets * a_pass:
+        return ways
+    # Iterations may take longer than usual; what they have cost by then is lost.
+    worth = max(WORTH * direct / a_pass, USUAL_PASSES)
+    iterated = IteratedFolds(samples, splits, FOLDS * tol, worth=worth)
+    return [Route(iterated, f"{method}, iterated", False), *ways]
 
 
 def direct_pays(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> bool:
     """Whether factorisations fit, and are not much slower than passes."""
-    if _direct_bytes(samples) > plan.memory_budget:
-        return False
+    direct, a_pass = seconds(samples, n_splits, n_alphas, plan)
+    return direct <= SURE * USUAL_PASSES * samples.n_targets * a_pass
+
+
+def seconds(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> tuple[float, float]:
+    """Of factorisations, infinite if they do not fit, and of a pass that all spaces share."""
     s, machine = plan.shape, plan.machine
+    a_pass = pass_seconds(s, machine, n_splits * WIDTH) + n_splits * (PER_SPACE + PER_FEATURE * s.p)
+    if _direct_bytes(samples) > plan.memory_budget:
+        return np.inf, a_pass
     t, m, longest = samples.n_targets, min(s.n, s.p), max(s.n, s.p)
-    forming = 2.0 * longest * m * m / machine.gemm
-    if not s.dense:
-        forming = 2.0 * float(s.nnz) ** 2 / longest / machine.sparse
+    forming = 1.0 if n_splits == 1 else 2.0
+    if s.dense:
+        forming *= float(longest) * m * m / machine.gemm
+    else:
+        forming *= float(s.nnz) ** 2 / longest / machine.sparse
     slower = SLOWER if m < LARGE else SLOWEST
     direct = forming + n_splits * 4 / 3 * float(m) ** 3 * slower / machine.gemm
-    direct += 2.0 * s.n * m * t * n_alphas / machine.gemm
-    iterated = USUAL_PASSES * t * pass_seconds(s, machine, n_splits * WIDTH)
-    return direct <= SURE * iterated
+    return direct + 2.0 * s.n * m * t * n_alphas / machine.gemm, a_pass
 
 
 def _direct_bytes(samples: Samples) -> float:
