@@ -29,7 +29,10 @@ from ling.selection import CVResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import FillBetweenPolyCollection, LineCollection, PathCollection
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Annotation
 
 # Okabe & Ito's colours, distinct to colour-blind eyes. What is measured is blue, the alpha in use
 # vermilion and its more cautious neighbour green; what is only background is grey.
@@ -94,6 +97,10 @@ class CVDisplay:
 
     figure_: Figure
     ax_: Axes
+    line_: Line2D
+    certified_line_: Line2D | None
+    band_: FillBetweenPolyCollection | None
+    target_lines_: list[Line2D]
 
     def __init__(
         self, *, alphas: Array, mean: Array, std_error: Array, certified: Array, alpha: Any,
@@ -133,12 +140,17 @@ class CVDisplay:
         order = order[self.alphas[order] > 0]
         if len(order) < len(self.alphas):
             self.ax_.set_xlabel("alpha (0 is not on this axis)")
+        if not len(order):
+            raise BadOption("alphas has nothing above 0 to show; pass other alphas to the model.")
         self.band_, self.target_lines_ = None, []
         if self.mean.ndim == 1:
             self._draw_one(order)
         else:
             self._draw_targets(order)
-        _legend_above(self.ax_, title=self.method)
+        title = self.method + self._cut_low_scores(order)
+        if self.mean.ndim > 1:
+            self._draw_chosen()
+        _legend_above(self.ax_, title=title)
         return self
 
     def _draw_one(self, order: NDArray[np.intp]) -> None:
@@ -167,30 +179,53 @@ class CVDisplay:
         each = "each target" if len(some) == t else f"{len(some)} of {t} targets"
         self.target_lines_[0].set_label(each)
         self._draw_line(order, np.nanmedian(mean, axis=1), "median over targets")
-        self._draw_chosen()
 
     def _draw_line(self, order: NDArray[np.intp], mean: Array, label: str) -> None:
-        """The score; where some are not certified, faint below and full where they are."""
-        style = {"color": MEASURED, "linewidth": 1.8, "marker": "o", "markersize": 3.5}
+        """The score: faint, if some are not certified, and again in full where they are."""
+        style: dict[str, Any] = {
+            "color": MEASURED,
+            "linewidth": 1.8,
+            "marker": "o",
+            "markersize": 3.5,
+        }
+        faint = {**style, "alpha": FAINT, "markerfacecolor": "white"}
         alphas, certified = self.alphas[order], self.certified[order]
         self.certified_line_ = None
         if certified.all():
             (self.line_,) = self.ax_.plot(alphas, mean, label=label, **style)
             return
-        only = np.where(certified, mean, np.nan)
-        (self.certified_line_,) = self.ax_.plot(alphas, only, label=label, zorder=2.1, **style)
-        faint = {**style, "alpha": FAINT, "markerfacecolor": "white"}
         (self.line_,) = self.ax_.plot(alphas, mean, label=f"{label}, not certified", **faint)
+        if certified.any():
+            mean = np.where(certified, mean, np.nan)
+            (self.certified_line_,) = self.ax_.plot(alphas, mean, label=label, **style)
+
+    def _cut_low_scores(self, order: NDArray[np.intp]) -> str:
+        """Leave out scores so low that they would flatten the rest, and say so.
+
+        Alphas that are far too small can be many times worse than predicting nothing, which the
+        largest alpha is near. How far that is from the best, or the standard error if that is
+        large, is what counts as far.
+        """
+        mean = self.mean[order].reshape(len(order), -1)
+        some = np.isfinite(mean).any(axis=0)
+        mean, error = mean[:, some], self.std_error[order].reshape(mean.shape)[:, some]
+        at = np.expand_dims(np.nanargmax(mean, axis=0), 0)
+        best = np.take_along_axis(mean, at, 0)
+        far = np.fmax(best - mean[-1], 4 * np.take_along_axis(error, at, 0))
+        if not np.nanmin(mean) < np.nanmin(best - 6 * far):
+            return ""
+        self.ax_.set_ylim(np.nanmin(best - 3 * far), np.nanmax(best + far))
+        return f"{'; ' if self.method else ''}low scores are off the chart"
 
     def _draw_chosen(self) -> None:
         """How many targets have chosen each alpha, as bars at the foot of the picture."""
-        chosen, counts = np.unique(self.alpha, return_counts=True)
-        self.ax_.vlines(
-            chosen, 0, 0.14 * counts / counts.max(), transform=self.ax_.get_xaxis_transform(),
-            color=CHOSEN, linewidth=4,
-            label=f"chosen alphas, of up to {counts.max()} of {counts.sum()} targets",
-        )  # fmt: skip
         low, high = self.ax_.get_ylim()
+        chosen, counts = np.unique(self.alpha, return_counts=True)
+        words = f"chosen alphas (longest bar: {counts.max()} of {counts.sum()} targets)"
+        self.ax_.vlines(
+            chosen[chosen > 0], 0, 0.14 * (counts / counts.max())[chosen > 0], color=CHOSEN,
+            linewidth=4, transform=self.ax_.get_xaxis_transform(), label=words,
+        )  # fmt: skip
         self.ax_.set_ylim(low - 0.2 * (high - low), high)
 
 
@@ -235,6 +270,10 @@ class PathDisplay:
 
     figure_: Figure
     ax_: Axes
+    lines_: list[Line2D]
+    highlighted_: NDArray[np.intp]
+    others_: LineCollection | None
+    texts_: list[Annotation]
 
     def __init__(
         self, *, alphas: Array, coef: Array, edf: Array, alpha: float | None = None,
@@ -269,9 +308,9 @@ class PathDisplay:
             How many of the coefficients, the largest at the model's alpha, have names.
         ax : Axes, default=None
         """
-        X = _checked(model, X)
+        X, each = _checked(model, X)
+        alpha = float(each[target] if 0 <= target < len(each) else each[0])
         Y, weights = _targets(model, X, y, sample_weight)
-        alpha = _of_target(_alpha(model), target)
         path = ridge_path(
             X, Y, _path_alphas(model, alpha) if alphas is None else alphas, sample_weight=weights,
             fit_intercept=bool(model.fit_intercept), tol=getattr(model, "tol", 1e-4),
@@ -311,13 +350,15 @@ class PathDisplay:
         """Draw into `ax`, or into a figure of its own."""
         self.figure_, self.ax_ = _axes(ax, self)
         self.ax_.set(xscale="log", xlabel="alpha", ylabel=self.label)
+        self.ax_.yaxis.label.set_parse_math(False)  # a class may have a dollar in its name
+        self.ax_.axhline(0, color="0.4", linewidth=0.8, zorder=1)
         # The names take the left side, where the lines are apart.
         self.ax_.yaxis.set_label_position("right")
         self.ax_.yaxis.tick_right()
-        self.ax_.spines[["left", "top"]].set_visible(False)
-        self.ax_.spines[["right", "top"]].set_visible(True)
-        self.ax_.axhline(0, color="0.4", linewidth=0.8, zorder=1)
-        self._draw_others(n_highlighted)
+        self.ax_.spines["left"].set_visible(False)
+        self.ax_.spines["right"].set_visible(True)
+        self.highlighted_, others = self._ranked(n_highlighted)
+        self.others_ = self._draw_others(others) if others.size else None
         self._draw_named()
         if self.alpha is not None:
             _vertical(self.ax_, self.alpha, "alpha = {}", CHOSEN, "-")
@@ -326,35 +367,41 @@ class PathDisplay:
         _legend_above(self.ax_, self._draw_degrees())
         return self
 
-    def _draw_others(self, n_highlighted: int) -> None:
-        """Thin grey lines for all but the largest; which those are is decided here."""
-        from matplotlib.collections import LineCollection
-
+    def _ranked(self, n_highlighted: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Which coefficients have names, from the lowest to the highest end, and the others."""
+        if n_highlighted < 0:
+            raise BadOption(f"n_highlighted is {n_highlighted}; pass 0 or more.")
         sizes = np.abs(self.coef).max(axis=0)
         if self.alpha is not None:
             sizes = np.abs(self.coef[_nearest(self.alphas, self.alpha)])
         order = np.argsort(-sizes, kind="stable")
-        named, others = order[:n_highlighted], order[n_highlighted:]
-        # From the lowest end to the highest, so that neighbours differ in colour.
-        self.highlighted_ = named[np.argsort(self.coef[0, named], kind="stable")]
-        self.others_ = None
-        if others.size:
-            x = np.broadcast_to(self.alphas, (len(others), len(self.alphas)))
-            low, high = self._limits()
-            off = ((self.coef[:, others] < low) | (self.coef[:, others] > high)).any(axis=0).sum()
-            label = f"{len(others)} other coefficients" if len(others) > 1 else "1 other coefficient"
-            self.others_ = LineCollection(
-                list(np.stack([x, self.coef[:, others].T], axis=2)), colors=GREY, linewidths=0.6,
-                zorder=1.5, rasterized=len(others) > RASTERISED,
-                label=f"{label}, {off} of them off the chart" if off else label,
-            )  # fmt: skip
-            self.ax_.add_collection(self.others_)
+        named = order[:n_highlighted]
+        return named[np.argsort(self.coef[0, named], kind="stable")], order[n_highlighted:]
+
+    def _draw_others(self, others: NDArray[np.intp]) -> LineCollection:
+        """Thin grey lines, the fainter the more there are."""
+        from matplotlib.collections import LineCollection
+
+        coef = self.coef[:, others]
+        x = np.broadcast_to(self.alphas, coef.T.shape)
+        lines = LineCollection(
+            list(np.stack([x, coef.T], axis=2)), colors=GREY, linewidths=0.6, zorder=1.5,
+            alpha=float(np.clip(200 / len(others), 0.15, 1)), rasterized=len(others) > RASTERISED,
+        )  # fmt: skip
+        self.ax_.add_collection(lines)
+        low, high = self._limits()
+        off = int(((coef < low) | (coef > high)).any(axis=0).sum())
+        words = f"{len(others)} other coefficient{'s' if len(others) > 1 else ''}"
+        words += f" ({off} off the chart)" if off else ""
+        self.ax_.plot([], [], color=GREY, linewidth=0.8, label=words)
+        return lines
 
     def _draw_named(self) -> None:
         names = self.feature_names
         self.lines_, self.texts_ = [], []
         labels = _Column(self.ax_, self.alphas[0], self.coef[0, self.highlighted_])
         for number, feature in enumerate(self.highlighted_):
+            # Neighbours differ in colour, as they are in the order of their ends.
             dashes = ("-", "--", ":")[number // len(NAMED) % 3]
             colour = NAMED[number % len(NAMED)]
             self.lines_ += self.ax_.plot(
@@ -364,12 +411,14 @@ class PathDisplay:
             self.texts_.append(labels.add(number, _shortened(name), colour))
 
     def _limits(self) -> tuple[float, float]:
-        """Room for the lines that have names; others may leave the picture rather than flatten it.
+        """Room for all lines from the alpha in use upwards, and all of those that have names.
 
-        That happens at alphas far below the one in use, where weak directions blow up.
+        Others may leave the picture at smaller alphas, where they can be so large as to flatten it.
         """
-        named = self.coef[:, self.highlighted_]
-        low, high = named.min(initial=0.0), named.max(initial=0.0)
+        seen = np.zeros(self.coef.shape, dtype=bool)
+        seen[0 if self.alpha is None else _nearest(self.alphas, self.alpha) :] = True
+        seen[:, self.highlighted_] = True
+        low, high = (float(end(self.coef, where=seen, initial=0.0)) for end in (np.min, np.max))
         more = 0.05 * (high - low) or 1.0
         return low - more, high + more
 
@@ -387,8 +436,8 @@ class PathDisplay:
 class SpectrumDisplay:
     """Eigenvalues of X'X beside alpha, and how much ridge regression keeps of each direction.
 
-    Ridge shrinks the direction with eigenvalue d by d / (d + alpha): those far above alpha are kept,
-    those far below are as good as left out. The sum is the effective degrees of freedom.
+    That is d / (d + alpha) of a direction with eigenvalue d: those far above alpha are kept, those
+    far below are as good as left out. The sum is the effective degrees of freedom.
 
     Parameters
     ----------
@@ -423,6 +472,8 @@ class SpectrumDisplay:
 
     figure_: Figure
     ax_: Axes
+    points_: PathCollection
+    line_: Line2D | None
 
     def __init__(
         self, *, eigenvalues: Array, alpha: Any, edf: tuple[float, float], n_directions: int,
@@ -452,15 +503,13 @@ class SpectrumDisplay:
             are computed exactly, and for 100 beyond, where each takes a few passes over X.
         ax : Axes, default=None
         """
-        X = _checked(model, X)
-        alpha = _alpha(model)
-        middle = np.array([np.median(alpha)])
-        problem, centring = problems.build(
-            X, np.zeros((X.shape[0], 1)), middle, weights_of(sample_weight, X),
-            bool(model.fit_intercept),
-        )  # fmt: skip
         if n_values is not None and n_values < 1:
             raise BadOption(f"n_values is {n_values}; pass at least 1, or None.")
+        X, alpha = _checked(model, X)
+        problem, centring = problems.build(
+            X, np.zeros((X.shape[0], 1)), np.array([np.median(alpha)]),
+            weights_of(sample_weight, X), bool(model.fit_intercept),
+        )  # fmt: skip
         values, edf, note = _spectrum(problem, float(problem.alphas[0]), n_values)
         display = cls(
             eigenvalues=values * centring.x_unit**2, alpha=alpha, edf=edf,
@@ -500,7 +549,7 @@ class SpectrumDisplay:
         self.ax_.xaxis.set_major_formatter("{x:g}")
 
     def _draw_alpha(self, alpha: float) -> None:
-        """A line at alpha, with its label above it at the right or below at the left: not on points."""
+        """A line at alpha; its label above it at the right or below at the left, off the points."""
         self.line_ = self.ax_.axhline(alpha, color=CHOSEN, linewidth=1.4)
         words = f"alpha = {_plain(alpha)}"
         if np.size(self.alpha) > 1:
@@ -512,13 +561,13 @@ class SpectrumDisplay:
             )
         above = int((self.eigenvalues > alpha).sum())
         if above**2 < len(self.eigenvalues):  # they cross in the left half
-            x, y, sides = 1, 3, {"ha": "right", "va": "bottom"}
+            x, y, side, base = 1, 3, "right", "bottom"
         else:
-            x, y, sides = 0, -3, {"ha": "left", "va": "top"}
+            x, y, side, base = 0, -3, "left", "top"
         self.ax_.annotate(
             words, (x, alpha), (4 - 8 * x, y), xycoords=("axes fraction", "data"),
             textcoords="offset points", color=CHOSEN, fontsize=SMALL, annotation_clip=False,
-            **sides,
+            ha=side, va=base,
         )  # fmt: skip
 
     def _draw_shares(self, alpha: float) -> None:
@@ -556,7 +605,7 @@ class _Column:
         """The name of a line, and a short stroke that leads to it."""
         return self.ax.annotate(
             name, (self.x, self.heights[number]), (0, 0), textcoords=self._place(number),
-            ha="right", va="center", fontsize=self.size, annotation_clip=False,
+            ha="right", va="center", fontsize=self.size, annotation_clip=False, parse_math=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkA": 1,
                         "shrinkB": 0, "relpos": (1, 0.5)},
         )  # fmt: skip
@@ -590,7 +639,7 @@ def _spectrum(
         return _largest(problem, alpha, min(n_values or SOME, min(n, p) - 1))
     G = problem.gram() if p <= n else problem.row_gram()
     values = tridiagonal(G).eigenvalues[::-1]
-    values = values[values > max(n, p) * np.finfo(np.float64).eps * values[0]]
+    values = _above_rounding(values, max(n, p))
     degrees = float((values / (values + alpha)).sum())
     zero, shown = p - len(values), values[:n_values]
     parts = []
@@ -612,16 +661,21 @@ def _largest(
     p = problem.shape[1]
     product = LinearOperator((p, p), matvec=problem.design.gram_matmat, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(p)
-    values = eigsh(product, n_values, v0=start, return_eigenvectors=False)
-    values = np.maximum(np.sort(values)[::-1], 0.0)
-    shown = values[values > 0]
-    degrees = float((shown / (shown + alpha)).sum())
-    rest = max(0.0, float((problem.column_norms**2).sum() - values.sum()))
+    found = eigsh(product, n_values, v0=start, return_eigenvectors=False)
+    values = _above_rounding(np.sort(found)[::-1], max(problem.shape))
+    degrees = float((values / (values + alpha)).sum())
+    note = f"from the {len(values)} largest eigenvalues, and the sum of all"
+    rest = float((problem.column_norms**2).sum() - values.sum())
+    if rest <= 0 or len(values) < n_values:  # nothing but rounding
+        return values, (degrees, degrees), note
     mean = rest / (min(problem.shape) - n_values)
-    least = rest / (values[-1] + alpha) if rest else 0.0
-    most = rest / (mean + alpha) if rest else 0.0
-    note = f"from the {n_values} largest eigenvalues, and the sum of all"
-    return shown, (degrees + min(least, most), degrees + most), note
+    least, most = rest / (values[-1] + alpha), rest / (mean + alpha)
+    return values, (degrees + min(least, most), degrees + most), note
+
+
+def _above_rounding(values: Array, size: int) -> Array:
+    """Decreasing eigenvalues without those that are 0 but for rounding."""
+    return np.asarray(values[values > size * np.finfo(np.float64).eps * values[0]])
 
 
 def _axes(ax: Axes | None, display: object) -> tuple[Figure, Axes]:
@@ -667,17 +721,19 @@ def _score_name(model: Any) -> str:
         if model.cv is None:
             return "mean squared error, negated"
         return "accuracy" if is_classifier(model) else "R²"
+    name = scoring
     if not isinstance(scoring, str):
-        scoring = getattr(getattr(scoring, "_score_func", scoring), "__name__", "score")
-    negated = scoring.startswith("neg_")
-    words = {"r2": "R²", "r2_score": "R²"}.get(scoring, scoring.removeprefix("neg_"))
-    return words.replace("_", " ") + (", negated" if negated else "")
+        name = getattr(getattr(scoring, "_score_func", scoring), "__name__", "score")
+    negated = name.startswith("neg_") or getattr(scoring, "_sign", 1) < 0
+    words = "R²" if name in ("r2", "r2_score") else name.removeprefix("neg_").replace("_", " ")
+    return f"{words}, negated" if negated else str(words)
 
 
-def _checked(model: Any, X: Any) -> Any:
-    """X as the model was fitted to it."""
+def _checked(model: Any, X: Any) -> tuple[Any, Array]:
+    """X as the model was fitted to it, and its alpha or alphas."""
     check_is_fitted(model)
-    if not hasattr(model, "fit_intercept") or not (hasattr(model, "alpha_") or hasattr(model, "alpha")):
+    alpha = getattr(model, "alpha_", getattr(model, "alpha", None))
+    if alpha is None or not hasattr(model, "fit_intercept"):
         raise WrongType(
             f"model is a {type(model).__name__}, which has no alpha; pass a fitted Ridge, RidgeCV, "
             "RidgeClassifier or RidgeClassifierCV (of a pipeline, its last step and its X)."
@@ -687,19 +743,8 @@ def _checked(model: Any, X: Any) -> Any:
             "model has positive=True, to which neither paths nor spectra apply; pass a model with "
             "positive=False."
         )
-    return validate_data(
-        model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-    )
-
-
-def _alpha(model: Any) -> Any:
-    """The alpha in use, or one for each target."""
-    found = np.asarray(getattr(model, "alpha_", getattr(model, "alpha", None)), dtype=np.float64)
-    return float(found.ravel()[0]) if found.size == 1 else found
-
-
-def _of_target(alpha: Any, target: int) -> float:
-    return float(alpha if np.ndim(alpha) == 0 else alpha[min(target, len(alpha) - 1)])
+    X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    return X, np.ravel(np.asarray(alpha, dtype=np.float64))
 
 
 def _targets(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:

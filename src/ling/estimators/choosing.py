@@ -14,8 +14,10 @@ from ling import problem as problems
 from ling.design import Array, as_design
 from ling.errors import BadOption, EdgeOfGrid
 from ling.estimators.fitting import Fit, Settings, fitted, generator, plan_for
+from ling.minorant import EPS
 from ling.problem import Centring, Problem
 from ling.selection import CVResults, Samples, Scoring, checked, choose
+from ling.selection.grid import size
 from ling.selection.loo import forget_form
 from ling.selection.route import Route, k_fold, leave_one_out
 
@@ -61,7 +63,8 @@ def fit_choosing(
         )  # fmt: skip
     # In the units of the problem, as everything below it.
     unit = centring.x_unit**2
-    inner = None if given is None else given / unit
+    # What iterates has no bound at 0; below rounding one alpha is as good as another.
+    inner = None if given is None else np.where(given > 0, given / unit, EPS * size(problem))
     store = bool(model.store_cv_results)
     for route in routes:
         results = choose(route.validation, scoring, problem, inner, route.method, store)
@@ -125,7 +128,7 @@ def warn_at_edge(model: Any, results: CVResults) -> None:
     for end, word, alpha in (
         ("smallest", "smaller", results.alphas.min()), ("largest", "larger", results.alphas.max())
     ):  # fmt: skip
-        if (best == alpha).any():
+        if alpha > 0 and (best == alpha).any():
             warnings.warn(
                 f"the best alpha is the {end} of alphas, {alpha:g}: pass {word} ones too, or "
                 "alphas=None for a grid that follows from the data.",
@@ -161,11 +164,12 @@ def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, 
         train, test = (_indices(rows, samples.shape[0]) for rows in (train, test))
         if not len(test):
             raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
-        if not samples.weights[train].any():
-            raise BadOption(
-                f"split {number} of cv has no training samples with a weight above 0; pass other "
-                "splits, or fewer of them."
-            )
+        for name, rows in (("training", train), ("test", test)):
+            if not samples.weights[rows].any():
+                raise BadOption(
+                    f"split {number} of cv has no {name} samples with a weight above 0; pass other "
+                    "splits, or fewer of them."
+                )
         found.append((train, test))
     return found
 

@@ -266,7 +266,7 @@ class RidgeClassifierCV(Routed, Classifying):
                 "scores of all splits anyway."
             )
         X, y, Y, weights = self._prepared(X, y, sample_weight)
-        to_scorer, to_splitter = routed(self, X, y, sample_weight, params)
+        to_scorer, to_splitter = routed(self, weights, params)
         splits = None
         if self.cv is not None:
             splits = split_with(check_cv(self.cv, y, classifier=True), X, y, to_splitter)

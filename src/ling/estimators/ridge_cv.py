@@ -133,7 +133,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
         weights = weights_of(sample_weight, X)
         Y = targets_of(y)
-        to_scorer, to_splitter = routed(self, X, y, sample_weight, params)
+        to_scorer, to_splitter = routed(self, weights, params)
         splits = None
         if self.cv is not None:
             splits = split_with(check_cv(self.cv), X, y, to_splitter)
@@ -156,7 +156,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         if self.scoring is None:
             if self.cv is None:
                 return SquaredErrors(Y, weights, by_target)
-            return R2(Y, by_target)
+            return R2(Y, parameters.get("sample_weight"), by_target)
         call = check_scoring(self, scoring=self.scoring)
         looked_at = None if predicts_only(call) else X
         return Scorer(call, Y, None, looked_at, by_target, parameters)

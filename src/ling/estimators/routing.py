@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from sklearn.metrics._scorer import _BaseScorer
 from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.metadata_routing import process_routing
 
+from ling.design import Array
 from ling.errors import BadOption
 
 
@@ -40,14 +43,12 @@ class Routed:
 
 
 def routed(
-    model: Any, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]
+    model: Any, weights: Array | None, params: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters of the scorer and of the splitter."""
-    if sample_weight is not None:
-        sample_weight = np.broadcast_to(np.asarray(sample_weight, dtype=np.float64), X.shape[0])
+    """Parameters of the scorer and of the splitter; `weights` are those that the fit uses."""
     if _routing_enabled():
-        if sample_weight is not None:
-            params = {**params, "sample_weight": sample_weight}
+        if weights is not None:
+            params = {**params, "sample_weight": weights}
         found = process_routing(model, "fit", **params)
         score = {name: np.asarray(value) for name, value in found.scorer.score.items()}
         return score, dict(found.splitter.split)
@@ -57,11 +58,23 @@ def routed(
             f"fit got {', '.join(sorted(unknown))}; pass only groups, or enable metadata routing "
             "(sklearn.set_config(enable_metadata_routing=True))."
         )
-    # As in scikit-learn: leave-one-out scores are weighted, those of folds are not.
-    score = {}
-    if sample_weight is not None and model.cv is None:
-        score["sample_weight"] = np.asarray(sample_weight)
-    return score, params
+    if weights is None or not _takes_weights(model._scorer()):
+        return {}, params
+    return {"sample_weight": weights}, params
+
+
+def _takes_weights(scorer: Any) -> bool:
+    """Whether scores can be weighted as the fit is; if they cannot, say so."""
+    accepts = getattr(scorer, "_accept_sample_weight", None)
+    if accepts() if accepts else "sample_weight" in signature(scorer).parameters:
+        return True
+    warnings.warn(
+        f"scoring={scorer} does not take sample_weight: the fits are weighted, their scores are "
+        "not. Pass a scoring that takes it.",
+        UserWarning,
+        stacklevel=5,
+    )
+    return False
 
 
 def split_with(cv: Any, X: Any, y: Any, parameters: dict[str, Any]) -> list[Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import linalg
 
-from ling.design import Array, DenseDesign, Design
+from ling.design import AffineDesign, Array, DenseDesign, Design, Metered
 from ling.engines.tridiagonal import Tridiagonal, tridiagonal
 from ling.minorant import EPS
 from ling.selection.samples import Rows, Samples
@@ -136,24 +136,29 @@ class DirectFolds:
 
 
 def _primal(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
-    """From X'X of all rows, less that of the rows left out, whichever are fewer."""
+    """From X'X of all rows, less that of the rows left out, or from the rows trained on."""
     left_out = np.setdiff1d(np.arange(samples.shape[0]), train)
     sums = None
     if len(left_out) < len(train):
         total = _total(samples)
-        sums = total - _sums(samples, left_out)
+        sums = _centred(samples, total - _sums(samples, left_out))
         before, after = np.diag(total.gram), np.diag(sums.gram)
-        lost = after < LEFT * before
-        if EPS * before[lost].sum() > 1e-10 * least:  # rounding that would show
+        if EPS * before[after < LEFT * before].sum() > 1e-10 * least:  # rounding that would show
             sums = None
-    sums = sums or _sums(samples, train)
-    x_shift, y_shift = np.zeros_like(sums.x), np.zeros_like(sums.y)
-    if samples.fit_intercept:
-        x_shift, y_shift = sums.x / sums.mass, sums.y / sums.mass
-    gram = sums.gram
-    gram -= np.outer(sums.mass * x_shift, x_shift)
-    C = sums.xy - np.outer(sums.mass * x_shift, y_shift)
-    return Fitted(tridiagonal(gram), C, samples.design.subset(test), x_shift, y_shift)
+    if sums is None:
+        x, y = _means(samples, train)
+        sums = replace(_sums(samples, train, x, y), x=x, y=y)
+    rows = samples.design.subset(test)
+    return Fitted(tridiagonal(sums.gram), sums.xy, rows, sums.x, sums.y)
+
+
+def _centred(samples: Samples, sums: Sums) -> Sums:
+    """Products of what is left of x and y when their means, which are x and y now, are taken."""
+    if not samples.fit_intercept:
+        return replace(sums, x=np.zeros_like(sums.x), y=np.zeros_like(sums.y))
+    x, y = sums.x / sums.mass, sums.y / sums.mass
+    xy = sums.xy - np.outer(sums.mass * x, y)
+    return replace(sums, x=x, y=y, xy=xy, gram=sums.gram - np.outer(sums.mass * x, x))
 
 
 def _total(samples: Samples) -> Sums:
@@ -163,18 +168,37 @@ def _total(samples: Samples) -> Sums:
     return Sums(float(samples.weights.sum()), *none, problem.moments, problem.gram())
 
 
-def _sums(samples: Samples, rows: Rows) -> Sums:
-    p = samples.shape[1]
-    right = np.column_stack([samples.roots, samples.problem.targets])
+def _sums(
+    samples: Samples, rows: Rows, x_shift: Array | None = None, y_shift: Array | None = None
+) -> Sums:
+    """Over `rows`, of x and y less their shifts: means far off would otherwise take the digits."""
+    p, weights, Y = samples.shape[1], samples.weights[rows], samples.Y[rows]
+    Y = Y if y_shift is None else Y - y_shift
+    roots = np.sqrt(weights)[:, None]
+    right = np.hstack([roots, roots * Y])
     gram, products = np.zeros((p, p)), np.zeros((p, right.shape[1]))
+    at = 0
     for some in samples.chunks(rows):
         block = samples.problem.design.subset(some)
+        here = slice(at, at + len(some))
+        if x_shift is not None:
+            moved = AffineDesign.corrected(block.design, roots[here], x_shift[:, None])
+            block = Metered(moved, block.meter, block.share)
         gram += block.gram(np.float64)
-        products += block.rmatmat(right[some])
-    weights = samples.weights[rows]
-    return Sums(
-        float(weights.sum()), products[:, 0], weights @ samples.Y[rows], products[:, 1:], gram
-    )
+        products += block.rmatmat(right[here])
+        at += len(some)
+    return Sums(float(weights.sum()), products[:, 0], weights @ Y, products[:, 1:], gram)
+
+
+def _means(samples: Samples, rows: Rows) -> tuple[Array, Array]:
+    """Weighted means of x and y over `rows`; zeros without an intercept."""
+    x, y = np.zeros(samples.shape[1]), np.zeros(samples.n_targets)
+    if samples.fit_intercept:
+        weights = samples.weights[rows]
+        for some in samples.chunks(rows):
+            x += samples.problem.design.subset(some).rmatmat(samples.roots[some])
+        return x / weights.sum(), weights @ samples.Y[rows] / weights.sum()
+    return x, y
 
 
 def _dual(samples: Samples, train: Rows, test: Rows) -> Fitted:

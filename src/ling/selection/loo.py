@@ -49,9 +49,9 @@ class ExactLeaveOneOut:
 
 
 def forget_form(problem: Problem) -> None:
-    """Drop the form that leave-one-out left for the fit, if the problem's alphas are its noise."""
+    """Drop the form that leave-one-out left for the fit, if rounding may have made it singular."""
     form = problem.made.get(FORM)
-    if form is not None and problem.alphas.min() <= noise(form):
+    if form is not None and form.eigenvalues[0] + problem.alphas.min() <= noise(form):
         del problem.made[FORM]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,7 +37,11 @@ class Scoring(ABC):
         if len(rows) < 2 * GROUPS:
             return score, np.full_like(score, np.nan)
         groups = [np.arange(first, len(rows), GROUPS) for first in range(GROUPS)]
-        scores = [self.score(P[some], rows[some]) for some in groups]
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                scores = [self.score(P[some], rows[some]) for some in groups]
+        except (ValueError, ArithmeticError):  # a group without weight, or of one class only
+            return score, np.full_like(score, np.nan)
         return score, np.asarray(np.std(scores, axis=0, ddof=1) / np.sqrt(GROUPS))
 
 
@@ -74,16 +79,20 @@ class SquaredErrors(Scoring):
 
 @dataclass(frozen=True, eq=False)
 class R2(Scoring):
-    """1 - sum (y - prediction)^2 / sum (y - mean)^2, the mean over targets unless each counts."""
+    """1 - sum w (y - prediction)^2 / sum w (y - mean)^2; the mean over targets, or for each."""
 
     y: Array
+    weights: Array | None
     by_target: bool = False
 
     def score(self, P: Array, rows: Rows) -> Array:
         """scikit-learn's, a constant y included."""
         from sklearn.metrics import r2_score
 
-        each = np.asarray(r2_score(self.y[rows], P, multioutput="raw_values"))
+        weights = None if self.weights is None else self.weights[rows]
+        each = np.asarray(
+            r2_score(self.y[rows], P, sample_weight=weights, multioutput="raw_values")
+        )
         return each if self.by_target else np.asarray(each.mean())
 
 
