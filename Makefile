@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check format bench reproduction clean
+.PHONY: help demo test slow check format bench reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
@@ -27,6 +27,9 @@ demo: $(VENV)/.run       ## fit ridge five ways on one data set and print the ta
 
 test: $(VENV)/.dev       ## run all tests, in random order, warnings as errors
 	$(BIN)/python -m pytest
+
+slow: $(VENV)/.dev       ## run the tests that take minutes (some need LING_DATA)
+	$(BIN)/python -m pytest -m slow
 
 check: $(VENV)/.dev      ## format, lint, types, import directions
 	$(BIN)/ruff format --check .

@@ -24,8 +24,8 @@ from ling.engines.tridiagonal import tridiagonal
 from ling.errors import BadOption, WrongType
 from ling.estimators.inputs import weights_of
 from ling.estimators.path import RidgePath, ridge_path
-from ling.problem import Problem
-from ling.selection import CVResults
+from ling.problem import Centring, Problem
+from ling.selection import CVResults, default_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +42,8 @@ NAMED = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 # How much of a light line is left.
 FAINT = 0.35
 SMALL = 8.5
+# Whole numbers at the ticks, not a common factor where the legend is.
+TICKS = "{x:g}"
 # Targets that are drawn one by one.
 MOST_TARGETS = 50
 # Lines or points above which a vector format would be too large.
@@ -133,9 +135,10 @@ class CVDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> CVDisplay:
-        """Draw into `ax`, or into a figure of its own."""
+        """Draw into `ax`, or a figure of its own; a figure without a layout engine gets one."""
         self.figure_, self.ax_ = _axes(ax, self)
         self.ax_.set(xscale="log", xlabel="alpha", ylabel=self.score)
+        self.ax_.yaxis.set_major_formatter(TICKS)
         order = np.argsort(self.alphas)
         order = order[self.alphas[order] > 0]
         if len(order) < len(self.alphas):
@@ -178,7 +181,7 @@ class CVDisplay:
         )
         each = "each target" if len(some) == t else f"{len(some)} of {t} targets"
         self.target_lines_[0].set_label(each)
-        self._draw_line(order, np.nanmedian(mean, axis=1), "median over targets")
+        self._draw_line(order, np.nanmedian(mean, axis=1), "median")
 
     def _draw_line(self, order: NDArray[np.intp], mean: Array, label: str) -> None:
         """The score: faint, if some are not certified, and again in full where they are."""
@@ -221,7 +224,7 @@ class CVDisplay:
         """How many targets have chosen each alpha, as bars at the foot of the picture."""
         low, high = self.ax_.get_ylim()
         chosen, counts = np.unique(self.alpha, return_counts=True)
-        words = f"chosen alphas (longest bar: {counts.max()} of {counts.sum()} targets)"
+        words = f"chosen alphas (longest bar: {counts.max()} of {counts.sum()})"
         self.ax_.vlines(
             chosen[chosen > 0], 0, 0.14 * (counts / counts.max())[chosen > 0], color=CHOSEN,
             linewidth=4, transform=self.ax_.get_xaxis_transform(), label=words,
@@ -301,7 +304,7 @@ class PathDisplay:
         X, y, sample_weight
             As for `fit`.
         alphas : array of shape (n_alphas,), default=None
-            None for those that cross-validation has tried, or the default of `ridge_path`.
+            None for 60 over what cross-validation has tried, or what `ridge_path` would.
         target : int, default=0
             Whose coefficients, if there are several targets or classes.
         n_highlighted : int, default=10
@@ -312,9 +315,9 @@ class PathDisplay:
         alpha = float(each[target] if 0 <= target < len(each) else each[0])
         Y, weights = _targets(model, X, y, sample_weight)
         path = ridge_path(
-            X, Y, _path_alphas(model, alpha) if alphas is None else alphas, sample_weight=weights,
-            fit_intercept=bool(model.fit_intercept), tol=getattr(model, "tol", 1e-4),
-            random_state=getattr(model, "random_state", None),
+            X, Y, _path_alphas(model, X, weights, alpha) if alphas is None else alphas,
+            sample_weight=weights, fit_intercept=bool(model.fit_intercept),
+            tol=getattr(model, "tol", 1e-4), random_state=getattr(model, "random_state", None),
             memory_budget=getattr(model, "memory_budget", None),
         )  # fmt: skip
         display = cls._of_target(path, target, alpha, getattr(model, "feature_names_in_", None))
@@ -347,9 +350,10 @@ class PathDisplay:
         )  # fmt: skip
 
     def plot(self, ax: Axes | None = None, *, n_highlighted: int = 10) -> PathDisplay:
-        """Draw into `ax`, or into a figure of its own."""
+        """Draw into `ax`, or a figure of its own; a figure without a layout engine gets one."""
         self.figure_, self.ax_ = _axes(ax, self)
         self.ax_.set(xscale="log", xlabel="alpha", ylabel=self.label)
+        self.ax_.yaxis.set_major_formatter(TICKS)
         self.ax_.yaxis.label.set_parse_math(False)  # a class may have a dollar in its name
         self.ax_.axhline(0, color="0.4", linewidth=0.8, zorder=1)
         # The names take the left side, where the lines are apart.
@@ -506,10 +510,8 @@ class SpectrumDisplay:
         if n_values is not None and n_values < 1:
             raise BadOption(f"n_values is {n_values}; pass at least 1, or None.")
         X, alpha = _checked(model, X)
-        problem, centring = problems.build(
-            X, np.zeros((X.shape[0], 1)), np.array([np.median(alpha)]),
-            weights_of(sample_weight, X), bool(model.fit_intercept),
-        )  # fmt: skip
+        middle = np.array([np.median(alpha)])
+        problem, centring = _without_targets(model, X, sample_weight, middle)
         values, edf, note = _spectrum(problem, float(problem.alphas[0]), n_values)
         display = cls(
             eigenvalues=values * centring.x_unit**2, alpha=alpha, edf=edf,
@@ -518,7 +520,7 @@ class SpectrumDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> SpectrumDisplay:
-        """Draw into `ax`, or into a figure of its own."""
+        """Draw into `ax`, or a figure of its own; a figure without a layout engine gets one."""
         self.figure_, self.ax_ = _axes(ax, self)
         self.ax_.set(
             xscale="log", yscale="log", xlabel="number of the direction",
@@ -546,7 +548,9 @@ class SpectrumDisplay:
             zorder=3,
         )  # fmt: skip
         self.ax_.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if len(d) < 500 else (1,)))
-        self.ax_.xaxis.set_major_formatter("{x:g}")
+        self.ax_.xaxis.set_major_formatter(TICKS)
+        self.ax_.xaxis.set_minor_formatter("")
+        self.ax_.set_xlim(0.85, max(2, 1.18 * len(d)))
 
     def _draw_alpha(self, alpha: float) -> None:
         """A line at alpha; its label above it at the right or below at the left, off the points."""
@@ -679,7 +683,7 @@ def _above_rounding(values: Array, size: int) -> Array:
 
 
 def _axes(ax: Axes | None, display: object) -> tuple[Figure, Axes]:
-    """Those given, or those of a new figure."""
+    """Those given, or new ones, in a figure whose layout leaves room for legends and names."""
     try:
         import matplotlib.pyplot as plt
     except ModuleNotFoundError as missing:
@@ -687,9 +691,12 @@ def _axes(ax: Axes | None, display: object) -> tuple[Figure, Axes]:
             f"{type(display).__name__}.plot needs {missing.name}: pip install 'ling[plot]'"
         ) from missing
     if ax is None:
-        _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+        _, ax = plt.subplots()
+    figure: Any = ax.figure
+    if figure.get_layout_engine() is None and hasattr(figure, "set_layout_engine"):
+        figure.set_layout_engine("constrained")
     ax.spines[["top", "right"]].set_visible(False)
-    return ax.figure, ax  # type: ignore[return-value]
+    return figure, ax
 
 
 def _vertical(ax: Axes, alpha: float, words: str, colour: str, dashes: str) -> None:
@@ -705,6 +712,8 @@ def _legend_above(ax: Axes, top: Any = None, title: str = "") -> None:
     """Above the axes, and above the axis on `top` of them: where it covers nothing."""
     from matplotlib.transforms import ScaledTranslation
 
+    if not ax.get_legend_handles_labels()[0]:
+        return
     dpi = ax.figure.dpi_scale_trans
     taken = 0.0 if top is None else top.get_tightbbox().height / ax.figure.dpi
     ax.legend(
@@ -762,18 +771,25 @@ def _targets(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     return Y, sample_weight
 
 
-def _path_alphas(model: Any, alpha: float) -> Array | None:
-    """Enough for smooth lines over what cross-validation has tried, and the one in use."""
+def _path_alphas(model: Any, X: Any, weights: Any, alpha: float) -> Array:
+    """Smoothly over what cross-validation has tried, or would, and the one in use among them."""
     found = getattr(model, "cv_results_", None)
-    if not isinstance(found, CVResults):
-        return None
-    tried = found.alphas[found.alphas > 0]
-    if len(np.unique(tried)) < 2:
-        return None
-    grid = np.geomspace(tried.min(), tried.max(), N_PATH)
-    # Ends are as given, not as powers and logarithms leave them.
-    grid[0], grid[-1] = tried.min(), tried.max()
-    return np.union1d(grid, [alpha] if alpha > 0 else [])
+    if isinstance(found, CVResults) and np.ptp(found.alphas) > 0:
+        tried = found.alphas
+    else:
+        problem, centring = _without_targets(model, X, weights, np.ones(1))
+        tried = default_grid(problem) * centring.x_unit**2
+    ends = np.append(tried, alpha)
+    ends = ends[ends > 0]
+    # The ends and alpha are exact, not as logarithms leave them.
+    inner = np.geomspace(ends.min(), ends.max(), N_PATH)[1:-1]
+    return np.unique([ends.min(), *inner, alpha or ends.min(), ends.max()])
+
+
+def _without_targets(model: Any, X: Any, weights: Any, alphas: Array) -> tuple[Problem, Centring]:
+    """X as the model centres and weights it."""
+    Y = np.zeros((X.shape[0], 1))
+    return problems.build(X, Y, alphas, weights_of(weights, X), bool(model.fit_intercept))
 
 
 def _nearest(alphas: Array, alpha: float) -> int:

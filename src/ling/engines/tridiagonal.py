@@ -14,6 +14,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from ling.design import Array, threads
+from ling.minorant import EPS
 
 # Under which name a problem keeps the form of its X'X or X X'.
 FORM = "form"
@@ -65,12 +66,19 @@ class Tridiagonal:
         return self._turned(C, "N")
 
     def solve(self, C: Array, alpha: float) -> Array:
-        """(T + alpha I)^-1 C."""
+        """(T + alpha I)^-1 C; for alpha = 0 the solution of least norm."""
+        if alpha == 0:
+            return self._least_norm(C)
         pivots, ratios = self._factors(alpha)
         if len(self) == 1:  # which SciPy's wrapper does not take
             return C / pivots
         found: Array = lapack.dpttrs(pivots, ratios, C)[0]
         return found
+
+    def _least_norm(self, C: Array) -> Array:
+        theta, Z = linalg.eigh_tridiagonal(self.diagonal, self.off)
+        kept = theta > len(self) * EPS * theta[-1]
+        return np.asarray(Z[:, kept] @ ((Z[:, kept].T @ C) / theta[kept, None]))
 
     def solved(self, C: Array, alphas: Array) -> Array:
         """(A + alphas[t] I)^-1 c_t, column by column."""

@@ -9,19 +9,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ling import problem as problems
 from ling.design import Array, as_design
 from ling.errors import BadOption, EdgeOfGrid
 from ling.estimators.fitting import Fit, Settings, fitted, generator, plan_for
-from ling.minorant import EPS
 from ling.problem import Centring, Problem
 from ling.selection import CVResults, Samples, Scoring, checked, choose
-from ling.selection.grid import size
 from ling.selection.loo import forget_form
 from ling.selection.route import Route, k_fold, leave_one_out
 
 BEST, ONE_SE = "best", "one_standard_error"
+UNCERTAIN = (
+    "the fits that the best score comes from could not be certified in the memory there is; raise "
+    "memory_budget or tol."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +64,16 @@ def fit_choosing(
             samples, _checked_splits(splits, samples), 30 if given is None else len(given), plan,
             settings.tol,
         )  # fmt: skip
+    if given is not None and (given == 0).any():
+        routes = [route for route in routes if route.direct]
+        if not routes:
+            raise BadOption(
+                "alphas has a 0, for which n_features^2 or n_samples^2 numbers have to fit in "
+                "memory_budget; raise it, or pass alphas above 0."
+            )
     # In the units of the problem, as everything below it.
     unit = centring.x_unit**2
-    # What iterates has no bound at 0; below rounding one alpha is as good as another.
-    inner = None if given is None else np.where(given > 0, given / unit, EPS * size(problem))
+    inner = None if given is None else given / unit
     store = bool(model.store_cv_results)
     for route in routes:
         results = choose(route.validation, scoring, problem, inner, route.method, store)
@@ -94,9 +103,11 @@ def _finished(
     if route.direct:  # the Gram matrix is there already
         settings = replace(settings, solver="direct", precision="float64")
         forget_form(problem)
-    uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
     note = f"alpha was chosen from {len(results.alphas)} by {route.method}."
-    if uncertified:
+    uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
+    if not best_is_certified(results):
+        note += f" {UNCERTAIN[0].upper()}{UNCERTAIN[1:]}"
+    elif uncertified:
         note += f" Of the smallest, {uncertified} are not certified, but too far below to matter."
     fit = fitted(problem, centring, X, bool(model.fit_intercept), settings, started, (note,))
     return Chosen(fit, results, alphas, one_se, problem, centring, _degrees(route, problem))
@@ -120,8 +131,19 @@ def _plain(value: Array) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 
-def warn_at_edge(model: Any, results: CVResults) -> None:
-    """Called by `fit`, so that the warning points at the line that called it."""
+def best_is_certified(results: CVResults) -> bool:
+    """Whether the fits that the best scores come from are."""
+    return bool(results.certified[np.atleast_1d(results.best)].all())
+
+
+def warn_about_choice(model: Any, results: CVResults) -> None:
+    """Called by `fit`, so that warnings point at the line that called it."""
+    if not best_is_certified(results):
+        warnings.warn(f"{type(model).__name__}: {UNCERTAIN}", ConvergenceWarning, stacklevel=4)
+    _warn_at_edge(model, results)
+
+
+def _warn_at_edge(model: Any, results: CVResults) -> None:
     if model.alphas is None or len(results.alphas) < 3 or np.ptp(results.mean, axis=0).max() == 0:
         return
     best = results.alphas[np.atleast_1d(results.best)]
@@ -133,7 +155,7 @@ def warn_at_edge(model: Any, results: CVResults) -> None:
                 f"the best alpha is the {end} of alphas, {alpha:g}: pass {word} ones too, or "
                 "alphas=None for a grid that follows from the data.",
                 EdgeOfGrid,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
@@ -176,4 +198,6 @@ def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, 
 
 def _indices(rows: Any, n: int) -> Any:
     rows = np.asarray(rows)
+    if not rows.size:
+        return np.zeros(0, dtype=np.intp)
     return np.flatnonzero(rows) if rows.dtype == bool else np.arange(n)[rows]

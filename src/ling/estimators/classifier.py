@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ling import problem as problems
 from ling.design import Array, as_design
 from ling.errors import BadOption
-from ling.estimators.choosing import BEST, ONE_SE, fit_choosing, keep_choice, warn_at_edge
+from ling.estimators.choosing import BEST, ONE_SE, fit_choosing, keep_choice, warn_about_choice
 from ling.estimators.fitting import (
     SCIKIT_LEARN,
     SOLVERS,
@@ -275,7 +275,7 @@ class RidgeClassifierCV(Routed, Classifying):
         )
         keep(self, chosen.fit, 2)
         keep_choice(self, chosen, 2, X.dtype)
-        warn_at_edge(self, chosen.results)
+        warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, Settings.of(self))
         return self
 

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling.design import Array
 from ling.errors import BadOption
-from ling.estimators.choosing import BEST, ONE_SE, fit_choosing, keep_choice, warn_at_edge
+from ling.estimators.choosing import BEST, ONE_SE, fit_choosing, keep_choice, warn_about_choice
 from ling.estimators.fitting import Settings, keep, warn_unless_certified
 from ling.estimators.inputs import checked_data, targets_of, weights_of
 from ling.estimators.routing import Routed, predicts_only, routed, split_with
@@ -144,7 +144,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         self._keep_statistics(
             chosen.problem, chosen.centring, chosen.fit, Settings.of(self), chosen.degrees
         )
-        warn_at_edge(self, chosen.results)
+        warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, Settings.of(self))
         return self
 

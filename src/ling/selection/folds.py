@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg
 
 from ling.design import AffineDesign, Array, DenseDesign, Design, Metered
 from ling.engines.tridiagonal import Tridiagonal, tridiagonal
@@ -72,25 +71,13 @@ class Fitted:
         step = max(1, ROOM // max(1, targets * (len(self.form) + self.rows.shape[0])))
         for start in range(0, len(alphas), step):
             some = alphas[start : start + step]
-            W = np.hstack([self._solved(float(alpha)) for alpha in some])
+            # An alpha that is lost in rounding is as good as 0.
+            clear = np.where(some > noise(self.form), some, 0.0)
+            W = np.hstack([self.form.solve(self.turned, float(alpha)) for alpha in clear])
             W = W if many else self.form.back(W)
             P = rows.matmat(W) + (np.tile(self.y_shift, len(some)) - shift @ W)
             for at in range(len(some)):
                 yield P[:, at * targets : (at + 1) * targets]
-
-    def _solved(self, alpha: float) -> Array:
-        """(T + alpha I)^-1 Q'C; where alpha is rounding, as at 0, the solution of least norm."""
-        if alpha > noise(self.form):
-            return self.form.solve(self.turned, alpha)
-        theta, Z = self._eigenvectors
-        real = theta > noise(self.form)
-        Z = Z[:, real]
-        return np.asarray(Z @ ((Z.T @ self.turned) / (theta[real, None] + alpha)))
-
-    @cached_property
-    def _eigenvectors(self) -> tuple[Array, Array]:
-        """Of T."""
-        return linalg.eigh_tridiagonal(self.form.diagonal, self.form.off)
 
 
 class DirectFolds:

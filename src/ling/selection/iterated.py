@@ -29,7 +29,7 @@ LOW = 1e-6
 # A space is looked at again when it has grown by this much.
 GROWTH = 1.15
 # Share of the memory budget that all spaces together may take.
-ROOM = 0.5
+ROOM = 0.8
 # Relative error of a probe's solution that is good enough: it enters squared.
 PROBED = 0.03
 # Numbers that the coefficients of several alphas may take at once.
@@ -139,7 +139,7 @@ class IteratedFolds:
         step = max(1, AT_ONCE // max(1, t * sum(rows.shape)))
         for start in range(0, len(alphas), step):
             Y = space.solutions(alphas[start : start + step])[:, :, :t]
-            W = space.basis @ Y.reshape(len(Y), -1)
+            W = space.basis @ Y.reshape(len(Y), Y.shape[1] * t)
             P = rows.matmat(W) - self.x_shifts[number] @ W
             for found in np.split(P, Y.shape[1], axis=1):
                 yield found + self.y_shifts[number]

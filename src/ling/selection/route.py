@@ -61,7 +61,7 @@ def k_fold(
     method = f"cross-validation on {len(splits)} splits"
     direct, a_pass = seconds(samples, len(splits), n_alphas, plan)
     ways = [] if direct == np.inf else [Route(DirectFolds(samples, splits), method, True)]
-    if direct <= SURE * USUAL_PASSES * samples.n_targets * a_pass:
+    if ways and direct <= SURE * USUAL_PASSES * samples.n_targets * a_pass:
         return ways
     # Iterations may take longer than usual; what they have cost by then is lost.
     worth = max(WORTH * direct / a_pass, USUAL_PASSES)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from ling.design import Array
+from ling.errors import BadOption
 from ling.selection.samples import Rows
 
 # Groups of samples in which a score of all samples is repeated, for its standard error.
@@ -89,6 +90,11 @@ class R2(Scoring):
         """scikit-learn's, a constant y included."""
         from sklearn.metrics import r2_score
 
+        if len(rows) < 2:
+            raise BadOption(
+                "scoring=None is R^2 with this cv, and a split has one test sample, of which R^2 "
+                "is not defined; pass scoring='neg_mean_squared_error', or cv=None."
+            )
         weights = None if self.weights is None else self.weights[rows]
         each = np.asarray(
             r2_score(self.y[rows], P, sample_weight=weights, multioutput="raw_values")

@@ -1,0 +1,110 @@
+"""ridge_path: every alpha as `Ridge` would have it."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from ling import Ridge, RidgeCV, ridge_path
+from ling.errors import BadOption
+from tests import reference
+from tests.selection.problems import DATA
+
+ALPHAS = np.geomspace(1e-2, 1e4, 9)
+WAYS = {"one factorisation": None, "one subspace, iterated": 1.0}
+
+
+@pytest.fixture(params=WAYS, ids=lambda name: name.split()[1])
+def way(request, monkeypatch):
+    """Direct and iterated, whatever would be faster."""
+    pays = request.param == "one factorisation"
+    monkeypatch.setattr("ling.selection.path.direct_pays", lambda *_: pays)
+    return request.param
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_every_alpha_is_ridge_and_its_bound_holds(name, way):
+    data = DATA[name]()
+    path = ridge_path(
+        data.X, data.Y, ALPHAS, sample_weight=data.weights, fit_intercept=data.fit_intercept,
+        tol=1e-2 if name == "large means" else 1e-6,  # means take the digits
+    )  # fmt: skip
+    assert path.method == way
+    assert path.certified.all()
+    X, t = data.dense, data.Y.shape[1]
+    w = np.ones(len(X)) if data.weights is None else data.weights
+    for at, alpha in enumerate(ALPHAS):
+        for target in range(t):
+            error = reference.prediction_error(
+                X, data.Y[:, target], alpha, path.coef[at, target], data.weights,
+                data.fit_intercept, digits=60,
+            )  # fmt: skip
+            assert error <= path.bounds[at, target] <= path.tol
+        everything = np.flatnonzero(w)
+        exact = data.predictions(everything, np.arange(len(X)), alpha)
+        assert np.allclose(path.predict(X)[:, at], exact, atol=1e-4 * np.abs(exact).max())
+        mean = w @ (data.Y - path.predict(X)[:, at]) ** 2 / np.count_nonzero(w)
+        assert np.allclose(path.training_error[at], mean, rtol=1e-4, atol=1e-9 * data.Y.var())
+
+
+@pytest.mark.parametrize("data", ["tall", "wide", "weighted", "sparse"])
+def test_degrees_of_freedom(data, way):
+    data = DATA[data]()
+    path = ridge_path(data.X, data.Y, ALPHAS, sample_weight=data.weights, random_state=0)
+    for at, alpha in enumerate(ALPHAS):
+        exact = Ridge(alpha, statistics=True).fit(data.X, data.Y, data.weights).edf_
+        assert path.edf[at] == pytest.approx(exact[0], abs=4 * path.edf_error[at] + 0.02)
+
+
+def test_shapes_follow_those_of_y():
+    data = DATA["three targets"]()
+    several, one = ridge_path(data.X, data.Y), ridge_path(data.X, data.Y[:, 0])
+    assert several.coef.shape == (30, 3, 6)
+    assert (
+        several.intercept.shape == several.bounds.shape == several.training_error.shape == (30, 3)
+    )
+    assert one.coef.shape == (30, 6)
+    assert (
+        one.intercept.shape
+        == one.bounds.shape
+        == one.training_error.shape
+        == one.edf.shape
+        == (30,)
+    )
+    assert np.allclose(one.coef, several.coef[:, 0])
+    assert one.predict(data.X).shape == (40, 30)
+
+
+def test_the_default_grid_is_that_of_ridge_cv():
+    data = DATA["tall"]()
+    alphas = ridge_path(data.X, data.Y[:, 0]).alphas
+    chosen = RidgeCV().fit(data.X, data.Y[:, 0]).cv_results_.alphas
+    assert np.isin(alphas, chosen).all()
+
+
+def test_it_reads_as_a_sentence_and_can_be_pickled(way):
+    data = DATA["tall"]()
+    path = ridge_path(data.X, data.Y, ALPHAS, random_state=0)
+    assert str(path).startswith("9 alphas from 0.01 to 1e+04 by one")
+    assert "9 of them are certified within 0.0001" in str(path)
+    copy = pickle.loads(pickle.dumps(path))
+    assert np.array_equal(copy.edf, path.edf)
+    assert np.array_equal(copy.predict(data.X), path.predict(data.X))
+
+
+def test_bad_input_is_named():
+    data = DATA["tall"]()
+    with pytest.raises(BadOption, match=r"alphas\[0\] == 0.0"):
+        ridge_path(data.X, data.Y, [0.0])
+    with pytest.raises(ValueError, match="rows of y"):
+        ridge_path(data.X, data.Y[:3])
+    with pytest.raises(ValueError, match="column 2"):
+        ridge_path(np.where(np.arange(6) == 2, np.nan, data.X), data.Y)
+
+
+def test_what_cannot_be_certified_is_said():
+    data = DATA["sparse"]()
+    with pytest.warns(ConvergenceWarning, match="not certified within tol=1e-30"):
+        ridge_path(sparse.csc_array(data.X), data.Y, ALPHAS, tol=1e-30)

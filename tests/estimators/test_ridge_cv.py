@@ -1,0 +1,337 @@
+"""RidgeCV: scikit-learn's choice of alpha, and what goes beyond it."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import linear_model
+from sklearn.base import clone
+from sklearn.datasets import (
+    load_diabetes,
+    load_linnerud,
+    make_friedman1,
+    make_friedman2,
+    make_friedman3,
+    make_regression,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+
+from ling import Ridge, RidgeCV, datasets
+from ling.errors import BadOption, EdgeOfGrid, LingError, NotFinite
+from ling.paper import models
+from ling.report import Status
+
+pytestmark = pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
+ALPHAS = np.geomspace(1e-4, 1e6, 21)
+
+
+def random_problem(seed):
+    """Tall or wide, one target or several, weighted or not, dense or sparse."""
+    rng = np.random.default_rng(seed)
+    n, p = (40, 8) if seed % 2 else (25, 60)
+    t = 1 + seed // 2 % 3
+    X = rng.standard_normal((n, p)) * rng.uniform(0.1, 3, p) + rng.standard_normal(p)
+    if seed % 5 == 0:
+        X[rng.random((n, p)) < 0.6] = 0.0
+    Y = X @ rng.standard_normal((p, t)) * 0.3 + 10 ** rng.uniform(-1, 1) * rng.standard_normal(
+        (n, t)
+    )
+    weights = np.exp(rng.standard_normal(n)) if seed % 3 == 0 else None
+    return sparse.csr_array(X) if seed % 5 == 0 else X, Y[:, 0] if t == 1 else Y, weights
+
+
+@pytest.mark.parametrize("cv", [None, 4])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("seed", range(30))
+def test_the_choice_is_scikit_learns(seed, cv, fit_intercept):
+    X, y, weights = random_problem(seed)
+    options = {"cv": cv, "fit_intercept": fit_intercept}
+    ours = RidgeCV(ALPHAS, **options).fit(X, y, sample_weight=weights)
+    theirs = linear_model.RidgeCV(ALPHAS, **options).fit(X, y, sample_weight=weights)
+    # Theirs iterates for sparse data, and its scores are that much off.
+    near = {"abs": 1e-3} if cv else {"rel": 1e-8}
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, **near)
+    assert ours.alpha_ == theirs.alpha_
+    assert np.allclose(ours.coef_, theirs.coef_, rtol=1e-2 if cv else 1e-6, atol=1e-3)
+    assert ours.report_.status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("cv", [None, 4, KFold(3, shuffle=True, random_state=0)])
+@pytest.mark.parametrize("seed", [3, 4])
+def test_each_target_gets_the_alpha_it_would_have_alone(cv, seed):
+    X, Y, weights = random_problem(seed)
+    together = RidgeCV(ALPHAS, cv=cv, alpha_per_target=True).fit(X, Y, weights)
+    for t in range(Y.shape[1]):
+        alone = RidgeCV(ALPHAS, cv=cv).fit(X, Y[:, t], weights)
+        assert together.alpha_[t] == alone.alpha_
+        assert together.best_score_[t] == pytest.approx(alone.best_score_)
+        assert np.allclose(together.coef_[t], alone.coef_)
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_absolute_error", "r2", "explained_variance"])
+@pytest.mark.parametrize("cv", [None, 3])
+def test_scorers_are_called_as_scikit_learn_does(scoring, cv):
+    X, y, weights = random_problem(7)
+    ours = RidgeCV(ALPHAS, scoring=scoring, cv=cv).fit(X, y, weights)
+    theirs = linear_model.RidgeCV(ALPHAS, scoring=scoring, cv=cv).fit(X, y, weights)
+    assert ours.alpha_ == theirs.alpha_
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, rel=1e-6)
+
+
+def test_a_scorer_may_look_at_x():
+    X, y, _ = random_problem(1)
+    seen = []
+
+    def scorer(estimator, X_test, y_test):
+        seen.append(X_test)
+        return -np.abs(estimator.predict(X_test) - y_test).mean()
+
+    model = RidgeCV([1.0, 10.0], scoring=scorer, cv=KFold(4)).fit(X, y)
+    folds = [test for _, test in KFold(4).split(X)]
+    assert {len(rows) for rows in seen} == {10}
+    assert any(np.array_equal(seen[0], X[test]) for test in folds)
+    grid = GridSearchCV(
+        linear_model.Ridge(), {"alpha": [1.0, 10.0]}, cv=KFold(4), scoring="neg_mean_absolute_error"
+    ).fit(X, y)
+    assert model.best_score_ == pytest.approx(grid.best_score_)
+
+
+def test_scores_have_a_mean_and_a_standard_error_for_every_alpha():
+    X, y, _ = random_problem(1)
+    results = RidgeCV(ALPHAS, cv=5).fit(X, y).cv_results_
+    grid = GridSearchCV(linear_model.Ridge(), {"alpha": ALPHAS}, cv=5).fit(X, y).cv_results_
+    assert np.allclose(results.mean, grid["mean_test_score"])
+    assert np.allclose(results.std_error, grid["std_test_score"] / 2)  # of five, unbiased
+    assert results.folds.shape == (len(ALPHAS), 5)
+    loo = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y).cv_results_
+    errors = np.asarray(loo)
+    assert np.allclose(loo.mean, -errors.mean(axis=0))
+    assert np.allclose(loo.std_error, errors.std(axis=0, ddof=1) / np.sqrt(len(y)))
+
+
+@pytest.mark.parametrize("cv", [None, 5])
+def test_the_one_standard_error_choice_is_the_largest_alpha_that_is_as_good(cv):
+    X, y, _ = random_problem(1)
+    model = RidgeCV(ALPHAS, cv=cv).fit(X, y)
+    r = model.cv_results_
+    good = r.mean >= r.mean[r.best] - r.std_error[r.best]
+    assert model.alpha_1se_ == r.alphas[good].max() >= model.alpha_
+    chosen = RidgeCV(ALPHAS, cv=cv, choice="one_standard_error").fit(X, y)
+    assert chosen.alpha_ == model.alpha_1se_
+    assert np.allclose(chosen.coef_, Ridge(chosen.alpha_).fit(X, y).coef_)
+    assert chosen.best_score_ == r.mean[r.one_standard_error]
+
+
+def drawn(model):
+    found = model(0, n=400, p=300)
+    return found.X, found.y
+
+
+def loaded(load):
+    found = load()
+    return found.X, found.y
+
+
+TOYS = {
+    "diabetes": lambda: load_diabetes(return_X_y=True),
+    "linnerud": lambda: load_linnerud(return_X_y=True),
+    "regression": lambda: make_regression(200, 50, noise=10, random_state=0),
+    "friedman 1": lambda: make_friedman1(200, noise=0.5, random_state=0),
+    "friedman 2": lambda: make_friedman2(200, noise=0.5, random_state=0),
+    "friedman 3": lambda: make_friedman3(200, noise=0.5, random_state=0),
+    "model 1": lambda: drawn(models.model1),
+    "model 2": lambda: drawn(models.model2),
+    "model 3": lambda: drawn(models.model3),
+}
+# Of the size that the paper has, and data that have to be had first.
+LARGE = {
+    **{f"model {m.__name__[-1]}, full": lambda m=m: loaded(lambda: m(0))
+       for m in (models.model1, models.model2, models.model3)},
+    "gisette": lambda: loaded(datasets.load_gisette),
+    "buzz": lambda: loaded(datasets.load_buzz),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cv", [None, 5])
+@pytest.mark.parametrize(
+    "data",
+    [*(pytest.param(make, id=name) for name, make in TOYS.items()),
+     *(pytest.param(make, id=name, marks=pytest.mark.slow) for name, make in LARGE.items())],
+)  # fmt: skip
+def test_the_default_grid_has_the_best_alpha_inside(data, cv):
+    model = RidgeCV(cv=cv).fit(*data())
+    assert len(model.cv_results_.alphas) >= 30
+    assert 0 < model.cv_results_.best < len(model.cv_results_.alphas) - 1
+
+
+@pytest.mark.parametrize("cv", [None, 5])
+@pytest.mark.parametrize("unit", [1e-40, 0.3, 7.0, 1e30])
+def test_units_of_x_move_alpha_and_nothing_else(unit, cv):
+    X, y = load_diabetes(return_X_y=True)
+    plain, scaled = (RidgeCV(cv=cv).fit(c * X, y) for c in (1.0, unit))
+    assert scaled.alpha_ == pytest.approx(plain.alpha_ * unit**2, rel=1e-9)
+    assert scaled.best_score_ == pytest.approx(plain.best_score_, rel=1e-9)
+    assert np.allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-8)
+    assert np.allclose(scaled.cv_results_.alphas, plain.cv_results_.alphas * unit**2, rtol=1e-9)
+
+
+def test_the_best_alpha_at_an_end_of_the_grid_is_said():
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.warns(EdgeOfGrid, match="the largest of alphas, 0.0001.*pass larger"):
+        RidgeCV([1e-6, 1e-5, 1e-4]).fit(X, y)
+    with pytest.warns(EdgeOfGrid, match="the smallest of alphas, 1000.*pass smaller"):
+        RidgeCV([1e3, 1e4, 1e5]).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("alphas", "error", "message"),
+    [
+        ([], BadOption, "at least one"),
+        ([1.0, -2.0], BadOption, r"alphas\[1\] == -2.0"),
+        ([1.0, np.nan], NotFinite, r"alphas\[1\] is nan"),
+        ([np.inf], NotFinite, r"alphas\[0\] is inf"),
+        ([0.0, 1.0], BadOption, "pass cv=5"),
+        ([[1.0, 2.0]], BadOption, "one dimension"),
+        (["a"], LingError, "positive numbers"),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused_by_name(alphas, error, message):
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(error, match=message):
+        RidgeCV(alphas).fit(X, y)
+
+
+def test_zero_is_possible_with_folds():
+    X, y, _ = random_problem(1)
+    ours = RidgeCV([0.0, 1.0], cv=3).fit(X, y)
+    theirs = linear_model.RidgeCV([0.0, 1.0], cv=3).fit(X, y)
+    assert np.allclose(ours.cv_results_.mean.max(), theirs.best_score_)
+    assert ours.alpha_ == theirs.alpha_
+    wide, y, _ = random_problem(2)
+    assert np.isfinite(RidgeCV([0.0, 1.0], cv=3).fit(wide, y).cv_results_.mean).all()
+
+
+def test_a_constant_y_is_fitted_whatever_alpha_is():
+    X, _, _ = random_problem(1)
+    for cv in (None, 4):
+        model = RidgeCV(ALPHAS, cv=cv).fit(X, np.full(40, 2.5))
+        assert not model.coef_.any()
+        assert model.intercept_ == pytest.approx(2.5)
+
+
+def test_one_sample_a_fold_has_no_r2():
+    X, y, _ = random_problem(1)
+    with pytest.raises(BadOption, match="neg_mean_squared_error"):
+        RidgeCV(ALPHAS, cv=len(y)).fit(X, y)
+    folds = RidgeCV(ALPHAS, cv=len(y), scoring="neg_mean_squared_error").fit(X, y)
+    assert folds.best_score_ == pytest.approx(RidgeCV(ALPHAS).fit(X, y).best_score_)
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [([], "at least one"), ([(np.arange(5), [])], "split 0 of cv has no test"),
+     ([([], np.arange(5))], "split 0 of cv has no training")],
+)  # fmt: skip
+def test_splits_without_samples_are_refused(cv, message):
+    X, y, _ = random_problem(1)
+    with pytest.raises(BadOption, match=message):
+        RidgeCV(ALPHAS, cv=cv).fit(X, y)
+
+
+def test_one_sample_cannot_be_left_out():
+    X, y, _ = random_problem(1)
+    with pytest.raises(BadOption, match="at least two samples"):
+        RidgeCV(ALPHAS).fit(X, y, sample_weight=np.eye(40)[0])
+
+
+def test_groups_go_to_the_splitter():
+    X, y, _ = random_problem(1)
+    groups = np.arange(40) % 4
+    model = RidgeCV(ALPHAS, cv=GroupKFold(4)).fit(X, y, groups=groups)
+    splits = list(GroupKFold(4).split(X, y, groups))
+    assert np.allclose(
+        model.cv_results_.mean, RidgeCV(ALPHAS, cv=splits).fit(X, y).cv_results_.mean
+    )
+    with pytest.raises(BadOption, match="fit got colour"):
+        RidgeCV(ALPHAS, cv=3).fit(X, y, colour=groups)
+
+
+def test_float32_is_kept():
+    X, y, _ = random_problem(1)
+    model = RidgeCV(ALPHAS, tol=1e-3).fit(X.astype(np.float32), y)
+    assert model.coef_.dtype == np.float32
+    assert model.alpha_ == RidgeCV(ALPHAS).fit(X, y).alpha_
+
+
+@pytest.fixture
+def steep():
+    """Few directions matter, so that little memory will do."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 400)) * 10.0 ** -np.linspace(0, 4, 400)
+    return X, X[:, :20] @ np.ones(20) + rng.standard_normal(500)
+
+
+def test_where_memory_is_short_leave_one_out_is_generalised(steep):
+    exact = RidgeCV().fit(*steep)
+    short = RidgeCV(memory_budget="4MB", random_state=0).fit(*steep)
+    assert "generalised" in short.cv_results_.method
+    assert "generalised" in str(short.report_)
+    assert exact.alpha_ / 5 < short.alpha_ < exact.alpha_ * 5
+
+
+def test_where_memory_is_short_folds_are_iterated(steep):
+    folds = RidgeCV(cv=4, memory_budget="4MB").fit(*steep)
+    results = folds.cv_results_
+    assert "iterated" in results.method
+    assert results.certified[results.best]
+    same = RidgeCV(results.alphas, cv=4).fit(*steep)
+    assert same.cv_results_.method == "cross-validation on 4 splits"
+    assert same.alpha_ == folds.alpha_
+    certified = results.certified
+    assert np.allclose(same.cv_results_.mean[certified], results.mean[certified], atol=1e-3)
+
+
+def test_a_choice_that_could_not_be_certified_is_said(steep):
+    with pytest.warns(ConvergenceWarning, match="raise memory_budget"):
+        RidgeCV(cv=4, memory_budget="0.1MB", tol=1e-8).fit(*steep)
+
+
+def test_the_stochastic_estimate_can_be_asked_for():
+    X, y = load_diabetes(return_X_y=True)
+    model = RidgeCV(gcv_mode="stochastic", random_state=0).fit(X, y)
+    assert "random vectors" in str(model.report_)
+    again = RidgeCV(gcv_mode="stochastic", random_state=0).fit(X, y)
+    assert np.array_equal(model.coef_, again.coef_)
+
+
+def test_a_fitted_model_can_be_cloned_and_pickled():
+    X, y = load_diabetes(return_X_y=True)
+    model = RidgeCV(cv=3).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict(X), model.predict(X))
+    assert copy.cv_results_.best == model.cv_results_.best
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(monkeypatch):
+    X, y = load_diabetes(return_X_y=True)
+    model = RidgeCV(cv=3)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ling.selection.folds.tridiagonal", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "alpha_")
+
+
+def test_the_data_are_not_changed():
+    X, y, weights = random_problem(6)
+    before = X.copy(), y.copy(), weights.copy()
+    RidgeCV(cv=3).fit(X, y, weights)
+    RidgeCV().fit(X, y, weights)
+    assert all(np.array_equal(a, b) for a, b in zip(before, (X, y, weights), strict=True))

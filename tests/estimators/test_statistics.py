@@ -1,0 +1,160 @@
+"""Degrees of freedom, noise and standard errors: against formulas, simulation and each other."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ling import Ridge, RidgeCV
+from ling.errors import BadOption
+
+
+def data(n=60, p=5, t=None, seed=0, noise=0.5):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) + rng.standard_normal(p)
+    w = rng.standard_normal((p, t) if t else p)
+    return X, X @ w + noise * rng.standard_normal((n, t) if t else n) + 2.0
+
+
+def covariance(X, alpha, weights=None, fit_intercept=True):
+    w = np.ones(len(X)) if weights is None else weights
+    centred = X - (w @ X / w.sum() if fit_intercept else 0.0)
+    A = centred.T @ (w[:, None] * centred)
+    return A, np.linalg.inv(A + alpha * np.eye(X.shape[1]))
+
+
+@pytest.mark.parametrize("shape", [(60, 5), (20, 40)], ids=["tall", "wide"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("asked", [None, True])
+def test_statistics_are_those_of_the_gaussian_model(shape, fit_intercept, weighted, asked):
+    X, y = data(*shape)
+    rng = np.random.default_rng(1)
+    weights = np.exp(rng.standard_normal(len(X))) * (rng.random(len(X)) < 0.9) if weighted else None
+    model = Ridge(2.0, fit_intercept=fit_intercept, statistics=asked).fit(X, y, weights)
+    A, inverse = covariance(X, 2.0, weights, fit_intercept)
+    edf = np.trace(A @ inverse)
+    assert model.edf_ == pytest.approx(edf)
+    w = np.ones(len(X)) if weights is None else weights
+    squares = w @ (y - model.predict(X)) ** 2
+    noise = squares / (np.count_nonzero(w) - edf - fit_intercept)
+    assert model.noise_variance_ == pytest.approx(noise)
+    assert np.allclose(model.coef_std_errors(), np.sqrt(noise * np.diag(inverse)))
+    new = rng.standard_normal((7, X.shape[1]))
+    centred = new - (w @ X / w.sum() if fit_intercept else 0.0)
+    share = np.einsum("ij,jk,ik->i", centred, inverse, centred) + fit_intercept / w.sum()
+    mean, std = model.predict(new, return_std=True)
+    assert np.allclose(mean, model.predict(new))
+    assert np.allclose(std, np.sqrt(noise * (1 + share)))
+    assert model.statistics_method_ == "exact"
+
+
+@pytest.mark.parametrize("cv", [None, 4])
+def test_targets_and_their_own_alphas(cv):
+    X, Y = data(t=3)
+    model = RidgeCV(np.geomspace(1e-8, 1e4, 13), cv=cv, alpha_per_target=True).fit(X, Y)
+    for t in range(3):
+        alone = Ridge(model.alpha_[t]).fit(X, Y[:, t])
+        assert model.edf_[t] == pytest.approx(alone.edf_)
+        assert model.noise_variance_[t] == pytest.approx(alone.noise_variance_)
+        assert np.allclose(model.coef_std_errors()[t], alone.coef_std_errors())
+        _, std = model.predict(X, return_std=True)
+        assert np.allclose(std[:, t], alone.predict(X, return_std=True)[1])
+
+
+@pytest.mark.parametrize("kind", ["sparse", "float32", "tiny units", "one column of y"])
+def test_every_kind_of_data(kind):
+    X, y = data()
+    exact = Ridge(1.0).fit(X, y)
+    if kind == "sparse":
+        model, unit, new = Ridge(1.0).fit(sparse.csr_array(X), y), 1.0, sparse.csr_array(X)
+    elif kind == "float32":
+        X = X.astype(np.float32)
+        model, unit, new = Ridge(1.0, solver="direct", precision="float64").fit(X, y), 1.0, X
+        assert model.coef_std_errors().dtype == np.float32
+    elif kind == "tiny units":
+        model, unit, new = Ridge(1e-60).fit(X * 1e-30, y), 1e30, X * 1e-30
+    else:
+        model, unit, new = Ridge(1.0).fit(X, y[:, None]), 1.0, X
+    assert np.allclose(model.coef_std_errors().ravel(), unit * exact.coef_std_errors(), rtol=1e-4)
+    std = model.predict(new, return_std=True)[1]
+    assert np.allclose(std.ravel(), exact.predict(data()[0], return_std=True)[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("estimator", [Ridge(0.1, statistics=True), RidgeCV(statistics=True)])
+def test_intervals_cover_what_they_promise(estimator):
+    """Low shrinkage: 95 % intervals of coefficients, and of new observations."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(6)
+    covered, seen = [], []
+    for _ in range(400):
+        X = rng.standard_normal((80, 6))
+        model = estimator.fit(X, X @ w + rng.standard_normal(80))
+        covered.append(np.abs(model.coef_ - w) <= 1.96 * model.coef_std_errors())
+        new = rng.standard_normal((5, 6))
+        mean, std = model.predict(new, return_std=True)
+        seen.append(np.abs(new @ w + rng.standard_normal(5) - mean) <= 1.96 * std)
+    assert 0.93 <= np.mean(covered) <= 0.97
+    assert 0.93 <= np.mean(seen) <= 0.97
+
+
+@pytest.mark.parametrize("shape", [(300, 120), (120, 300)], ids=["tall", "wide"])
+def test_draws_stand_in_where_memory_is_short(shape):
+    X, y = data(*shape, noise=2.0)
+    exact = Ridge(20.0, statistics=True).fit(X, y)
+    model = Ridge(20.0, statistics=True, memory_budget=2e5, random_state=0).fit(X, y)
+    assert "128 random draws" in model.statistics_method_
+    assert model.edf_ == pytest.approx(exact.edf_, rel=0.05)
+    assert model.noise_variance_ == pytest.approx(exact.noise_variance_, rel=0.15)
+    unit = np.sqrt(model.noise_variance_ / exact.noise_variance_)
+    ratio = model.coef_std_errors() / exact.coef_std_errors() / unit
+    assert abs(np.mean(ratio) - 1) < 0.03
+    assert np.abs(ratio - 1).max() < 5 * np.sqrt(1 / 256)
+    ratio = model.predict(X, return_std=True)[1] / exact.predict(X, return_std=True)[1] / unit
+    assert abs(np.mean(ratio) - 1) < 0.02
+
+
+def test_large_fits_keep_nothing_unless_asked():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1100, 1100))
+    y = X[:, 0] + rng.standard_normal(1100)
+    model = Ridge(10.0).fit(X, y)
+    assert not hasattr(model, "edf_")
+    with pytest.raises(BadOption, match="statistics=True"):
+        model.coef_std_errors()
+    with pytest.raises(BadOption, match="statistics=True"):
+        model.predict(X, return_std=True)
+    assert len(pickle.dumps(model)) < 100_000
+    asked = Ridge(10.0, statistics=True).fit(X, y)
+    assert asked.coef_std_errors().shape == (1100,)
+    assert 0 < asked.edf_ < 1100
+
+
+def test_statistics_can_be_declined_and_need_a_penalty():
+    X, y = data()
+    assert not hasattr(Ridge(statistics=False).fit(X, y), "edf_")
+    assert not hasattr(Ridge(alpha=0.0).fit(X, y), "edf_")
+    with pytest.raises(BadOption, match="alpha > 0"):
+        Ridge(alpha=0.0, statistics=True).fit(X, y)
+    with pytest.raises(BadOption, match="statistics=True"):
+        Ridge(alpha=0.0).fit(X, y).coef_std_errors()
+
+
+def test_a_second_fit_forgets_the_first():
+    X, y = data()
+    model = Ridge().fit(X, y)
+    assert hasattr(model, "edf_")
+    model.set_params(statistics=False).fit(X, y)
+    assert not hasattr(model, "edf_")
+
+
+def test_the_degrees_of_freedom_of_a_choice_come_with_it():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 1050))
+    y = X[:, 0] + rng.standard_normal(1200)
+    model = RidgeCV([10.0, 1e3, 1e4, 1e6]).fit(X, y)
+    theta = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2
+    assert model.edf_ == pytest.approx((theta / (theta + model.alpha_)).sum())
+    with pytest.raises(BadOption, match="statistics=True"):
+        model.coef_std_errors()
