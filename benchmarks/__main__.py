@@ -1,30 +1,39 @@
-"""`python -m benchmarks [WORD ...]`: run the cells whose name holds every word, print and save."""
+"""`python -m benchmarks [WORD ...]`: run the cells whose name holds every word, print and save.
+
+Those of `benchmarks.foundation`, then those of `benchmarks.choosing`, which take much longer.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import foundation, harness
+from benchmarks import choosing, foundation, harness
 
 CELLS = [*foundation.CELLS]
 
 
 def main(words: list[str]) -> int:
-    chosen = [cell for cell in CELLS if all(word in cell.name for word in words)]
+    chosen = harness.matching([*CELLS, *choosing.CELLS], words)
     if not chosen:
-        print(f"No cell is called {' '.join(words)!r}; there are: {[c.name for c in CELLS]}")
         return 2
+    run([cell for cell in chosen if cell in CELLS])
+    races = any(cell in choosing.CELLS for cell in chosen)
+    return choosing.main(words) if races else 0
+
+
+def run(cells: Sequence[harness.Cell]) -> None:
     outcomes = []
-    for cell in chosen:
-        print(f"{cell.name} ...", file=sys.stderr, flush=True)
+    for cell in cells:
+        harness.say(f"{cell.name} ...")
         outcomes += harness.run(cell)
-    print(harness.table(outcomes))
-    path = Path(__file__).with_name("results.json")
-    if chosen == CELLS:
+    if outcomes:
+        print(harness.table(outcomes), end="\n\n")
+    if cells == CELLS:
+        path = Path(__file__).with_name("results.json")
         harness.save(outcomes, path)
-        print(f"\nwritten to {path}")
-    return 0
+        print(f"written to {path}\n")
 
 
 if __name__ == "__main__":

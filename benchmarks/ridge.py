@@ -7,37 +7,31 @@ part with the loosest tolerance at which it reaches the error.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import math
-import os
 import sys
-import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import ling
 from benchmarks import harness, ridge_report
+from benchmarks.harness import HOPELESS, Options, say, timed
 from benchmarks.ridge_data import (
+    MODEL_1,
+    MODEL_3,
+    POWER_LAW,
     Data,
     Fit,
     Problem,
     correlated,
-    ends,
     error,
     factors,
-    flat_with_spikes,
-    power_law,
     reference,
     slow_power_law,
     spectral,
-    steep,
     zipf,
 )
 from benchmarks.ridge_peers import DEFAULT, INTELEX, PEERS, Peer
@@ -46,10 +40,6 @@ from benchmarks.ridge_report import RESULTS, Outcome, Score, figure
 __all__ = ["CELLS", "figure", "main", "run"]
 
 TARGET = 1e-4
-# A peer whose first fit is slower than the best so far by this factor takes no further turn.
-HOPELESS = 3.0
-# Fits shorter than this are repeated within a turn, which otherwise times the clock.
-SHORTEST = 0.05
 READ = "X @ v"
 
 
@@ -69,14 +59,6 @@ class RidgeCell:
     lam: float = 1e-3
     peers: tuple[Peer, ...] = PEERS
     in_mean: bool = True
-
-
-@dataclass(frozen=True)
-class Options:
-    turns: int = 5
-    scale: float = 1.0
-    seed: int = 0
-    threads: int = os.cpu_count() or 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +84,6 @@ class Entry:
     def races(self) -> bool:
         return self.reached and not self.note
 
-
-MODEL_1 = partial(spectral, spectrum=steep, noise=1.0)
-MODEL_3 = partial(spectral, spectrum=flat_with_spikes, support=ends, noise=1.0)
-POWER_LAW = partial(spectral, spectrum=power_law)
 
 CELLS = (
     RidgeCell("M1", 20_000, 4_000, MODEL_1, 3.5),
@@ -133,8 +111,8 @@ CELLS = (
 
 
 def problem_of(cell: RidgeCell, options: Options) -> Problem:
-    """The cell's data, with n and p shrunk by `options.scale` (but small ones left alone)."""
-    n, p = (max(min(size, 100), round(size * options.scale)) for size in (cell.n, cell.p))
+    """The cell's data, with n and p shrunk by `options.scale`."""
+    n, p = options.shrunk(cell.n), options.shrunk(cell.p)
     X, y = cell.make(np.random.default_rng(options.seed), n, p)
     return Problem(X, y, n * cell.lam, options.threads, options.seed)
 
@@ -142,17 +120,6 @@ def problem_of(cell: RidgeCell, options: Options) -> Problem:
 def fit_ling(problem: Problem) -> ling.Ridge:
     ridge = ling.Ridge(alpha=problem.alpha, tol=TARGET, random_state=problem.seed)
     return ridge.fit(problem.X, problem.y)
-
-
-def timed(call: Callable[[], object]) -> tuple[object, float]:
-    """Result and seconds; what is short runs twice, since the first call loads and compiles."""
-    for _ in range(2):
-        started = time.perf_counter()
-        result = call()
-        seconds = time.perf_counter() - started
-        if seconds > 1:
-            break
-    return result, seconds
 
 
 def admit(peer: Peer, problem: Problem, measure: Callable[[Fit], float], best: float) -> Entry:
@@ -166,7 +133,7 @@ def admit(peer: Peer, problem: Problem, measure: Callable[[Fit], float], best: f
             fit, seconds = timed(partial(peer.solve, problem, tol))
             entry = Entry(peer, "", tol, measure(fit), seconds)
         except Exception as failure:  # whatever a peer dies of, the others go on
-            return Entry(peer, f"failed: {type(failure).__name__}: {failure}".splitlines()[0][:100])
+            return Entry(peer, harness.failed(failure))
         if entry.reached or seconds > HOPELESS * best:
             break
     return Entry(peer, remark(entry, best), entry.tol, entry.error, entry.seconds)
@@ -188,19 +155,6 @@ def admit_all(cell: RidgeCell, problem: Problem, measure: Callable[[Fit], float]
     return entries
 
 
-def race(calls: dict[str, Callable[[], object]], first: dict[str, float], turns: int) -> dict:
-    """Seconds a fit in every turn, where a turn holds as many fits as it takes to be timed."""
-    counts = {name: math.ceil(SHORTEST / max(first[name], 1e-5)) for name in calls}
-    contest = {name: partial(repeat, calls[name], counts[name]) for name in calls}
-    taken = harness.take_turns(contest, turns)
-    return {name: [s / counts[name] for s in seconds] for name, seconds in taken.items()}
-
-
-def repeat(call: Callable[[], object], count: int) -> None:
-    for _ in range(count):
-        call()
-
-
 def run(cell: RidgeCell, options: Options) -> Outcome:
     problem = problem_of(cell, options)
     measure = partial(error, problem, reference(problem))
@@ -214,7 +168,7 @@ def run(cell: RidgeCell, options: Options) -> Outcome:
         if entry.races:
             calls[entry.peer.name] = partial(entry.peer.solve, problem, entry.tol)
             first[entry.peer.name] = entry.seconds
-    seconds = race(calls, first, options.turns)
+    seconds = harness.race(calls, first, options.turns)
     return Outcome(
         cell=cell.name,
         shape=list(problem.X.shape),
@@ -240,46 +194,19 @@ def score(entry: Entry, seconds: dict[str, list[float]]) -> Score:
     return Score(entry.peer.name, seconds.get(entry.peer.name, once), entry.error, tol, entry.note)
 
 
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def arguments(line: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m benchmarks.ridge", description=__doc__)
-    parser.add_argument("words", nargs="*", metavar="WORD", help="run the cells that hold all")
-    parser.add_argument("--turns", type=int, default=Options.turns)
-    parser.add_argument("--scale", type=float, default=Options.scale, help="shrink n and p")
-    parser.add_argument("--seed", type=int, default=Options.seed, help="of data and solvers")
-    parser.add_argument("--threads", type=int, default=Options.threads)
-    parser.add_argument(
-        "--json", type=Path, help=f"where to write (default {RESULTS.name}, at scale 1 only)"
-    )
-    parser.add_argument("--figure", type=Path, help="draw what the JSON file holds")
-    return parser.parse_args(line)
-
-
 def main(line: Sequence[str]) -> int:
-    asked = arguments(line)
-    options = Options(asked.turns, asked.scale, asked.seed, asked.threads)
-    chosen = [cell for cell in CELLS if all(word in cell.name for word in asked.words)]
+    asked = harness.arguments("benchmarks.ridge", __doc__, RESULTS, line)
+    options = harness.options_of(asked)
+    chosen = harness.matching(CELLS, asked.words)
     if not chosen:
-        say(f"No cell is called {' '.join(asked.words)!r}; there are: {[c.name for c in CELLS]}")
         return 2
-    path = asked.json or (RESULTS if options.scale == 1 else None)
     for peer in {peer for cell in chosen for peer in cell.peers}:
-        peer.load()  # before the limits below, which hold for libraries that are loaded
-    outcomes = []
-    with threadpool_limits(options.threads), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the errors are measured, whatever a solver says
-        for cell in chosen:
-            say(f"{cell.name} ...")
-            outcomes.append(run(cell, options))
-            gc.collect()
-            if path is not None:
-                ridge_report.merge(outcomes[-1], options, path)
+        peer.load()  # before the limits on threads, which hold for libraries that are loaded
+    keep = partial(ridge_report.merge, options=options, path=asked.json)
+    outcomes = harness.run_each(chosen, run, options, keep)
     print(ridge_report.table(outcomes), ridge_report.peer_table(outcomes), sep="\n\n")
-    if asked.figure is not None and path is not None:
-        figure(asked.figure, path)
+    if asked.figure is not None and asked.json is not None:
+        figure(asked.figure, asked.json)
     return 0
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -170,6 +170,11 @@ def zipf(rng: Generator, n: int, p: int, per_row: int) -> Data:
     X = random_csr(rng, n, p, per_row, zipf=True)
     X.sum_duplicates()
     return linear(rng, X)
+
+
+MODEL_1 = partial(spectral, spectrum=steep, noise=1.0)
+MODEL_3 = partial(spectral, spectrum=flat_with_spikes, support=ends, noise=1.0)
+POWER_LAW = partial(spectral, spectrum=power_law)
 
 
 # Reference and error

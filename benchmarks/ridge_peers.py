@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 
 from sklearn.linear_model import Ridge
 
+from benchmarks.harness import Racer
 from benchmarks.ridge_data import Fit, Problem
 
 # An obstacle says why a peer cannot run a problem, or nothing.
@@ -50,18 +49,12 @@ def sweeps_rows(problem: Problem) -> str:
 
 
 @dataclass(frozen=True)
-class Peer:
+class Peer(Racer):
     """`tols` are tried from the loosest until the error is reached; a direct solver has one."""
 
-    name: str
-    modules: tuple[str, ...]
     solve: Solver
     obstacles: tuple[Obstacle, ...] = ()
     tols: tuple[float, ...] = TOLS
-
-    @property
-    def installed(self) -> bool:
-        return all(find_spec(module.split(".")[0]) for module in self.modules)
 
     @property
     def is_direct(self) -> bool:
@@ -71,12 +64,6 @@ class Peer:
         if not self.installed:
             return "not installed"
         return next(filter(None, (obstacle(problem) for obstacle in self.obstacles)), "")
-
-    def load(self) -> None:
-        """Import beforehand, outside of all timing."""
-        if self.installed:
-            for module in self.modules:
-                import_module(module)
 
 
 def sklearn(solver: str, problem: Problem, tol: float) -> Fit:

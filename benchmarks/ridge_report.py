@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import distributions
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import harness
+from benchmarks import bars, harness
+from benchmarks.harness import SPREAD, Options, Timed, brief, finite, rows
 
 RESULTS = Path(__file__).with_name("ridge.json")
-SPREAD = "median / fastest turn"
 HEADS = [
     *("cell", "ling", "engine", "best peer", "its time", "ratio", "wanted", SPREAD),
     *("error", "bound", "passes", "x physical limit"),
 ]
 PEER_HEADS = ["cell", "peer", "time", "ratio to ling", "tol", "error", SPREAD, "note"]
-# Okabe and Ito's colours, which people of any colour vision can tell apart.
-COLOURS = {
-    "scikit-learn": "#0072B2",
-    "scikit-learn-intelex": "#56B4E9",
-    "glum": "#E69F00",
-    "rlaopt": "#009E73",
-}
 
 
 @dataclass(frozen=True)
-class Score:
-    """Seconds of every turn (none: it did not run), and the error that was measured."""
+class Score(Timed):
+    """With the error that was measured."""
 
-    name: str
-    turns: list[float]
     error: float | None
     tol: float | None = None
     note: str = ""
-
-    @property
-    def seconds(self) -> float:
-        return min(self.turns, default=math.inf)
-
-    @property
-    def spread(self) -> float:
-        return harness.spread(self.turns) if self.turns else math.nan
 
 
 @dataclass(frozen=True)
@@ -98,15 +79,6 @@ class Outcome:
     def times_limit(self) -> float:
         """ling's seconds over those of reading X as often as it says it did."""
         return self.ling.seconds / (self.passes * self.read) if self.passes else math.nan
-
-
-def brief(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 0.1 else f"{1e3 * seconds:.3g} ms"
-
-
-def rows(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    ruled = [heads, ["---"] * len(heads), *lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in ruled)
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -163,32 +135,10 @@ def peer_row(o: Outcome, peer: Score) -> list[str]:
     ]
 
 
-def merge(outcome: Outcome, options: Any, path: Path) -> None:
-    """Replace the cell in the file. Each cell keeps the machine, date and seed it was run with."""
-    cells = json.loads(path.read_text())["cells"] if path.exists() else {}
-    derived = {"ratio": finite(outcome.ratio), "times_limit": finite(outcome.times_limit)}
-    cells[outcome.cell] = {
-        "machine": {**harness.machine(), **versions()},
-        "options": asdict(options),
-        "outcome": asdict(outcome),
-        **derived,
-    }
-    harness.write({"cells": cells}, path)
-
-
-def versions() -> dict[str, str]:
-    """Of the packages that race and are installed."""
-    racers = ["ling", "scipy", "scikit-learn", "scikit-learn-intelex", "glum", "rlaopt", "torch"]
-    found = {dist.metadata["Name"].lower(): dist.version for dist in distributions()}
-    return {name: found[name] for name in racers if name in found}
-
-
-def finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
-def load(path: Path) -> list[Outcome]:
-    return [outcome(cell["outcome"]) for cell in json.loads(path.read_text())["cells"].values()]
+def merge(outcome: Outcome, options: Options, path: Path | None) -> None:
+    if path is not None:
+        derived = {"ratio": finite(outcome.ratio), "times_limit": finite(outcome.times_limit)}
+        harness.merge(outcome.cell, outcome, derived, options, path)
 
 
 def outcome(record: dict[str, Any]) -> Outcome:
@@ -198,59 +148,20 @@ def outcome(record: dict[str, Any]) -> Outcome:
 
 def figure(path: Path, source: Path = RESULTS) -> None:
     """One panel a cell, one bar a peer: how many times ling's seconds it takes."""
-    import matplotlib.pyplot as plt
-
-    panels = [o for o in load(source) if any(peer.turns for peer in o.peers)]
-    heights = [1.5 + sum(bool(peer.turns) for peer in o.peers) for o in panels]
-    fig, axes = plt.subplots(
-        len(panels),
-        1,
-        sharex=True,
-        squeeze=False,
-        figsize=(9, 0.2 * sum(heights) + 1.2),
-        gridspec_kw={"height_ratios": heights},
-        layout="constrained",
+    bars.draw(
+        [panel(outcome(record)) for record in harness.outcomes_in(source)],
+        path,
+        "Seconds of each peer over those of ling, to the same measured error",
+        "times ling's seconds (log); dotted: wanted; hatched: error not reached",
     )
-    for ax, o in zip(axes.flat, panels, strict=True):
-        panel(ax, o)
-    low, high = axes.flat[0].get_xlim()
-    axes.flat[0].set_xlim(low / 2, high * 4)  # room for the words beside the bars
-    fig.suptitle("Seconds of each peer over those of ling, to the same measured error")
-    last = axes.flat[len(panels) - 1]
-    last.set_xlabel("times ling's seconds (log); dotted: wanted; hatched: error not reached")
-    handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in COLOURS.values()]
-    fig.legend(handles, COLOURS, loc="outside lower center", ncols=len(COLOURS), frameon=False)
-    fig.savefig(path, dpi=150)
-    plt.close(fig)
 
 
-def panel(ax: Any, o: Outcome) -> None:
+def panel(o: Outcome) -> bars.Panel:
     ran = sorted((peer for peer in o.peers if peer.turns), key=lambda peer: -peer.seconds)
-    for place, peer in enumerate(ran):
-        ratio, reached = peer.seconds / o.ling.seconds, o.reached(peer)
-        colour = COLOURS[peer.name.split()[0]]
-        # A bar starts at 1, on the side of whoever is slower.
-        ax.barh(
-            place,
-            ratio - 1,
-            left=1,
-            color=colour if reached else "none",
-            edgecolor=colour,
-            hatch=None if reached else "////",
-        )
-        words = f"{ratio:.3g}" if reached else f"{ratio:.3g} (error {peer.error:.0e})"
-        ax.annotate(
-            words,
-            (ratio, place),
-            xytext=(4 if ratio >= 1 else -4, 0),
-            textcoords="offset points",
-            va="center",
-            ha="left" if ratio >= 1 else "right",
-            fontsize=7,
-        )
-    ax.set_xscale("log")
-    ax.set_yticks(range(len(ran)), [peer.name for peer in ran], fontsize=7)
-    ax.set_title(o.cell, fontsize=9, loc="left", pad=2)
-    ax.axvline(1, color="black", linewidth=0.8)
-    ax.axvline(o.wanted, color="black", linewidth=0.8, linestyle=":", zorder=0)
-    ax.spines[["top", "right"]].set_visible(False)
+    return bars.Panel(o.cell, [bar(o, peer) for peer in ran])
+
+
+def bar(o: Outcome, peer: Score) -> bars.Bar:
+    reached = o.reached(peer)
+    words = "" if reached else f" (error {peer.error:.0e})"
+    return bars.Bar(peer.name, peer.seconds / o.ling.seconds, o.wanted, words, reached)

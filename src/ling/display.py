@@ -264,9 +264,10 @@ class PathDisplay:
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from ling import PathDisplay, RidgeCV
+    >>> from ling import PathDisplay, Ridge
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> display = PathDisplay.from_estimator(RidgeCV().fit(X, y), X, y, n_highlighted=3)
+    >>> model = Ridge(alpha=0.1).fit(X, y)
+    >>> display = PathDisplay.from_estimator(model, X, y, n_highlighted=3)
     >>> sorted(text.get_text() for text in display.texts_)
     ['bmi', 'bp', 's5']
     """
@@ -471,7 +472,7 @@ class SpectrumDisplay:
     >>> X, y = load_diabetes(return_X_y=True)
     >>> display = SpectrumDisplay.from_estimator(Ridge(alpha=0.1).fit(X, y), X)
     >>> print(display.ax_.get_title(loc="left"))
-    effective degrees of freedom: 7.36 of 10
+    effective degrees of freedom: 7.64 of 10
     """
 
     figure_: Figure

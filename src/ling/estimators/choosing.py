@@ -173,7 +173,7 @@ def _need_two(samples: Samples) -> None:
     if np.count_nonzero(samples.weights) < 2:
         raise BadOption(
             "cv=None leaves each sample out in turn and needs at least two samples with a weight "
-            "above 0; pass more samples."
+            "above 0, but there is one sample; pass more."
         )
 
 

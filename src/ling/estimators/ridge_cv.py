@@ -34,7 +34,8 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         until the best is inside.
     fit_intercept : bool, default=True
     scoring : str or callable, default=None
-        None is the negative mean of (weighted) squared errors for cv=None, and R^2 otherwise.
+        None is the negative mean of squared errors for cv=None, and R^2 otherwise. Scores are
+        weighted like the samples.
     cv : int, splitter or iterable, default=None
         None leaves out one sample at a time, exactly. An integer, a splitter or (train, test) pairs
         are true cross-validation.
