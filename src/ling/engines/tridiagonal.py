@@ -6,6 +6,7 @@ A + alpha I is two short recurrences, whatever alpha is.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,12 +15,15 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from ling.design import Array, threads
+from ling.design.threads import quiet_blas
 from ling.minorant import EPS
 
 # Under which name a problem keeps the form of its X'X or X X'.
 FORM = "form"
 # LAPACK's block size: more makes it faster up to here, and takes more room.
 BLOCK = 64
+# Up to this size one thread is about as fast, and waits for nobody.
+QUIET = 400
 # Above so many steps of the recurrences a compiled loop is worth loading.
 COMPILED = 2**22
 # Alphas that a compiled loop does side by side.
@@ -152,5 +156,6 @@ def tridiagonal(A: Array) -> Tridiagonal:
         return Tridiagonal(np.diag(A).copy(), np.zeros(0), none, np.zeros(0))
     # A symmetric array in C order is itself in Fortran order, transposed.
     columns = A if A.flags.f_contiguous else A.T
-    packed, diagonal, off, tau, _ = lapack.dsytrd(columns, lower=True, lwork=BLOCK * m)
+    with quiet_blas() if m <= QUIET else nullcontext():
+        packed, diagonal, off, tau, _ = lapack.dsytrd(columns, lower=True, lwork=BLOCK * m)
     return Tridiagonal(diagonal, off, np.asfortranarray(packed[1:, :-1]), tau)

@@ -50,7 +50,7 @@ def fit_choosing(
     given = None if model.alphas is None else checked(model.alphas, zero=splits is not None)
     settings = Settings.of(model)
     problem, centring = problems.build(X, Y, np.ones(t), weights, bool(model.fit_intercept))
-    plan = plan_for(as_design(X), t, np.ones(1), settings)
+    plan = plan_for(as_design(X), t, 1, settings)
     samples = Samples.of(
         problem, centring, Y, weights, bool(model.fit_intercept), plan.memory_budget
     )

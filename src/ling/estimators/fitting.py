@@ -91,7 +91,7 @@ def fitted(
     started: float, notes: tuple[str, ...] = (),
 ) -> Fit:  # fmt: skip
     """Solve the problem that X and y have become; `started` is when that began."""
-    plan = plan_for(as_design(X), problem.n_targets, problem.distinct_alphas, settings)
+    plan = plan_for(as_design(X), problem.n_targets, len(problem.distinct_alphas), settings)
     prepared = time.perf_counter()
     stored = None if X.dtype == np.float64 else partial(_stored, centring, X.dtype)
     solution = solve(problem, plan, fit_options(settings, stored))
@@ -136,14 +136,13 @@ def warn_unless_certified(model: Any, fit: Fit, settings: Settings) -> None:
     )
 
 
-def plan_for(design: Design, n_targets: int, alphas: Array, settings: Settings) -> Plan:
+def plan_for(design: Design, n_targets: int, n_alphas: int, settings: Settings) -> Plan:
     """What each engine would cost."""
     n, p = design.shape
     storage, _ = storage_and_map(design)
     shape = Shape(
-        n, p, storage.n_stored, storage.dtype.itemsize, storage.is_dense, n_targets,
-        len(np.unique(alphas)),
-    )  # fmt: skip
+        n, p, storage.n_stored, storage.dtype.itemsize, storage.is_dense, n_targets, n_alphas
+    )
     budget = memory_budget_bytes(settings.memory_budget)
     return make_plan(shape, budget, settings.precision, settings.tol)
 

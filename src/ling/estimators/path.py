@@ -123,7 +123,7 @@ def ridge_path(
     settings = Settings(tol=tol, random_state=random_state, memory_budget=memory_budget)
     n_targets = Y.shape[1]
     problem, centring = problems.build(X, Y, np.ones(n_targets), weights, fit_intercept)
-    plan = plan_for(as_design(X), n_targets, np.ones(1), settings)
+    plan = plan_for(as_design(X), n_targets, 1, settings)
     samples = Samples.of(problem, centring, Y, weights, fit_intercept, plan.memory_budget)
     inner = default_grid(problem) if given is None else given / centring.x_unit**2
     path = solution_path(samples, inner, plan, tol, generator(random_state))

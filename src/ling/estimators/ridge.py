@@ -175,4 +175,5 @@ def plan(
             "of X."
         )
     settings = Settings(tol=tol, precision=precision, memory_budget=memory_budget)
-    return plan_for(design, n_targets, alphas_of(alpha, n_targets), settings)
+    n_alphas = len(np.unique(alphas_of(alpha, n_targets)))
+    return plan_for(design, n_targets, n_alphas, settings)

@@ -150,7 +150,7 @@ def _solver(problem: Problem, settings: Settings) -> Any:
 
     def solved(drawn: Problem) -> Array:
         design = problem.design.design
-        plan = plan_for(design, drawn.n_targets, drawn.alphas, rough)
+        plan = plan_for(design, drawn.n_targets, 1, rough)
         return solve(drawn, plan, fit_options(rough)).coef
 
     return solved
