@@ -75,10 +75,10 @@ class TestCV:
         drawn(shown)
         found = model.cv_results_
         np.testing.assert_array_equal(shown.line_.get_xdata(), found.alphas)
-        np.testing.assert_array_equal(shown.line_.get_ydata(), found.mean)
+        np.testing.assert_array_equal(shown.line_.get_ydata(), found.mean_score)
         box = shown.band_.get_datalim(shown.ax_.transData)
-        assert box.y0 == pytest.approx((found.mean - found.std_error).min())
-        assert box.y1 == pytest.approx((found.mean + found.std_error).max())
+        assert box.y0 == pytest.approx((found.mean_score - found.std_error).min())
+        assert box.y1 == pytest.approx((found.mean_score + found.std_error).max())
         assert shown.ax_.get_xscale() == "log"
         assert shown.ax_.get_legend().get_title().get_text() == found.method
 
@@ -100,7 +100,9 @@ class TestCV:
         model = RidgeCV(alphas, cv=3).fit(*diabetes)
         shown = CVDisplay.from_estimator(model)
         np.testing.assert_array_equal(shown.line_.get_xdata(), [0.01, 0.1, 1.0])
-        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_results_.mean[[2, 3, 0]])
+        np.testing.assert_array_equal(
+            shown.line_.get_ydata(), model.cv_results_.mean_score[[2, 3, 0]]
+        )
         assert "0 is not on this axis" in shown.ax_.get_xlabel()
 
     def test_says_that_0_was_chosen(self, diabetes):
@@ -117,7 +119,7 @@ class TestCV:
         model.cv_results_ = replace(model.cv_results_, certified=certified)
         shown = CVDisplay.from_estimator(model)
         assert shown.line_.get_alpha() < 1
-        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_results_.mean)
+        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_results_.mean_score)
         full = shown.certified_line_.get_ydata()
         np.testing.assert_array_equal(np.isfinite(full), certified)
         assert {"score", "score, not certified"} < set(legend(shown))
@@ -134,7 +136,7 @@ class TestCV:
         model = RidgeCV(alpha_per_target=True, cv=5).fit(*targets)
         shown = CVDisplay.from_estimator(model)
         drawn(shown)
-        mean = model.cv_results_.mean
+        mean = model.cv_results_.mean_score
         np.testing.assert_array_equal([x.get_ydata() for x in shown.target_lines_], mean.T)
         np.testing.assert_array_equal(shown.line_.get_ydata(), np.median(mean, axis=1))
         bars = shown.ax_.collections[-1].get_segments()
@@ -151,7 +153,7 @@ class TestCV:
         model = RidgeCV(cv=5).fit(X, X[:, 0] + rng.standard_normal(60))
         shown = CVDisplay.from_estimator(model)
         low, high = shown.ax_.get_ylim()
-        mean = model.cv_results_.mean
+        mean = model.cv_results_.mean_score
         assert mean.min() < low < mean[-1] < mean.max() < high
         assert "low scores are off the chart" in shown.ax_.get_legend().get_title().get_text()
 
@@ -178,7 +180,7 @@ class TestCV:
         model = RidgeClassifierCV(cv=3).fit(X, y > 150)
         shown = CVDisplay.from_estimator(model)
         assert shown.ax_.get_ylabel() == "accuracy"
-        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_results_.mean)
+        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_results_.mean_score)
 
     def test_refuses_models_without_scores(self, diabetes):
         for model in (Ridge(), sklearn.linear_model.RidgeCV()):

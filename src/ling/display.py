@@ -128,7 +128,7 @@ class CVDisplay:
                 "ling.RidgeCV or ling.RidgeClassifierCV."
             )
         display = cls(
-            alphas=found.alphas, mean=found.mean, std_error=found.std_error,
+            alphas=found.alphas, mean=found.mean_score, std_error=found.std_error,
             certified=found.certified, alpha=model.alpha_, alpha_1se=model.alpha_1se_,
             score=_score_name(model), method=found.method,
         )  # fmt: skip

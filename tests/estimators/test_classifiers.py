@@ -82,10 +82,10 @@ def test_leave_one_out_accuracy_is_that_of_n_fits(data, class_weight):
     X, y = data()
     weights = balanced(y) if class_weight else np.ones(len(X))
     model = RidgeClassifierCV(ALPHAS, scoring="accuracy", class_weight=class_weight).fit(X, y)
-    for alpha, found in zip(ALPHAS, model.cv_results_.mean, strict=True):
+    for alpha, found in zip(ALPHAS, model.cv_results_.mean_score, strict=True):
         left_out = left_out_predictions(X, y, alpha, weights)
         assert found == pytest.approx(accuracy_score(y, left_out, sample_weight=weights))
-    assert model.best_score_ == model.cv_results_.mean.max()
+    assert model.best_score_ == model.cv_results_.mean_score.max()
 
 
 @every_kind
@@ -116,7 +116,7 @@ def test_a_training_set_without_a_class_never_predicts_it():
     X, y = X[order], y[order]
     last = y == 2
     model = RidgeClassifierCV(ALPHAS, cv=[(np.flatnonzero(~last), np.flatnonzero(last))]).fit(X, y)
-    assert (model.cv_results_.mean == 0).all()
+    assert (model.cv_results_.mean_score == 0).all()
     assert set(model.predict(X)) == {0, 1, 2}  # the final fit has seen it
 
 

@@ -102,13 +102,41 @@ def test_scores_have_a_mean_and_a_standard_error_for_every_alpha():
     X, y, _ = random_problem(1)
     results = RidgeCV(ALPHAS, cv=5).fit(X, y).cv_results_
     grid = GridSearchCV(linear_model.Ridge(), {"alpha": ALPHAS}, cv=5).fit(X, y).cv_results_
-    assert np.allclose(results.mean, grid["mean_test_score"])
+    assert np.allclose(results.mean_score, grid["mean_test_score"])
     assert np.allclose(results.std_error, grid["std_test_score"] / 2)  # of five, unbiased
     assert results.folds.shape == (len(ALPHAS), 5)
     loo = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y).cv_results_
     errors = np.asarray(loo)
-    assert np.allclose(loo.mean, -errors.mean(axis=0))
+    assert np.allclose(loo.mean_score, -errors.mean(axis=0))
     assert np.allclose(loo.std_error, errors.std(axis=0, ddof=1) / np.sqrt(len(y)))
+
+
+def test_stored_results_are_an_array_as_scikit_learns_are():
+    X, y, _ = random_problem(1)
+    ours = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y).cv_results_
+    theirs = linear_model.RidgeCV(ALPHAS, store_cv_results=True).fit(X, y).cv_results_
+    assert ours.shape == theirs.shape
+    assert len(ours) == len(theirs)
+    assert np.allclose(ours, theirs)
+    assert np.allclose(np.mean(ours, axis=0), theirs.mean(axis=0))
+    assert np.allclose(ours.mean(axis=0), theirs.mean(axis=0))
+    assert np.allclose((ours + 1) ** 0.5, np.sqrt(theirs + 1))
+    assert np.array_equal(ours[:, 0] < ours[:, 1], theirs[:, 0] < theirs[:, 1])
+    without = RidgeCV(ALPHAS).fit(X, y).cv_results_
+    with pytest.raises(ValueError, match="store_cv_results=True"):
+        np.asarray(without)
+
+
+@pytest.mark.parametrize("is_dual", [False, True])
+def test_a_rank_deficient_x_and_an_alpha_below_rounding(is_dual):
+    rng = np.random.default_rng(0)
+    X = np.eye(4)[rng.integers(0, 4, 30)]
+    X = np.hstack([X] * 10) if is_dual else X
+    y = X[:, 0] + 0.1 * rng.standard_normal(30)
+    for cv in (None, 3):
+        model = RidgeCV([1e-16, 1e-3, 1.0], cv=cv, tol=1e-2).fit(X, y)
+        assert np.isfinite(model.cv_results_.mean_score).all()
+        assert np.abs(model.predict(X) - y).max() < 0.5
 
 
 @pytest.mark.parametrize("cv", [None, 5])
@@ -116,12 +144,12 @@ def test_the_one_standard_error_choice_is_the_largest_alpha_that_is_as_good(cv):
     X, y, _ = random_problem(1)
     model = RidgeCV(ALPHAS, cv=cv).fit(X, y)
     r = model.cv_results_
-    good = r.mean >= r.mean[r.best] - r.std_error[r.best]
+    good = r.mean_score >= r.mean_score[r.best] - r.std_error[r.best]
     assert model.alpha_1se_ == r.alphas[good].max() >= model.alpha_
     chosen = RidgeCV(ALPHAS, cv=cv, choice="one_standard_error").fit(X, y)
     assert chosen.alpha_ == model.alpha_1se_
     assert np.allclose(chosen.coef_, Ridge(chosen.alpha_).fit(X, y).coef_)
-    assert chosen.best_score_ == r.mean[r.one_standard_error]
+    assert chosen.best_score_ == r.mean_score[r.one_standard_error]
 
 
 def drawn(model):
@@ -207,10 +235,10 @@ def test_zero_is_possible_with_folds():
     X, y, _ = random_problem(1)
     ours = RidgeCV([0.0, 1.0], cv=3).fit(X, y)
     theirs = linear_model.RidgeCV([0.0, 1.0], cv=3).fit(X, y)
-    assert np.allclose(ours.cv_results_.mean.max(), theirs.best_score_)
+    assert np.allclose(ours.cv_results_.mean_score.max(), theirs.best_score_)
     assert ours.alpha_ == theirs.alpha_
     wide, y, _ = random_problem(2)
-    assert np.isfinite(RidgeCV([0.0, 1.0], cv=3).fit(wide, y).cv_results_.mean).all()
+    assert np.isfinite(RidgeCV([0.0, 1.0], cv=3).fit(wide, y).cv_results_.mean_score).all()
 
 
 def test_a_constant_y_is_fitted_whatever_alpha_is():
@@ -252,7 +280,7 @@ def test_groups_go_to_the_splitter():
     model = RidgeCV(ALPHAS, cv=GroupKFold(4)).fit(X, y, groups=groups)
     splits = list(GroupKFold(4).split(X, y, groups))
     assert np.allclose(
-        model.cv_results_.mean, RidgeCV(ALPHAS, cv=splits).fit(X, y).cv_results_.mean
+        model.cv_results_.mean_score, RidgeCV(ALPHAS, cv=splits).fit(X, y).cv_results_.mean_score
     )
     with pytest.raises(BadOption, match="fit got colour"):
         RidgeCV(ALPHAS, cv=3).fit(X, y, colour=groups)
@@ -290,7 +318,9 @@ def test_where_memory_is_short_folds_are_iterated(steep):
     assert same.cv_results_.method == "cross-validation on 4 splits"
     assert same.alpha_ == folds.alpha_
     certified = results.certified
-    assert np.allclose(same.cv_results_.mean[certified], results.mean[certified], atol=1e-3)
+    assert np.allclose(
+        same.cv_results_.mean_score[certified], results.mean_score[certified], atol=1e-3
+    )
 
 
 def test_a_choice_that_could_not_be_certified_is_said(steep):

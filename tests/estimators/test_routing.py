@@ -108,7 +108,18 @@ def test_a_score_that_cannot_be_weighted_is_said(rng, cv, scoring):
         model.fit(X, y, sample_weight=np.ones(30))
     assert caught[0].filename == __file__
     plain = ling.RidgeCV(ALPHAS, cv=cv, scoring=scoring).fit(X, y)
-    assert np.allclose(model.cv_results_.mean, plain.cv_results_.mean)
+    assert np.allclose(model.cv_results_.mean_score, plain.cv_results_.mean_score)
+
+
+@every_name
+def test_samples_of_weight_0_are_none_to_the_score(name, data):
+    X, y, _, _ = data
+    counted = np.arange(60) % 10 > 0  # one of the groups that standard errors come from is empty
+    weighted, plain = both(name, scoring=SCORING[name])[0], both(name, scoring=SCORING[name])[0]
+    weighted.fit(X, y, sample_weight=counted)
+    plain.fit(X[counted], y[counted])
+    assert np.allclose(weighted.cv_results_.mean_score, plain.cv_results_.mean_score)
+    assert np.isnan(weighted.cv_results_.std_error).all()
 
 
 def test_a_fold_without_weight_is_refused(rng):

@@ -60,10 +60,8 @@ def fit_choosing(
         stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
         routes = [leave_one_out(samples, plan, settings.tol, rng, stochastic)]
     else:
-        routes = k_fold(
-            samples, _checked_splits(splits, samples), 30 if given is None else len(given), plan,
-            settings.tol,
-        )  # fmt: skip
+        pairs = _checked_splits(splits, samples)
+        routes = k_fold(samples, pairs, given, plan, settings.tol)
     if given is not None and (given == 0).any():
         routes = [route for route in routes if route.direct]
         if not routes:
@@ -81,7 +79,7 @@ def fit_choosing(
             break
     assert results is not None  # the last way does not give up
     results = replace(results, alphas=results.alphas * unit if given is None else given)
-    if not np.isfinite(results.mean).any():
+    if not np.isfinite(results.mean_score).any():
         raise BadOption(
             "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
             "samples."
@@ -119,7 +117,7 @@ def keep_choice(model: Any, chosen: Chosen, n_dim: int, dtype: np.dtype[Any]) ->
     at = results.one_standard_error if getattr(model, "choice", BEST) == ONE_SE else results.best
     model.alpha_ = _plain(chosen.alphas)
     model.alpha_1se_ = _plain(chosen.one_se)
-    score = np.take_along_axis(results.mean, np.expand_dims(np.asarray(at), 0), axis=0)[0]
+    score = np.take_along_axis(results.mean_score, np.expand_dims(np.asarray(at), 0), axis=0)[0]
     model.best_score_ = _plain(score)
     stored = results.stored
     if stored is not None:
@@ -144,7 +142,11 @@ def warn_about_choice(model: Any, results: CVResults) -> None:
 
 
 def _warn_at_edge(model: Any, results: CVResults) -> None:
-    if model.alphas is None or len(results.alphas) < 3 or np.ptp(results.mean, axis=0).max() == 0:
+    if (
+        model.alphas is None
+        or len(results.alphas) < 3
+        or np.ptp(results.mean_score, axis=0).max() == 0
+    ):
         return
     best = results.alphas[np.atleast_1d(results.best)]
     for end, word, alpha in (

@@ -61,7 +61,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
     best_score_ : float, or array of shape (n_targets,)
         The mean score of `alpha_`.
     cv_results_ : CVResults
-        `alphas`, `mean`, `std_error`, `folds` (a score for each split), `certified`, `method`.
+        `alphas`, `mean_score`, `std_error`, `folds` (scores of the splits), `certified`, `method`.
     coef_, intercept_, n_iter_, solver_, report_, edf_, noise_variance_
         As for `Ridge`.
 

@@ -102,7 +102,7 @@ def _uncertified(results: CVResults) -> Array:
 
 def _flat(results: CVResults) -> bool:
     """Whether all alphas are as good, as they are for a constant y."""
-    return bool(np.ptp(np.nan_to_num(results.mean), axis=0).max() == 0)
+    return bool(np.ptp(np.nan_to_num(results.mean_score), axis=0).max() == 0)
 
 
 def splits_of(splits: Sequence[tuple[Rows, Rows]]) -> list[tuple[Rows, Rows]]:

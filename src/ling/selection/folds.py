@@ -58,16 +58,22 @@ class Fitted:
         return self.form.to(self.C)
 
     @cached_property
-    def turned_rows(self) -> tuple[Design, Array]:
+    def turned_rows(self) -> tuple[DenseDesign, Array]:
         """M Q and Q'x_shift: worth it if there are more columns to predict than rows."""
-        everything = self.rows.take(np.arange(self.rows.shape[0]))
-        return DenseDesign(everything @ self.form.Q), self.form.to(self.x_shift[:, None])[:, 0]
+        n, m = self.rows.shape
+        turned = np.empty((n, m))
+        step = max(256, ROOM // max(1, 2 * m))
+        for start in range(0, n, step):
+            some = np.arange(start, min(start + step, n))
+            turned[some] = self.rows.take(some) @ self.form.Q
+        return DenseDesign(turned), self.form.to(self.x_shift[:, None])[:, 0]
 
     def predictions(self, alphas: Array) -> Iterator[Array]:
         """(n_rows, t) for each alpha in turn."""
         targets = self.C.shape[1]
         many = targets * len(alphas) > self.rows.shape[0]
-        rows, shift = self.turned_rows if many else (self.rows, self.x_shift)
+        rows: Design = self.turned_rows[0] if many else self.rows
+        shift = self.turned_rows[1] if many else self.x_shift
         step = max(1, ROOM // max(1, targets * (len(self.form) + self.rows.shape[0])))
         for start in range(0, len(alphas), step):
             some = alphas[start : start + step]
@@ -81,10 +87,16 @@ class Fitted:
 
 
 class DirectFolds:
-    """Exact predictions for the test rows of every split."""
+    """Exact predictions for the test rows of every split.
 
-    def __init__(self, samples: Samples, splits: Sequence[tuple[Rows, Rows]]) -> None:
+    `keep` says whether more alphas may follow, for which factorisations are kept if they fit.
+    """
+
+    def __init__(
+        self, samples: Samples, splits: Sequence[tuple[Rows, Rows]], keep: bool = False
+    ) -> None:
         self.samples = samples
+        self.keep = keep
         self.splits = splits
         self.tests = [test for _, test in splits]
         self._kept: dict[int, Fitted] = {}
@@ -117,7 +129,7 @@ class DirectFolds:
             found = _primal(self.samples, train, test, float(alphas.min()))
         else:
             found = _dual(self.samples, train, test)
-        if 16.0 * len(self.splits) * min(n, p) ** 2 <= 0.5 * self.samples.budget:
+        if self.keep and 16.0 * len(self.splits) * min(n, p) ** 2 <= 0.5 * self.samples.budget:
             self._kept[number] = found
         return found
 

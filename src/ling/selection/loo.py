@@ -79,8 +79,7 @@ class _Primal:
         n = samples.shape[0]
         found = np.empty((n, len(alphas)))
         if samples.n_targets * len(alphas) > n:  # then predictions need the same rows
-            rows = self.fitted.turned_rows[0].take(np.arange(n))
-            found[:] = self.form.forms(rows, alphas)
+            found[:] = self.form.forms(self.fitted.turned_rows[0].array, alphas)
         else:
             for some in samples.chunks(np.arange(n)):
                 found[some] = self.form.forms(samples.design.take(some) @ self.form.Q, alphas)

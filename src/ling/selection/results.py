@@ -6,23 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ling.design import Array
 
 
 @dataclass(frozen=True, eq=False)
-class CVResults:
+class CVResults(NDArrayOperatorsMixin):
     """Scores of every alpha, higher is better.
 
-    `mean` and `std_error` have shape (n_alphas,), or (n_alphas, n_targets) if each target has its
-    own alpha; `folds` has the scores of the splits, with an axis for them after the alphas.
+    `mean_score` and `std_error` have shape (n_alphas,), or (n_alphas, n_targets) if each target has
+    its own alpha; `folds` has the scores of the splits, with an axis for them after the alphas.
     `certified` says for which alphas all training fits are proved to be within tol. `stored`, if it
     was asked for, has what every sample contributes: as an array, this is it. Scores that differ
     by less than `negligible` standard errors count as equal.
     """
 
     alphas: Array
-    mean: Array
+    mean_score: Array
     std_error: Array
     folds: Array
     certified: Array
@@ -47,15 +48,16 @@ class CVResults:
 
     @property
     def _scores(self) -> Array:
-        return np.where(np.isnan(self.mean), -np.inf, self.mean)
+        return np.where(np.isnan(self.mean_score), -np.inf, self.mean_score)
 
     def _largest_within(self, errors: float) -> Any:
         top = np.expand_dims(np.argmax(self._scores, axis=0), 0)
         error = np.nan_to_num(np.take_along_axis(self.std_error, top, axis=0))
         least = np.take_along_axis(self._scores, top, axis=0) - errors * error
-        alphas = self.alphas.reshape(-1, *[1] * (self.mean.ndim - 1))
+        alphas = self.alphas.reshape(-1, *[1] * (self.mean_score.ndim - 1))
         return _plain(np.argmax(np.where(self._scores >= least, alphas, -np.inf), axis=0))
 
+    # What scikit-learn's RidgeCV calls cv_results_ is an array: so is this, if samples are stored.
     @property
     def shape(self) -> tuple[int, ...]:
         """Of what was stored."""
@@ -71,8 +73,21 @@ class CVResults:
             raise ValueError("pass store_cv_results=True to keep what every sample contributes.")
         return np.array(self.stored, dtype=dtype, copy=copy)
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        arrays = [np.asarray(value) if value is self else value for value in inputs]
+        return getattr(ufunc, method)(*arrays, **options)
+
     def __getitem__(self, key: Any) -> Any:
         return np.asarray(self)[key]
+
+    def __len__(self) -> int:
+        return len(np.asarray(self))
+
+    def __getattr__(self, name: str) -> Any:
+        """Methods of arrays: `mean(axis=0)`, `argmin()` and so on."""
+        if name.startswith("_") or self.__dict__.get("stored") is None:
+            raise AttributeError(f"CVResults has no {name!r}")
+        return getattr(np.asarray(self), name)
 
 
 def _plain(numbers: Any) -> Any:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ling.design import Array
 from ling.planning import Plan, pass_seconds
 from ling.selection.choice import Validation
 from ling.selection.folds import DirectFolds
+from ling.selection.grid import N_ALPHAS
 from ling.selection.iterated import WIDTH, IteratedFolds, StochasticLeaveOneOut
 from ling.selection.loo import ExactLeaveOneOut
 from ling.selection.samples import Rows, Samples
@@ -55,12 +57,16 @@ def leave_one_out(
 
 
 def k_fold(
-    samples: Samples, splits: Sequence[tuple[Rows, Rows]], n_alphas: int, plan: Plan, tol: float
-) -> list[Route]:
+    samples: Samples, splits: Sequence[tuple[Rows, Rows]], alphas: Array | None, plan: Plan,
+    tol: float,
+) -> list[Route]:  # fmt: skip
     """The way that is expected to be faster and, if its cost is not certain, another after it."""
     method = f"cross-validation on {len(splits)} splits"
+    n_alphas = N_ALPHAS if alphas is None else len(alphas)
     direct, a_pass = seconds(samples, len(splits), n_alphas, plan)
-    ways = [] if direct == np.inf else [Route(DirectFolds(samples, splits), method, True)]
+    ways = []
+    if direct < np.inf:
+        ways = [Route(DirectFolds(samples, splits, keep=alphas is None), method, True)]
     if ways and direct <= SURE * USUAL_PASSES * samples.n_targets * a_pass:
         return ways
     # Iterations may take longer than usual; what they have cost by then is lost.
