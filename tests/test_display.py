@@ -30,9 +30,10 @@ from ling import (
     RidgeClassifierCV,
     RidgeCV,
     SpectrumDisplay,
-    display,
     ridge_path,
 )
+from ling.display import spectrum
+from ling.display.path import _apart
 
 
 @pytest.fixture(autouse=True)
@@ -386,7 +387,7 @@ class TestSpectrum:
         X = rng.standard_normal(shape) * np.arange(1, shape[1] + 1) ** -0.5
         model = Ridge(alpha=alpha).fit(X, X[:, 0])
         exact = SpectrumDisplay.from_estimator(model, X)
-        monkeypatch.setattr(display, "EXACT", 50)
+        monkeypatch.setattr(spectrum, "EXACT", 50)
         shown = SpectrumDisplay.from_estimator(model, X, n_values=20)
         np.testing.assert_allclose(shown.eigenvalues, exact.eigenvalues[:20], rtol=1e-8)
         assert shown.edf[0] <= exact.edf[0] <= shown.edf[1]
@@ -484,7 +485,7 @@ def test_matplotlib_is_loaded_by_plot_alone():
     wanted=st.lists(st.floats(0, 100), min_size=1, max_size=12).map(sorted), gap=st.floats(0.1, 8)
 )
 def test_labels_are_moved_apart(wanted, gap):
-    found = display._apart(np.array(wanted), gap, 0.0, 100.0)
+    found = _apart(np.array(wanted), gap, 0.0, 100.0)
     assert (np.diff(found) >= gap - 1e-9).all()
     assert found.min() >= -1e-9
     assert found.max() <= 100 + 1e-9

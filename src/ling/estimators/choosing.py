@@ -15,6 +15,7 @@ from ling import problem as problems
 from ling.design import Array, as_design
 from ling.errors import BadOption, EdgeOfGrid
 from ling.estimators.fitting import Fit, Settings, fitted, generator, plan_for
+from ling.planning import Plan
 from ling.problem import Centring, Problem
 from ling.selection import CVResults, Samples, Scoring, checked, choose
 from ling.selection.loo import forget_form
@@ -54,21 +55,7 @@ def fit_choosing(
     samples = Samples.of(
         problem, centring, Y, weights, bool(model.fit_intercept), plan.memory_budget
     )
-    rng = generator(settings.random_state)
-    if splits is None:
-        _need_two(samples)
-        stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
-        routes = [leave_one_out(samples, plan, settings.tol, rng, stochastic)]
-    else:
-        pairs = _checked_splits(splits, samples)
-        routes = k_fold(samples, pairs, given, plan, settings.tol)
-    if given is not None and (given == 0).any():
-        routes = [route for route in routes if route.direct]
-        if not routes:
-            raise BadOption(
-                "alphas has a 0, for which n_features^2 or n_samples^2 numbers have to fit in "
-                "memory_budget; raise it, or pass alphas above 0."
-            )
+    routes = _routes(model, samples, splits, given, plan)
     # In the units of the problem, as everything below it.
     unit = centring.x_unit**2
     inner = None if given is None else given / unit
@@ -89,6 +76,27 @@ def fit_choosing(
     alphas = one_se if getattr(model, "choice", BEST) == ONE_SE else best
     return _finished(model, route, results, np.asarray(alphas), np.asarray(one_se), X, samples,
                      settings, started)  # fmt: skip
+
+
+def _routes(
+    model: Any, samples: Samples, splits: Sequence[Any] | None, given: Array | None, plan: Plan
+) -> list[Route]:
+    """Ways to leave samples out: the first that does not give up is taken."""
+    if splits is None:
+        _need_two(samples)
+        stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
+        rng = generator(model.random_state)
+        return [leave_one_out(samples, plan, model.tol, rng, stochastic)]
+    routes = k_fold(samples, _checked_splits(splits, samples), given, plan, model.tol)
+    if given is None or given.all():
+        return routes
+    routes = [route for route in routes if route.direct]
+    if not routes:
+        raise BadOption(
+            "alphas has a 0, for which n_features^2 or n_samples^2 numbers have to fit in "
+            "memory_budget; raise it, or pass alphas above 0."
+        )
+    return routes
 
 
 def _finished(

@@ -1,12 +1,12 @@
 """Choosing alpha: leave-one-out and K-fold cross-validation for about the price of one fit."""
 
-from ling.selection.choice import Validation, choose
+from ling.selection.choice import choose
 from ling.selection.folds import DirectFolds
 from ling.selection.grid import checked, default_grid
 from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
 from ling.selection.loo import ExactLeaveOneOut
 from ling.selection.results import CVResults
-from ling.selection.samples import Samples
+from ling.selection.samples import Samples, Validation
 from ling.selection.scoring import R2, Scorer, Scoring, SquaredErrors
 
 __all__ = [

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
 from ling.design import Array
 from ling.problem import Problem
 from ling.selection.grid import default_grid, extended
-from ling.selection.iterated import IteratedFolds
 from ling.selection.results import CVResults
-from ling.selection.samples import Rows
+from ling.selection.samples import Validation
 from ling.selection.scoring import Scoring
 
 # Alphas below the best whose fits have to be certified too, so that the best is known to be one.
 BELOW = 2
 # On a grid of ours, scores nearer than so many standard errors are taken for equal.
 NEGLIGIBLE = 1e-3
-
-
-class Validation(Protocol):
-    """Predictions for samples by fits that have not seen them."""
-
-    tests: list[Rows]
-
-    def certified(self, alphas: Array) -> Array:
-        """For which alphas the fits are proved to be exact or within tol."""
-
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
-        """The number of the split and of the alpha, and predictions for its test rows."""
 
 
 def choose(
@@ -43,18 +28,16 @@ def choose(
     None if the validation gave up, as another way would have been faster.
     """
     grid = default_grid(problem) if alphas is None else alphas
-    if isinstance(validation, IteratedFolds):
-        validation.work(np.sort(grid)[len(grid) // 2 :])
+    validation.work(np.sort(grid)[len(grid) // 2 :])
     while True:
-        if isinstance(validation, IteratedFolds) and validation.gave_up:
+        if validation.gave_up:
             return None
         results = _table(validation, scoring, grid, method, store)
         if alphas is None:
             results = replace(results, negligible=NEGLIGIBLE)
-        if isinstance(validation, IteratedFolds):
-            missing = _uncertified(results)
-            if missing.size and (validation.work(missing) or validation.gave_up):
-                continue
+        missing = _uncertified(results)
+        if missing.size and validation.work(missing):
+            continue
         best = np.atleast_1d(results.best)
         low, high = bool((best == 0).any()), bool((best == len(grid) - 1).any())
         if alphas is not None or not (low or high) or _flat(results):
@@ -103,8 +86,3 @@ def _uncertified(results: CVResults) -> Array:
 def _flat(results: CVResults) -> bool:
     """Whether all alphas are as good, as they are for a constant y."""
     return bool(np.ptp(np.nan_to_num(results.mean_score), axis=0).max() == 0)
-
-
-def splits_of(splits: Sequence[tuple[Rows, Rows]]) -> list[tuple[Rows, Rows]]:
-    """As integer arrays."""
-    return [(np.asarray(train), np.asarray(test)) for train, test in splits]

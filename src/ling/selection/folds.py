@@ -11,7 +11,7 @@ import numpy as np
 from ling.design import AffineDesign, Array, DenseDesign, Design, Metered
 from ling.engines.tridiagonal import Tridiagonal, tridiagonal
 from ling.minorant import EPS
-from ling.selection.samples import Rows, Samples
+from ling.selection.samples import Rows, Samples, Validation
 
 # A training set's Gram matrix is what is left of the total; less than this has lost digits.
 LEFT = 1e-4
@@ -86,7 +86,7 @@ class Fitted:
                 yield P[:, at * targets : (at + 1) * targets]
 
 
-class DirectFolds:
+class DirectFolds(Validation):
     """Exact predictions for the test rows of every split.
 
     `keep` says whether more alphas may follow, for which factorisations are kept if they fit.
@@ -100,10 +100,6 @@ class DirectFolds:
         self.splits = splits
         self.tests = [test for _, test in splits]
         self._kept: dict[int, Fitted] = {}
-
-    def certified(self, alphas: Array) -> Array:
-        """All of them: nothing is iterated."""
-        return np.ones(len(alphas), dtype=bool)
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
         """Effective degrees of freedom of a fit to all samples; their errors, which are 0."""

@@ -18,7 +18,7 @@ from ling.design.threads import quiet_blas
 from ling.engines.from_sample import strong_directions
 from ling.minorant import product_noise
 from ling.selection.grid import size
-from ling.selection.samples import Rows, Samples
+from ling.selection.samples import Rows, Samples, Validation
 from ling.selection.subspace import Subspace
 
 # Directions by which every space grows in a pass.
@@ -36,7 +36,7 @@ PROBED = 0.03
 AT_ONCE = 2**24
 
 
-class IteratedFolds:
+class IteratedFolds(Validation):
     """Predictions for the test rows of every split, from spaces that grow until they are near.
 
     `tol` is what training predictions are certified to. `probes` are random vectors whose
@@ -114,12 +114,13 @@ class IteratedFolds:
         return found
 
     def work(self, alphas: Array) -> bool:
-        """Grow the spaces until these alphas are certified; False if that could not be."""
+        """Grow the spaces until these alphas are certified; whether they have grown."""
+        before = self.passes
         waiting = list(range(len(self.spaces)))
         while True:
             waiting = [number for number in waiting if not self._done(number, alphas)]
             if not waiting or self.full or self.gave_up:
-                return not waiting
+                return self.passes > before
             sizes = {number: self.spaces[number].dimension for number in waiting}
             growing = waiting
             while growing and not self.full and not self.gave_up:

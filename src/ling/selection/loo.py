@@ -14,10 +14,10 @@ from ling.design import Array
 from ling.engines.tridiagonal import FORM, tridiagonal
 from ling.problem import Problem
 from ling.selection.folds import Fitted, kernel, noise
-from ling.selection.samples import Rows, Samples
+from ling.selection.samples import Rows, Samples, Validation
 
 
-class ExactLeaveOneOut:
+class ExactLeaveOneOut(Validation):
     """Predictions for each sample by the fit to all others, from X'X or from X X'."""
 
     def __init__(self, samples: Samples) -> None:
@@ -32,10 +32,6 @@ class ExactLeaveOneOut:
         theta = self._left_out.form.eigenvalues
         found = (theta[:, None] / (theta[:, None] + alphas)).sum(axis=0)
         return found - self._left_out.added(alphas), np.zeros(len(alphas))
-
-    def certified(self, alphas: Array) -> Array:
-        """All of them: nothing is iterated."""
-        return np.ones(len(alphas), dtype=bool)
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """For each alpha in turn, those of all samples."""

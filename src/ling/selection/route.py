@@ -9,12 +9,11 @@ import numpy as np
 
 from ling.design import Array
 from ling.planning import Plan, pass_seconds
-from ling.selection.choice import Validation
 from ling.selection.folds import DirectFolds
 from ling.selection.grid import N_ALPHAS
 from ling.selection.iterated import WIDTH, IteratedFolds, StochasticLeaveOneOut
 from ling.selection.loo import ExactLeaveOneOut
-from ling.selection.samples import Rows, Samples
+from ling.selection.samples import Rows, Samples, Validation
 
 # Scores need less than coefficients do: so many times tol.
 FOLDS = 10.0

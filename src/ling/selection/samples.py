@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -84,3 +86,27 @@ class Samples:
         """`rows` in parts that can be gathered."""
         height = max(256, CHUNK // (8 * max(1, self.shape[1])))
         return [rows[a : a + height] for a in range(0, len(rows), height)]
+
+
+class Validation(ABC):
+    """Predictions for samples by fits that have not seen them; exact, unless said otherwise."""
+
+    samples: Samples
+    tests: list[Rows]
+
+    @abstractmethod
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+        """The number of the split and of the alpha, and predictions for its test rows."""
+
+    def certified(self, alphas: Array) -> Array:
+        """For which alphas the fits are exact, or proved to be within tol."""
+        return np.ones(len(alphas), dtype=bool)
+
+    def work(self, alphas: Array) -> bool:
+        """Do what it takes to have these alphas certified; whether anything was done."""
+        return False
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether another way would have been there by now."""
+        return False

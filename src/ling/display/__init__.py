@@ -1,0 +1,10 @@
+"""Pictures of fitted models, in the manner of scikit-learn's displays.
+
+matplotlib is loaded by `plot`, so that nothing else here needs it.
+"""
+
+from ling.display.cv import CVDisplay
+from ling.display.path import PathDisplay
+from ling.display.spectrum import SpectrumDisplay
+
+__all__ = ["CVDisplay", "PathDisplay", "SpectrumDisplay"]

@@ -1,0 +1,69 @@
+"""Colours with a meaning, axes and legends: what all pictures share."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe & Ito's colours, distinct to colour-blind eyes. What is measured is blue, the alpha in use
+# vermilion and its more cautious neighbour green; what is only background is grey.
+MEASURED, CHOSEN, CAUTIOUS, GREY = "#0072B2", "#D55E00", "#009E73", "0.75"
+# For lines that have names; the colour of the chosen alpha is not among them.
+NAMED = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+# How much of a light line is left.
+FAINT = 0.35
+SMALL = 8.5
+# Whole numbers at the ticks, not a common factor where the legend is.
+TICKS = "{x:g}"
+# Lines or points above which a vector format would be too large.
+RASTERISED = 500
+
+
+def axes(ax: Axes | None, display: object) -> tuple[Figure, Axes]:
+    """Those given, or new ones, in a figure whose layout leaves room for legends and names."""
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError as missing:
+        raise ImportError(
+            f"{type(display).__name__}.plot needs {missing.name}: pip install 'ling[plot]'"
+        ) from missing
+    if ax is None:
+        _, ax = plt.subplots()
+    figure: Any = ax.figure
+    if figure.get_layout_engine() is None and hasattr(figure, "set_layout_engine"):
+        figure.set_layout_engine("constrained")
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure, ax
+
+
+def vertical(ax: Axes, alpha: float, words: str, colour: str, dashes: str) -> None:
+    """A labelled line at alpha; only the label at 0, which is not on a logarithmic axis."""
+    style: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.4}
+    if alpha > 0:
+        ax.axvline(alpha, label=words.format(plain(alpha)), **style)
+    else:
+        ax.plot([], [], label=words.format(0), **style)
+
+
+def legend_above(ax: Axes, top: Any = None, title: str = "") -> None:
+    """Above the axes, and above the axis on `top` of them: where it covers nothing."""
+    from matplotlib.transforms import ScaledTranslation
+
+    if not ax.get_legend_handles_labels()[0]:
+        return
+    dpi = ax.figure.dpi_scale_trans
+    taken = 0.0 if top is None else top.get_tightbbox().height / ax.figure.dpi
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=SMALL,
+        bbox_transform=ax.transAxes + ScaledTranslation(0, taken, dpi), borderaxespad=0.3,
+        title=fill(title, 70) or None, title_fontsize=SMALL + 1, alignment="left",
+    )  # fmt: skip
+
+
+def plain(value: float) -> str:
+    """Three digits, and no exponent below a million."""
+    return f"{float(f'{value:.3g}'):g}"

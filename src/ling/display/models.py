@@ -1,0 +1,41 @@
+"""What a picture has to know of a fitted model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ling import problem as problems
+from ling.design import Array
+from ling.errors import BadOption, WrongType
+from ling.estimators.inputs import weights_of
+from ling.problem import Centring, Problem
+
+if TYPE_CHECKING:
+    pass
+
+
+def checked_model(model: Any, X: Any) -> tuple[Any, Array]:
+    """X as the model was fitted to it, and its alpha or alphas."""
+    check_is_fitted(model)
+    alpha = getattr(model, "alpha_", getattr(model, "alpha", None))
+    if alpha is None or not hasattr(model, "fit_intercept"):
+        raise WrongType(
+            f"model is a {type(model).__name__}, which has no alpha; pass a fitted Ridge, RidgeCV, "
+            "RidgeClassifier or RidgeClassifierCV (of a pipeline, its last step and its X)."
+        )
+    if getattr(model, "positive", False):
+        raise BadOption(
+            "model has positive=True, to which neither paths nor spectra apply; pass a model with "
+            "positive=False."
+        )
+    X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    return X, np.ravel(np.asarray(alpha, dtype=np.float64))
+
+
+def without_targets(model: Any, X: Any, weights: Any, alphas: Array) -> tuple[Problem, Centring]:
+    """X as the model centres and weights it."""
+    Y = np.zeros((X.shape[0], 1))
+    return problems.build(X, Y, alphas, weights_of(weights, X), bool(model.fit_intercept))
