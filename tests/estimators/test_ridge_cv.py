@@ -328,6 +328,7 @@ def test_a_choice_that_could_not_be_certified_is_said(steep):
         RidgeCV(cv=4, memory_budget="0.1MB", tol=1e-8).fit(*steep)
 
 
+@pytest.mark.filterwarnings("ignore:RidgeCV. .*not within tol")
 def test_what_rounding_does_not_allow_to_be_certified_ends_too(steep):
     with pytest.warns(ConvergenceWarning, match="memory_budget or tol"):
         RidgeCV(cv=4, memory_budget="4MB", tol=1e-30).fit(*steep)

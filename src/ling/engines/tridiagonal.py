@@ -138,6 +138,8 @@ class Tridiagonal:
         return self.diagonal + max(0.0, -2 * least)
 
     def _turned(self, C: Array, transposed: str) -> Array:
+        if "Q" in self.__dict__:  # formed already, and faster than its reflections
+            return np.asarray((self.Q.T if transposed == "T" else self.Q) @ C)
         found = np.array(C, dtype=np.float64, order="F")
         if len(self) > 1:
             rest = np.asfortranarray(found[1:])

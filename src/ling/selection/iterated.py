@@ -59,10 +59,7 @@ class IteratedFolds(Validation):
         """Means and right-hand sides of all training sets; one pass."""
         samples, n, t = self.samples, len(self.masks), self.samples.n_targets
         signs = rng.choice(np.array([-1.0, 1.0]), (n, probes))
-        blocks = []
-        for mask in self.masks.T:
-            blocks += [mask[:, None], mask[:, None] * samples.Y, np.sqrt(mask)[:, None] * signs]
-        products = np.split(samples.design.rmatmat(np.hstack(blocks)), len(self.tests), axis=1)
+        products = self._right_hand_sides(signs)
         squares = samples.problem.column_norms**2
         noise = product_noise(samples.shape) * float((samples.problem.raw_norms**2).max())
         self.x_shifts: list[Array] = []
@@ -89,6 +86,17 @@ class IteratedFolds(Validation):
             strong = strong_directions(replace(samples.problem, alphas=low), rng, STRONG)
             if strong.shape[1]:
                 self._add([strong] * len(self.spaces))
+
+    def _right_hand_sides(self, signs: Array) -> list[Array]:
+        """For each training set X'w, X'(w y) and X'(sqrt(w) signs), w being its weights."""
+        samples = self.samples
+        if self._whole and not signs.size:  # X is centred, and the rest is known
+            none = np.zeros((samples.shape[1], 1))
+            return [np.hstack([none, samples.problem.moments])] * len(self.tests)
+        blocks = []
+        for mask in self.masks.T:
+            blocks += [mask[:, None], mask[:, None] * samples.Y, np.sqrt(mask)[:, None] * signs]
+        return np.split(samples.design.rmatmat(np.hstack(blocks)), len(self.tests), axis=1)
 
     @cached_property
     def _whole(self) -> bool:

@@ -14,7 +14,7 @@ from ling.minorant import Nothing
 from ling.planning import Plan
 from ling.rounding import dual_rounding, rounding
 from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
-from ling.selection.route import direct_pays
+from ling.selection.route import USUAL_PASSES, seconds
 from ling.selection.samples import Samples
 
 # Random vectors that estimate the degrees of freedom where nothing is factored.
@@ -44,10 +44,14 @@ def solution_path(
     samples: Samples, alphas: Array, plan: Plan, tol: float, rng: np.random.Generator
 ) -> Path:
     """By one factorisation, or from one subspace, whichever is expected to be faster."""
-    n, p = samples.shape
-    if not direct_pays(samples, 1, len(alphas), plan):
-        return _iterated(samples, alphas, tol, rng)
-    return _primal(samples, alphas) if p <= n else _dual(samples, alphas)
+    direct, a_pass = seconds(samples, 1, len(alphas), plan)
+    if direct > USUAL_PASSES * samples.n_targets * a_pass:
+        found = _iterated(samples, alphas, tol, rng, direct / a_pass)
+        if found is not None:
+            return found
+    return (
+        _primal(samples, alphas) if samples.shape[1] <= samples.shape[0] else _dual(samples, alphas)
+    )
 
 
 def _primal(samples: Samples, alphas: Array) -> Path:
@@ -103,15 +107,19 @@ def _path(
     )  # fmt: skip
 
 
-def _iterated(samples: Samples, alphas: Array, tol: float, rng: np.random.Generator) -> Path:
-    """One subspace for all alphas."""
+def _iterated(
+    samples: Samples, alphas: Array, tol: float, rng: np.random.Generator, worth: float
+) -> Path | None:
+    """One subspace for all alphas; None if a factorisation would have been there before."""
     problem, t = samples.problem, samples.n_targets
     everything = np.arange(samples.shape[0])
-    search = IteratedFolds(samples, [(everything, everything)], tol / 2)
+    search = IteratedFolds(samples, [(everything, everything)], tol / 2, worth=worth)
     # Neighbours are alike: some alphas tell where to go.
     order = np.argsort(alphas)
     search.work(alphas[order[:: max(1, len(alphas) // SOME)]])
     search.work(alphas)
+    if search.gave_up:
+        return None
     space = search.spaces[0]
     bounds = space.bounds(alphas)
     coef = np.empty((len(alphas), *problem.moments.shape))

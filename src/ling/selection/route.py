@@ -74,12 +74,6 @@ def k_fold(
     return [Route(iterated, f"{method}, iterated", False), *ways]
 
 
-def direct_pays(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> bool:
-    """Whether factorisations fit, and are not much slower than passes."""
-    direct, a_pass = seconds(samples, n_splits, n_alphas, plan)
-    return direct <= SURE * USUAL_PASSES * samples.n_targets * a_pass
-
-
 def seconds(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> tuple[float, float]:
     """Of factorisations, infinite if they do not fit, and of a pass that all spaces share."""
     s, machine = plan.shape, plan.machine
