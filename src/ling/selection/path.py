@@ -14,11 +14,13 @@ from ling.minorant import Nothing
 from ling.planning import Plan
 from ling.rounding import dual_rounding, rounding
 from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
-from ling.selection.route import USUAL_PASSES, seconds
+from ling.selection.route import SURE, USUAL_PASSES, seconds
 from ling.selection.samples import Samples
 
 # Random vectors that estimate the degrees of freedom where nothing is factored.
 PROBES = 12
+# Iterations are given up after this share of what a factorisation takes: by then it shows.
+WORTH = 0.4
 # Of many alphas, so many are looked at while the space grows.
 SOME = 15
 # Numbers that are solved for at once.
@@ -45,8 +47,8 @@ def solution_path(
 ) -> Path:
     """By one factorisation, or from one subspace, whichever is expected to be faster."""
     direct, a_pass = seconds(samples, 1, len(alphas), plan)
-    if direct > USUAL_PASSES * samples.n_targets * a_pass:
-        found = _iterated(samples, alphas, tol, rng, direct / a_pass)
+    if direct > SURE * USUAL_PASSES * samples.n_targets * a_pass:
+        found = _iterated(samples, alphas, tol, rng, WORTH * direct / a_pass)
         if found is not None:
             return found
     return (
