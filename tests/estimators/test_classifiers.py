@@ -139,3 +139,14 @@ def test_float32_is_kept():
     model = RidgeClassifier(tol=1e-3).fit(X.astype(np.float32), y)
     assert model.coef_.dtype == np.float32
     assert model.decision_function(X.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("model", [RidgeClassifier(), RidgeClassifierCV()])
+def test_a_second_fit_that_fails_leaves_the_first(model):
+    X, y = binary()
+    model.fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.where(np.arange(4) == 1, np.nan, X), np.where(y == "yes", "c", "d"))
+    assert np.array_equal(model.predict(X), before)
+    assert list(model.classes_) == ["no", "yes"]

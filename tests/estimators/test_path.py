@@ -108,3 +108,38 @@ def test_what_cannot_be_certified_is_said():
     data = DATA["sparse"]()
     with pytest.warns(ConvergenceWarning, match="not certified within tol=1e-30"):
         ridge_path(sparse.csc_array(data.X), data.Y, ALPHAS, tol=1e-30)
+
+
+def test_float32_data_do_not_make_the_bound_lie():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 5)).astype(np.float32)
+    y = 1e6 + X[:, 0] + 0.1 * rng.standard_normal(200)
+    path = ridge_path(X, y, [1.0], tol=1e-6)
+    error = reference.prediction_error(X, y, 1.0, path.coef[0], digits=60)
+    assert error <= path.bounds[0] <= 1e-6
+    centred = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
+    assert path.intercept[0] == pytest.approx(
+        y.mean() - X.mean(axis=0, dtype=np.float64) @ path.coef[0]
+    )
+    assert np.abs(path.predict(X)[:, 0] - y.mean() - centred @ path.coef[0]).max() < 1e-6
+
+
+@pytest.mark.parametrize("X", [np.hstack([np.arange(20.0)[:, None]] * 3), np.ones((20, 2))])
+def test_an_alpha_below_rounding_and_a_singular_x(X):
+    with pytest.warns(ConvergenceWarning, match="not certified"):
+        path = ridge_path(X, np.arange(20.0) % 3, [1e-20], fit_intercept=False)
+    assert np.isfinite(path.coef).all()
+
+
+def test_the_same_seed_gives_the_same_path(way):
+    data = DATA["tall"]()
+    found = [ridge_path(data.X, data.Y, ALPHAS, random_state=0) for _ in range(2)]
+    assert np.array_equal(found[0].coef, found[1].coef)
+    assert np.array_equal(found[0].edf, found[1].edf)
+
+
+@pytest.mark.parametrize("tol", ["a", -1.0, np.nan])
+def test_tol_is_checked(tol):
+    data = DATA["tall"]()
+    with pytest.raises(BadOption, match="tol is"):
+        ridge_path(data.X, data.Y, tol=tol)

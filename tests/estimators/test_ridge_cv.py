@@ -127,6 +127,7 @@ def test_stored_results_are_an_array_as_scikit_learns_are():
         np.asarray(without)
 
 
+@pytest.mark.filterwarnings("ignore:RidgeCV. the fits that the best score comes from")
 @pytest.mark.parametrize("is_dual", [False, True])
 def test_a_rank_deficient_x_and_an_alpha_below_rounding(is_dual):
     rng = np.random.default_rng(0)
@@ -358,7 +359,7 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ling.selection.folds.tridiagonal", interrupt)
+    monkeypatch.setattr("ling.selection.folds.form_of", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert not hasattr(model, "coef_")
@@ -371,3 +372,50 @@ def test_the_data_are_not_changed():
     RidgeCV(cv=3).fit(X, y, weights)
     RidgeCV().fit(X, y, weights)
     assert all(np.array_equal(a, b) for a, b in zip(before, (X, y, weights), strict=True))
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_it_shows_in_a_notebook(store):
+    X, y, _ = random_problem(1)
+    model = RidgeCV(ALPHAS, store_cv_results=store).fit(X, y)
+    assert "RidgeCV" in model._repr_html_()
+    assert model.cv_results_
+    assert hasattr(model.cv_results_, "shape") is store
+    assert "Ridge" in Ridge(statistics=False).fit(X, y)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "split", [([0.5, 1.0], [2]), ([0, 99], [1]), (np.ones(7, dtype=bool), [1]), ([[0, 1]], [2])]
+)
+def test_splits_that_are_not_numbers_of_samples_are_refused(split):
+    X, y, _ = random_problem(1)
+    with pytest.raises(BadOption, match="split 0 of cv is not made of numbers of samples"):
+        RidgeCV(ALPHAS, cv=[split]).fit(X, y)
+
+
+def test_masks_are_splits_too():
+    X, y, _ = random_problem(1)
+    mask = np.arange(40) < 30
+    masked = RidgeCV(ALPHAS, cv=[(mask, ~mask)]).fit(X, y)
+    numbers = RidgeCV(ALPHAS, cv=[(np.arange(30), np.arange(30, 40))]).fit(X, y)
+    assert np.array_equal(masked.cv_results_.mean_score, numbers.cv_results_.mean_score)
+
+
+def test_a_scorer_that_cannot_score_few_samples_has_no_standard_error():
+    X, y, _ = random_problem(1)
+
+    def scorer(estimator, X, y):
+        return -np.abs(estimator.predict(X) - y)[30]
+
+    results = RidgeCV(ALPHAS, scoring=scorer).fit(X, y).cv_results_
+    assert np.isnan(results.std_error).all()
+    assert np.isfinite(results.mean_score).all()
+
+
+def test_a_fit_that_fails_leaves_nothing_of_itself():
+    X, y, _ = random_problem(1)
+    for model in (Ridge(0.0, statistics=True), RidgeCV([0.0, 1.0], cv=3, statistics=True)):
+        with pytest.raises(BadOption, match="alpha > 0"):
+            model.fit(X, y)
+        assert not hasattr(model, "coef_")
+        assert not hasattr(model, "alpha_")

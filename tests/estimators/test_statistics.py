@@ -158,3 +158,17 @@ def test_the_degrees_of_freedom_of_a_choice_come_with_it():
     assert model.edf_ == pytest.approx((theta / (theta + model.alpha_)).sum())
     with pytest.raises(BadOption, match="statistics=True"):
         model.coef_std_errors()
+
+
+@pytest.mark.parametrize("noise", [1e-5, 1e-8])
+def test_the_noise_of_a_nearly_perfect_fit_is_not_rounding(noise):
+    X, y = data(noise=noise)
+    model = Ridge(1e-12).fit(X, y)
+    assert model.noise_variance_ == pytest.approx(noise**2, rel=0.6)
+    assert (model.coef_std_errors() > 0).all()
+
+
+def test_statistics_and_positive_do_not_go_together():
+    X, y = data()
+    with pytest.raises(BadOption, match="positive=True"):
+        Ridge(positive=True, statistics=True).fit(X, y)

@@ -20,6 +20,8 @@ from ling.minorant import EPS
 
 # Under which name a problem keeps the form of its X'X or X X'.
 FORM = "form"
+# Eigenvalues that are below this share of their sum may be rounding.
+NOISE = 8 * EPS
 # LAPACK's block size: more makes it faster up to here, and takes more room.
 BLOCK = 64
 # Up to this size one thread is about as fast, and waits for nobody.
@@ -60,6 +62,31 @@ class Tridiagonal:
         if m > 1:
             Q[1:, 1:] = lapack.dorgqr(self.reflectors, self.tau, lwork=BLOCK * m)[0]
         return Q
+
+    @cached_property
+    def least(self) -> float:
+        """The smallest eigenvalue; one below 0 is rounding."""
+        lowest = linalg.eigvalsh_tridiagonal(
+            self.diagonal, self.off, select="i", select_range=(0, 0)
+        )
+        return float(lowest[0])
+
+    @property
+    def noise(self) -> float:
+        """Up to here eigenvalues may be rounding; a larger alpha makes A + alpha I positive."""
+        return NOISE * float(self.diagonal.sum())
+
+    def degrees(self, alphas: Array) -> Array:
+        """trace A (A + alpha I)^-1."""
+        theta = self.eigenvalues[self.eigenvalues > self.noise, None]
+        return np.asarray((theta / (theta + alphas)).sum(axis=0))
+
+    def error(self, alphas: Array) -> Array:
+        """About the relative error that rounding in T causes; that of alpha = 0 is not known."""
+        if self.noise == 0:
+            return np.zeros(len(alphas))
+        found = self.noise / np.maximum(self.least + alphas, self.noise)
+        return np.where(alphas == 0, 0.0, found)
 
     def to(self, C: Array) -> Array:
         """Q'C."""
@@ -132,10 +159,8 @@ class Tridiagonal:
     @cached_property
     def _positive(self) -> Array:
         """T's diagonal, raised by as little as makes T positive where rounding left it below."""
-        least = float(linalg.eigvalsh_tridiagonal(
-            self.diagonal, self.off, select="i", select_range=(0, 0)
-        )[0])  # fmt: skip
-        return self.diagonal + max(0.0, -2 * least)
+        tiny = 16 * EPS * float(np.abs(self.diagonal).max())
+        return np.asarray(self.diagonal + max(0.0, tiny - self.least))
 
     def _turned(self, C: Array, transposed: str) -> Array:
         if "Q" in self.__dict__:  # formed already, and faster than its reflections

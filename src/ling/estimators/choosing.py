@@ -23,8 +23,8 @@ from ling.selection.route import Route, k_fold, leave_one_out
 
 BEST, ONE_SE = "best", "one_standard_error"
 UNCERTAIN = (
-    "the fits that the best score comes from could not be certified in the memory there is; raise "
-    "memory_budget or tol."
+    "the fits that the best score comes from could not be certified; raise memory_budget or tol, "
+    "or scale X (StandardScaler)."
 )
 
 
@@ -82,12 +82,12 @@ def _routes(
     model: Any, samples: Samples, splits: Sequence[Any] | None, given: Array | None, plan: Plan
 ) -> list[Route]:
     """Ways to leave samples out: the first that does not give up is taken."""
+    rng = generator(model.random_state)
     if splits is None:
         _need_two(samples)
         stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
-        rng = generator(model.random_state)
         return [leave_one_out(samples, plan, model.tol, rng, stochastic)]
-    routes = k_fold(samples, _checked_splits(splits, samples), given, plan, model.tol)
+    routes = k_fold(samples, _checked_splits(splits, samples), given, plan, model.tol, rng)
     if given is None or given.all():
         return routes
     routes = [route for route in routes if route.direct]
@@ -193,7 +193,7 @@ def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, 
         raise BadOption("cv gives no split; pass at least one (train, test) pair.")
     found = []
     for number, (train, test) in enumerate(splits):
-        train, test = (_indices(rows, samples.shape[0]) for rows in (train, test))
+        train, test = (_indices(rows, samples.shape[0], number) for rows in (train, test))
         if not len(test):
             raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
         for name, rows in (("training", train), ("test", test)):
@@ -206,8 +206,15 @@ def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, 
     return found
 
 
-def _indices(rows: Any, n: int) -> Any:
+def _indices(rows: Any, n: int, number: int) -> Any:
     rows = np.asarray(rows)
     if not rows.size:
         return np.zeros(0, dtype=np.intp)
-    return np.flatnonzero(rows) if rows.dtype == bool else np.arange(n)[rows]
+    if rows.dtype == bool and rows.shape == (n,):
+        return np.flatnonzero(rows)
+    if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.min() < -n or rows.max() >= n:
+        raise BadOption(
+            f"split {number} of cv is not made of numbers of samples; pass integers from 0 to "
+            f"{n - 1}, or a mask of {n} booleans."
+        )
+    return np.arange(n)[rows]

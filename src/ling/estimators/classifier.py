@@ -65,20 +65,25 @@ class Classifying(ClassifierMixin, BaseEstimator):
     coef_: Any
     intercept_: Any
 
-    def _prepared(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Array, Array | None]:
-        """X, y, the classes as columns of -1 and 1, and weights."""
+    def _prepared(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Array, Array | None, Decision]:
+        """X, y, the classes as columns of -1 and 1, weights, and the way back to classes."""
         X, y = checked_data(self, X, y, sample_weight)
         binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
         Y = np.asarray(binarizer.fit_transform(y), dtype=np.float64)
-        self._decision = Decision(binarizer)
-        self.classes_ = binarizer.classes_
-        if not self._decision.multilabel:
+        decision = Decision(binarizer)
+        if not decision.multilabel:
             y = column_or_1d(y, warn=True)
         weights = weights_of(sample_weight, X)
         if self.class_weight:
             balance = compute_sample_weight(self.class_weight, y)
             weights = weights_of(balance if weights is None else weights * balance, X)
-        return X, y, Y, weights
+        return X, y, Y, weights, decision
+
+    def _keep_decision(self, decision: Decision) -> None:
+        self._decision = decision
+        self.classes_ = decision.classes
 
     def decision_function(self, X: Any) -> Array:
         """X coef_' + intercept_, one column for each class; one number for two classes."""
@@ -179,11 +184,12 @@ class RidgeClassifier(Classifying):
         started = time.perf_counter()
         settings = Settings.of(self)
         settings.check()
-        X, y, Y, weights = self._prepared(X, y, sample_weight)
+        X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
         alphas = alphas_of(self.alpha, Y.shape[1])
         problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
         fit = fitted(problem, centring, X, bool(self.fit_intercept), settings, started)
         keep(self, fit, 2)
+        self._keep_decision(decision)
         warn_unless_certified(self, fit, settings)
         return self
 
@@ -265,27 +271,29 @@ class RidgeClassifierCV(Routed, Classifying):
                 "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
                 "scores of all splits anyway."
             )
-        X, y, Y, weights = self._prepared(X, y, sample_weight)
+        X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
         to_scorer, to_splitter = routed(self, weights, params)
         splits = None
         if self.cv is not None:
             splits = split_with(check_cv(self.cv, y, classifier=True), X, y, to_splitter)
         chosen = fit_choosing(
-            self, X, Y, weights, splits, self._scoring(X, y, Y, weights, to_scorer)
+            self, X, Y, weights, splits, self._scoring(X, y, Y, weights, to_scorer, decision)
         )
         keep(self, chosen.fit, 2)
+        self._keep_decision(decision)
         keep_choice(self, chosen, 2, X.dtype)
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, Settings.of(self))
         return self
 
     def _scoring(
-        self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any]
-    ) -> Scoring:
+        self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any],
+        decision: Decision,
+    ) -> Scoring:  # fmt: skip
         if self.scoring is None and self.cv is None:
             return SquaredErrors(Y, weights)
         call = get_scorer("accuracy")
         if self.scoring is not None:
             call = check_scoring(self, scoring=self.scoring)
         looked_at = None if predicts_only(call) else X
-        return Scorer(call, y, self._decision, looked_at, False, parameters)
+        return Scorer(call, y, decision, looked_at, False, parameters)

@@ -104,7 +104,7 @@ def fitted(
 
 
 def keep(model: Any, fit: Fit, n_dim: int) -> None:
-    """Set all attributes, and say so if the fit is not what was asked for."""
+    """Set all attributes that a fit gives."""
     coef, intercept, solution = fit.coef, fit.intercept, fit.solution
     # One target gives one row, even where y is a column: as scikit-learn has it.
     rows = coef[:, 0] if coef.shape[1] == 1 else coef.T
@@ -130,7 +130,7 @@ def warn_unless_certified(model: Any, fit: Fit, settings: Settings) -> None:
         proved = "nothing could be proved of the predictions"
     warnings.warn(
         f"{type(model).__name__}: {proved}, not within tol={settings.tol:g}: "
-        f"{_advice(solution, settings)}",
+        f"{_advice(model, solution)}",
         ConvergenceWarning,
         stacklevel=4,
     )
@@ -156,11 +156,13 @@ def fit_options(settings: Settings, stored: Callable[[Array], Array] | None = No
     )  # fmt: skip
 
 
-def _advice(solution: Solution, settings: Settings) -> str:
+def _advice(model: Any, solution: Solution) -> str:
     """What to do about a fit that is not certified."""
     if solution.coarse:
         return COARSE
-    if settings.positive or "direct" in (solution.step.engine, *solution.earlier):
+    if not hasattr(model, "solver"):
+        return "raise tol or memory_budget, or scale X (StandardScaler)."
+    if model.positive or "direct" in (solution.step.engine, *solution.earlier):
         return (
             "float64 cannot tell more of this X; raise tol or alpha, or scale X (StandardScaler)."
         )

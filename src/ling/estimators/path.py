@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling import problem as problems
 from ling.design import Array, as_design
+from ling.errors import BadOption
 from ling.estimators.fitting import Settings, generator, plan_for
 from ling.estimators.inputs import checked_data, targets_of, weights_of
 from ling.report import Cost
@@ -28,7 +30,8 @@ class RidgePath:
 
     `coef` is (n_alphas, n_features), or (n_alphas, n_targets, n_features); `intercept`, `bounds`
     (proved errors of the training predictions, relative to the spread of y, as in `Ridge`) and
-    `training_error` (mean weighted squared error) are (n_alphas,), or (n_alphas, n_targets).
+    `training_error` (mean weighted squared error) are (n_alphas,), or (n_alphas, n_targets). All
+    are float64, whatever X is.
     """
 
     alphas: Array
@@ -86,7 +89,10 @@ class RidgePath:
 
 
 class _Inputs(BaseEstimator):
-    """What scikit-learn's validation wants to know an estimator for."""
+    """What scikit-learn's validation wants an estimator for; its messages name it."""
+
+
+_Inputs.__name__ = "ridge_path"
 
 
 def ridge_path(
@@ -117,6 +123,8 @@ def ridge_path(
     (3, 5)
     """
     started = time.perf_counter()
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not tol >= 0:
+        raise BadOption(f"tol is {tol!r}; pass a number >= 0.")
     X, y = checked_data(_Inputs(), X, y, sample_weight, y_numeric=True)
     weights, Y = weights_of(sample_weight, X), targets_of(y)
     given = None if alphas is None else checked(alphas, zero=False)
@@ -132,11 +140,11 @@ def ridge_path(
     if fit_intercept:
         intercept = np.stack([centring.intercept(W) for W in coef])
     error = path.squares * centring.y_unit**2 / centring.n_counted
-    dtype, one = X.dtype, y.ndim == 1
+    one = y.ndim == 1
     found = RidgePath(
         alphas=inner * centring.x_unit**2 if given is None else given,
-        coef=(coef[:, :, 0] if one else coef.transpose(0, 2, 1)).astype(dtype, copy=False),
-        intercept=(intercept[:, 0] if one else intercept).astype(dtype, copy=False),
+        coef=coef[:, :, 0] if one else coef.transpose(0, 2, 1),
+        intercept=intercept[:, 0] if one else intercept,
         bounds=path.bounds[:, 0] if one else path.bounds,
         training_error=error[:, 0] if one else error,
         tol=tol,

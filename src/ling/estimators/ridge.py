@@ -143,10 +143,12 @@ class Ridge(Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
         weights = weights_of(sample_weight, X)
         Y = targets_of(y)
         alphas = alphas_of(self.alpha, Y.shape[1])
+        self._refuse_statistics(alphas)
         problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
         fit = fitted(problem, centring, X, bool(self.fit_intercept), settings, started)
+        kept = self._statistics_of(problem, centring, fit, settings)
         keep(self, fit, y.ndim)
-        self._keep_statistics(problem, centring, fit, settings)
+        self._kept = kept
         warn_unless_certified(self, fit, settings)
         return self
 

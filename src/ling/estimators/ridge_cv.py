@@ -18,7 +18,7 @@ from ling.estimators.fitting import Settings, keep, warn_unless_certified
 from ling.estimators.inputs import checked_data, targets_of, weights_of
 from ling.estimators.routing import Routed, predicts_only, routed, split_with
 from ling.estimators.statistics import Statistics
-from ling.selection import R2, Scorer, Scoring, SquaredErrors
+from ling.selection import R2, Scorer, Scoring, SquaredErrors, checked
 
 
 class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -50,7 +50,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         Whether each target gets the alpha that is best for it, with any `cv`.
     choice : {"best", "one_standard_error"}, default="best"
         The latter fits with the largest alpha within one standard error of the best.
-    tol, max_iter, random_state, precision, memory_budget, statistics
+    tol, random_state, memory_budget, statistics
         As for `Ridge`.
 
     Attributes
@@ -131,6 +131,8 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
                 "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
                 "scores of all splits anyway."
             )
+        if self.alphas is not None:
+            self._refuse_statistics(checked(self.alphas, zero=self.cv is not None))
         X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
         weights = weights_of(sample_weight, X)
         Y = targets_of(y)
@@ -140,11 +142,12 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
             splits = split_with(check_cv(self.cv), X, y, to_splitter)
         scoring = self._scoring(X, y, Y, weights, to_scorer)
         chosen = fit_choosing(self, X, Y, weights, splits, scoring)
-        keep(self, chosen.fit, y.ndim)
-        keep_choice(self, chosen, y.ndim, X.dtype)
-        self._keep_statistics(
+        kept = self._statistics_of(
             chosen.problem, chosen.centring, chosen.fit, Settings.of(self), chosen.degrees
         )
+        keep(self, chosen.fit, y.ndim)
+        keep_choice(self, chosen, y.ndim, X.dtype)
+        self._kept = kept
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, Settings.of(self))
         return self

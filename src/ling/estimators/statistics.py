@@ -20,6 +20,8 @@ from ling.solve import solve
 
 # Draws need not be exact: their own spread is larger by far.
 DRAWN = 1e-3
+# Below this share of ||y||^2 a residual is not told from sums of squares.
+CANCELS = 1e-6
 MISSING = (
     "this fit kept nothing to compute them from, as that may take much memory; pass "
     "statistics=True, and alpha > 0, and fit again."
@@ -48,7 +50,7 @@ class Kept:
     def noise(self) -> Array:
         """||y - X w||^2 over the degrees of freedom that are left."""
         left = self.centring.n_counted - self.degrees - self.fit_intercept
-        return np.asarray(self.squares / np.maximum(left, 1e-3))
+        return np.asarray(self.squares / np.where(left > 0, left, np.nan))
 
 
 class Statistics:
@@ -101,7 +103,9 @@ class Statistics:
     @property
     def statistics_method_(self) -> str:
         """How standard errors were found: exactly, or from how many random draws."""
-        return self._statistics()[1].method
+        if self._kept is None or self._kept.posterior is None:
+            raise AttributeError(f"statistics_method_ is not there: {MISSING}")
+        return self._kept.posterior.method
 
     def _by_target(self, name: str, value: Callable[[Kept], Array]) -> Any:
         if self._kept is None:
@@ -114,34 +118,43 @@ class Statistics:
             raise BadOption(f"there are no standard errors: {MISSING}")
         return self._kept, self._kept.posterior
 
-    def _keep_statistics(
+    def _refuse_statistics(self, alphas: Array) -> None:
+        """Before anything is fitted."""
+        if self.statistics and (alphas == 0).any():
+            raise BadOption("statistics=True needs alpha > 0: at 0 they have no finite value.")
+        if self.statistics and getattr(self, "positive", False):
+            raise BadOption(
+                "statistics=True does not go with positive=True, where w is not Gaussian; pass one."
+            )
+
+    def _statistics_of(
         self, problem: Problem, centring: Centring, fit: Fit, settings: Settings,
         known: Array | None = None,
-    ) -> None:  # fmt: skip
-        """Keep what standard errors need, if it is small or asked for; `known` are the degrees."""
-        wanted, posterior = self.statistics, None
-        self._kept = None
+    ) -> Kept | None:  # fmt: skip
+        """What standard errors need, if it is small or asked for; `known` are the degrees."""
+        posterior = None
         if fit.solution.step.engine == "nonnegative":
-            return
-        if wanted and (problem.alphas == 0).any():
-            raise BadOption("statistics=True needs alpha > 0: at 0 they have no finite value.")
-        if wanted:
+            return None
+        if self.statistics:
             budget = memory_budget_bytes(settings.memory_budget)
             rng = generator(settings.random_state)
             posterior = full_posterior(problem, budget, _solver(problem, settings), rng)
-        elif wanted is None:
+        elif self.statistics is None:
             posterior = small_posterior(problem)
-        if posterior is not None or known is not None:
-            squares = _residual_squares(problem, fit.solution.coef)
-            self._kept = Kept(posterior, known, squares, centring, fit.intercept is not None)
+        if posterior is None and known is None:
+            return None
+        squares = _residual_squares(problem, fit.solution.coef)
+        return Kept(posterior, known, squares, centring, fit.intercept is not None)
 
 
 def _residual_squares(problem: Problem, W: Array) -> Array:
-    """||y - X w||^2, from X'X if it is there."""
-    if "gram" not in problem.made:
-        return np.asarray(problem.gradient(W)[1] ** 2)
-    twice = 2 * problem.moments - problem.made["gram"] @ W
-    return np.asarray(np.maximum(problem.spread**2 - np.einsum("ij,ij->j", W, twice), 0.0))
+    """||y - X w||^2, from X'X if it is there and does not cancel."""
+    if "gram" in problem.made:
+        twice = 2 * problem.moments - problem.made["gram"] @ W
+        squares = problem.spread**2 - np.einsum("ij,ij->j", W, twice)
+        if (squares > CANCELS * problem.spread**2).all():
+            return np.asarray(squares)
+    return np.asarray(problem.gradient(W)[1] ** 2)
 
 
 def _solver(problem: Problem, settings: Settings) -> Any:

@@ -9,21 +9,22 @@ from functools import cached_property
 import numpy as np
 
 from ling.design import AffineDesign, Array, DenseDesign, Design, Metered
-from ling.engines.tridiagonal import Tridiagonal, tridiagonal
+from ling.engines.graded import Graded, form_of
+from ling.engines.tridiagonal import Tridiagonal
 from ling.minorant import EPS
 from ling.selection.samples import Rows, Samples, Validation
 
 # A training set's Gram matrix is what is left of the total; less than this has lost digits.
 LEFT = 1e-4
-# Eigenvalues of a Gram matrix that are below this share of their sum may be rounding.
-NOISE = 8 * EPS
+# Relative errors, by rounding, up to which fits count as exact.
+EXACT = 1e-3
 # Numbers that the coefficients of several alphas may take at once.
 ROOM = 2**23
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Weighted sums over some rows: of 1, x, y, x y' and x x'."""
+    """Weighted sums over some rows: of 1, x, y, x y' and x x'; means of x and y once centred."""
 
     mass: float
     x: Array
@@ -46,7 +47,7 @@ class Fitted:
     takes: y_shift - x_shift'w.
     """
 
-    form: Tridiagonal
+    form: Tridiagonal | Graded
     C: Array
     rows: Design
     x_shift: Array
@@ -77,9 +78,7 @@ class Fitted:
         step = max(1, ROOM // max(1, targets * (len(self.form) + self.rows.shape[0])))
         for start in range(0, len(alphas), step):
             some = alphas[start : start + step]
-            # An alpha that is lost in rounding is as good as 0.
-            clear = np.where(some > noise(self.form), some, 0.0)
-            W = np.hstack([self.form.solve(self.turned, float(alpha)) for alpha in clear])
+            W = np.hstack([self.form.solve(self.turned, float(alpha)) for alpha in some])
             W = W if many else self.form.back(W)
             P = rows.matmat(W) + (np.tile(self.y_shift, len(some)) - shift @ W)
             for at in range(len(some)):
@@ -100,19 +99,25 @@ class DirectFolds(Validation):
         self.splits = splits
         self.tests = [test for _, test in splits]
         self._kept: dict[int, Fitted] = {}
+        self._errors: dict[int, Array] = {}
+
+    def certified(self, alphas: Array) -> Array:
+        """For which of the alphas predicted last rounding leaves enough digits in every fit."""
+        return np.asarray(np.max(list(self._errors.values()), axis=0) <= EXACT)
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
         """Effective degrees of freedom of a fit to all samples; their errors, which are 0."""
         problem = self.samples.problem
         wide = self.samples.shape[1] > self.samples.shape[0]
-        form = tridiagonal(problem.row_gram() if wide else problem.gram())
-        theta = form.eigenvalues[form.eigenvalues > noise(form), None]
-        return (theta / (theta + alphas)).sum(axis=0), np.zeros(len(alphas))
+        form = form_of(problem.row_gram() if wide else problem.gram(), float(alphas.min()))
+        return form.degrees(alphas), np.zeros(len(alphas))
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """The number of the split and of the alpha, and predictions for its test rows."""
         for number in range(len(self.splits)):
-            for at, P in enumerate(self._fitted(number, alphas).predictions(alphas)):
+            fitted = self._fitted(number, alphas)
+            self._errors[number] = fitted.form.error(alphas)
+            for at, P in enumerate(fitted.predictions(alphas)):
                 yield number, at, self.samples.in_units(P)
 
     def _fitted(self, number: int, alphas: Array) -> Fitted:
@@ -124,8 +129,10 @@ class DirectFolds(Validation):
         if p <= n:
             found = _primal(self.samples, train, test, float(alphas.min()))
         else:
-            found = _dual(self.samples, train, test)
-        if self.keep and 16.0 * len(self.splits) * min(n, p) ** 2 <= 0.5 * self.samples.budget:
+            found = _dual(self.samples, train, test, float(alphas.min()))
+        rows = sum(len(test) for test in self.tests)
+        n_bytes = 16.0 * (len(self.splits) * min(n, p) ** 2 + rows * min(n, p))
+        if self.keep and n_bytes <= 0.5 * self.samples.budget:
             self._kept[number] = found
         return found
 
@@ -134,9 +141,11 @@ def _primal(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
     """From X'X of all rows, less that of the rows left out, or from the rows trained on."""
     left_out = np.setdiff1d(np.arange(samples.shape[0]), train)
     sums = None
-    if len(left_out) < len(train):
+    # Rows that are there twice, as in a bootstrap, are not what the others leave.
+    if len(left_out) < len(train) == samples.shape[0] - len(left_out):
         total = _total(samples)
-        sums = _centred(samples, total - _sums(samples, left_out))
+        mass = float(samples.weights[train].sum())
+        sums = _centred(samples, replace(total - _sums(samples, left_out), mass=mass))
         before, after = np.diag(total.gram), np.diag(sums.gram)
         if EPS * before[after < LEFT * before].sum() > 1e-10 * least:  # rounding that would show
             sums = None
@@ -144,7 +153,7 @@ def _primal(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
         x, y = _means(samples, train)
         sums = replace(_sums(samples, train, x, y), x=x, y=y)
     rows = samples.design.subset(test)
-    return Fitted(tridiagonal(sums.gram), sums.xy, rows, sums.x, sums.y)
+    return Fitted(form_of(sums.gram, least), sums.xy, rows, sums.x, sums.y)
 
 
 def _centred(samples: Samples, sums: Sums) -> Sums:
@@ -196,7 +205,7 @@ def _means(samples: Samples, rows: Rows) -> tuple[Array, Array]:
     return x, y
 
 
-def _dual(samples: Samples, train: Rows, test: Rows) -> Fitted:
+def _dual(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
     """From X X' of all rows: that of the training rows, centred on their own mean."""
     K = kernel(samples)
     roots, Y = samples.roots[train], samples.problem.targets[train]
@@ -211,17 +220,14 @@ def _dual(samples: Samples, train: Rows, test: Rows) -> Fitted:
         Y = Y - np.outer(roots, y_shift)
     inner *= roots[:, None]
     inner *= roots
+    across *= roots
     if samples.fit_intercept:
         u = roots / np.linalg.norm(roots)
         Ku = inner @ u
         inner -= np.outer(u, Ku - 0.5 * (u @ Ku) * u)
         inner -= np.outer(Ku - 0.5 * (u @ Ku) * u, u)
-    return Fitted(tridiagonal(inner), Y, DenseDesign(across * roots), np.zeros(len(train)), y_shift)
-
-
-def noise(form: Tridiagonal) -> float:
-    """Up to here eigenvalues of A may be rounding; an alpha above it makes A + alpha I positive."""
-    return NOISE * float(form.diagonal.sum())
+        across -= np.outer(across @ u, u)  # or rounding of c along u would be divided by alpha
+    return Fitted(form_of(inner, least), Y, DenseDesign(across), np.zeros(len(train)), y_shift)
 
 
 def kernel(samples: Samples) -> Array:

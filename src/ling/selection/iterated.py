@@ -25,7 +25,9 @@ from ling.selection.subspace import Subspace
 WIDTH = 4
 # Directions that a sample of rows may give to start with.
 STRONG = 32
+# Of trace(X'X): directions below it are not worth a start.
 LOW = 1e-6
+CONSTANT = 1e-13
 # A space is looked at again when it has grown by this much.
 GROWTH = 1.15
 # Share of the memory budget that all spaces together may take.
@@ -77,6 +79,10 @@ class IteratedFolds(Validation):
             self.x_shifts.append(x_shift)
             self.y_shifts.append(y_shift)
             self.tols.append(np.append(self.tol * spread, np.full(probes, PROBED * np.sqrt(n))))
+            # A target that is constant in a training set, but for rounding, is predicted by 0.
+            xy = np.where(
+                spread > CONSTANT * np.sqrt(mask @ samples.Y**2), xy, np.outer(sums, y_shift)
+            )
             wanted = np.hstack([xy - np.outer(sums, y_shift), probed])
             share = mass / max(float(samples.weights.sum()), 1e-300)
             self.spaces.append(Subspace(wanted, share * squares, noise))
@@ -225,5 +231,5 @@ def _masks(samples: Samples, splits: Sequence[tuple[Rows, Rows]]) -> Array:
     """(n, n_splits): weights of the rows that each split trains on."""
     masks = np.zeros((samples.shape[0], len(splits)))
     for number, (train, _) in enumerate(splits):
-        masks[train, number] = samples.weights[train]
+        np.add.at(masks[:, number], train, samples.weights[train])  # rows may be there twice
     return masks

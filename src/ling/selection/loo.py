@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ling.design import Array
-from ling.engines.tridiagonal import FORM, tridiagonal
+from ling.engines.graded import Graded, form_of
+from ling.engines.tridiagonal import FORM, Tridiagonal, tridiagonal
 from ling.problem import Problem
-from ling.selection.folds import Fitted, kernel, noise
+from ling.selection.folds import EXACT, Fitted, kernel
 from ling.selection.samples import Rows, Samples, Validation
 
 
@@ -29,56 +30,69 @@ class ExactLeaveOneOut(Validation):
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
         """Effective degrees of freedom, without the intercept's; their errors, which are 0."""
-        theta = self._left_out.form.eigenvalues
-        found = (theta[:, None] / (theta[:, None] + alphas)).sum(axis=0)
+        found = self._left_out.form(alphas).degrees(alphas)
         return found - self._left_out.added(alphas), np.zeros(len(alphas))
+
+    def certified(self, alphas: Array) -> Array:
+        """For which alphas rounding leaves enough digits."""
+        return np.asarray(self._left_out.form(alphas).error(alphas) <= EXACT)
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """For each alpha in turn, those of all samples."""
-        alphas = np.maximum(alphas, 2 * noise(self._left_out.form))  # less could not be told
         for at, residuals in enumerate(self._left_out.residuals(alphas)):
-            yield (
-                0,
-                at,
-                self.samples.in_units(np.subtract(self.samples.Y, residuals, out=residuals)),
-            )
+            P = np.subtract(self.samples.Y, residuals, out=residuals)
+            yield 0, at, self.samples.in_units(P)
 
 
 def forget_form(problem: Problem) -> None:
     """Drop the form that leave-one-out left for the fit, if rounding may have made it singular."""
     form = problem.made.get(FORM)
-    if form is not None and form.eigenvalues[0] + problem.alphas.min() <= noise(form):
+    if form is not None and form.error(problem.alphas).max() > EXACT:
         del problem.made[FORM]
 
 
 class _Primal:
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
-        self.form = samples.problem.made[FORM] = tridiagonal(samples.problem.gram())
-        p, t = samples.shape[1], samples.n_targets
-        self.fitted = Fitted(
-            self.form, samples.problem.moments, samples.design, np.zeros(p), np.zeros(t)
-        )
+        self.fitted: Fitted | None = None
+
+    def form(self, alphas: Array) -> Tridiagonal | Graded:
+        """Made for the first alphas; more of them hardly need another."""
+        return self._fitted(alphas).form
+
+    def _fitted(self, alphas: Array) -> Fitted:
+        if self.fitted is None:
+            samples = self.samples
+            form = form_of(samples.problem.gram(), float(alphas.min()))
+            if isinstance(form, Tridiagonal):
+                samples.problem.made[FORM] = form
+            p, t = samples.shape[1], samples.n_targets
+            self.fitted = Fitted(
+                form, samples.problem.moments, samples.design, np.zeros(p), np.zeros(t)
+            )
+        return self.fitted
 
     def added(self, alphas: Array) -> Array:
         return np.zeros(len(alphas))
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
-        kept = 1 - self._leverages(alphas)
-        for at, P in enumerate(self.fitted.predictions(alphas)):
+        fitted = self._fitted(alphas)
+        kept = 1 - self._leverages(fitted, alphas)
+        for at, P in enumerate(fitted.predictions(alphas)):
             residuals = np.subtract(self.samples.Y, P, out=P)
             residuals /= kept[:, at, None]
             yield residuals
 
-    def _leverages(self, alphas: Array) -> Array:
-        samples = self.samples
+    def _leverages(self, fitted: Fitted, alphas: Array) -> Array:
+        samples, form = self.samples, fitted.form
         n = samples.shape[0]
         found = np.empty((n, len(alphas)))
         if samples.n_targets * len(alphas) > n:  # then predictions need the same rows
-            found[:] = self.form.forms(self.fitted.turned_rows[0].array, alphas)
+            found[:] = form.forms(fitted.turned_rows[0].array, alphas)
         else:
+            Q = form.Q
             for some in samples.chunks(np.arange(n)):
-                found[some] = self.form.forms(samples.design.take(some) @ self.form.Q, alphas)
+                found[some] = form.forms(samples.design.take(some) @ Q, alphas)
         if samples.fit_intercept:
             found += 1 / float(samples.weights.sum())
         return np.asarray(found * samples.weights[:, None])
@@ -99,22 +113,26 @@ class _Dual:
         if samples.fit_intercept:
             self.size = float(np.trace(K)) / len(K) or 1.0
             K += np.outer(self.size * self.u, self.u)
-        self.form = tridiagonal(K)
+        self.tridiagonal = tridiagonal(K)
         if samples.shape[1] > samples.shape[0]:  # or a fit to all samples is made from X'X
             # Targets have no part along u, so that this form does for it as well.
-            samples.problem.made[FORM] = self.form
-        self.turned = self.form.to(samples.problem.targets)
+            samples.problem.made[FORM] = self.tridiagonal
+        self.turned = self.tridiagonal.to(samples.problem.targets)
+
+    def form(self, alphas: Array) -> Tridiagonal:
+        return self.tridiagonal
 
     def added(self, alphas: Array) -> Array:
         """What the direction u, which is none of X's, adds to the degrees of freedom."""
         return np.asarray(self.size / (self.size + alphas))
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
-        diagonals = self.form.forms(self.form.Q, alphas)
+        form = self.tridiagonal
+        diagonals = form.forms(form.Q, alphas)
         if self.samples.fit_intercept:
             diagonals -= self.u[:, None] ** 2 / (self.size + alphas)
         for at, alpha in enumerate(alphas):
-            c = self.form.Q @ self.form.solve(self.turned, float(alpha))
+            c = form.Q @ form.solve(self.turned, float(alpha))
             found = np.divide(
                 c, self.samples.roots[:, None] * diagonals[:, at, None],
                 out=np.zeros_like(c), where=self.samples.roots[:, None] > 0,

@@ -115,7 +115,7 @@ def _iterated(
     """One subspace for all alphas; None if a factorisation would have been there before."""
     problem, t = samples.problem, samples.n_targets
     everything = np.arange(samples.shape[0])
-    search = IteratedFolds(samples, [(everything, everything)], tol / 2, worth=worth)
+    search = IteratedFolds(samples, [(everything, everything)], tol / 2, rng=rng, worth=worth)
     # Neighbours are alike: some alphas tell where to go.
     order = np.argsort(alphas)
     search.work(alphas[order[:: max(1, len(alphas) // SOME)]])

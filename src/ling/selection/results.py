@@ -17,7 +17,8 @@ class CVResults(NDArrayOperatorsMixin):
 
     `mean_score` and `std_error` have shape (n_alphas,), or (n_alphas, n_targets) if each target has
     its own alpha; `folds` has the scores of the splits, with an axis for them after the alphas.
-    `certified` says for which alphas all training fits are proved to be within tol. `stored`, if it
+    `certified` says for which alphas all training fits are exact but for rounding or, if they are
+    iterated, proved to be within ten times tol. `stored`, if it
     was asked for, has what every sample contributes: as an array, this is it. Scores that differ
     by less than `negligible` standard errors count as equal.
     """
@@ -58,16 +59,6 @@ class CVResults(NDArrayOperatorsMixin):
         return _plain(np.argmax(np.where(self._scores >= least, alphas, -np.inf), axis=0))
 
     # What scikit-learn's RidgeCV calls cv_results_ is an array: so is this, if samples are stored.
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of what was stored."""
-        return np.asarray(self).shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of what was stored."""
-        return np.asarray(self).dtype
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.stored is None:
             raise ValueError("pass store_cv_results=True to keep what every sample contributes.")
@@ -83,10 +74,13 @@ class CVResults(NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(np.asarray(self))
 
+    def __bool__(self) -> bool:
+        return True
+
     def __getattr__(self, name: str) -> Any:
-        """Methods of arrays: `mean(axis=0)`, `argmin()` and so on."""
+        """What arrays have: `shape`, `mean(axis=0)`, `argmin()` and so on."""
         if name.startswith("_") or self.__dict__.get("stored") is None:
-            raise AttributeError(f"CVResults has no {name!r}")
+            raise AttributeError(f"CVResults has no {name!r} unless store_cv_results=True")
         return getattr(np.asarray(self), name)
 
 

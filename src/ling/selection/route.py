@@ -57,7 +57,7 @@ def leave_one_out(
 
 def k_fold(
     samples: Samples, splits: Sequence[tuple[Rows, Rows]], alphas: Array | None, plan: Plan,
-    tol: float,
+    tol: float, rng: np.random.Generator,
 ) -> list[Route]:  # fmt: skip
     """The way that is expected to be faster and, if its cost is not certain, another after it."""
     method = f"cross-validation on {len(splits)} splits"
@@ -70,7 +70,7 @@ def k_fold(
         return ways
     # Iterations may take longer than usual; what they have cost by then is lost.
     worth = max(WORTH * direct / a_pass, USUAL_PASSES)
-    iterated = IteratedFolds(samples, splits, FOLDS * tol, worth=worth)
+    iterated = IteratedFolds(samples, splits, FOLDS * tol, rng=rng, worth=worth)
     return [Route(iterated, f"{method}, iterated", False), *ways]
 
 

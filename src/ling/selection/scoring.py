@@ -41,7 +41,7 @@ class Scoring(ABC):
         try:
             with warnings.catch_warnings(action="ignore"):
                 scores = [self.score(P[some], rows[some]) for some in groups]
-        except (ValueError, ArithmeticError):  # a group without weight, or of one class only
+        except Exception:  # a scorer of the user's need not be made for so few, or for one class
             return score, np.full_like(score, np.nan)
         return score, np.asarray(np.std(scores, axis=0, ddof=1) / np.sqrt(GROUPS))
 

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from ling.design import Array
 from ling.engines.thin import thin_svd
-from ling.minorant import EPS, LowRank, nystrom_slack
+from ling.minorant import EPS, LowRank, Minorant, Nothing, nystrom_slack
 
 # Alphas whose residuals point elsewhere are at least this many apart.
 APART = 3
@@ -23,6 +23,8 @@ UNEVEN = 3.0
 RELIABLE = 1e-11
 # A new direction of which less than this is left has nothing new.
 DEPENDENT = 1e-10
+# Numbers in the residuals that are looked at at once.
+ROOM = 2**23
 
 
 class Subspace:
@@ -78,27 +80,29 @@ class Subspace:
 
     def bounds(self, alphas: Array) -> Array:
         """Bounds on ||X(w - w*)||, (n_alphas, t): Nyström's approximation lies below X'X."""
-        R = self.residuals(alphas).reshape(len(self.wanted), -1)
-        each = np.repeat(alphas, self.wanted.shape[1])
-        if not self.dimension:
-            return np.asarray(np.linalg.norm(R, axis=0) / np.sqrt(each)).reshape(len(alphas), -1)
-        theta, Z = self._eigenvectors()
-        kept = theta > RELIABLE * theta[-1]
-        tall = self.images @ (Z[:, kept] / np.sqrt(theta[kept]))
-        U, S = thin_svd(tall)
-        minorant = LowRank(U, S**2, nystrom_slack(tall, theta[kept], self.noise))
-        found = np.sqrt(minorant.quadratic(R, each)).reshape(len(alphas), -1)
-        lengths = np.linalg.norm(self.solutions(alphas), axis=0)
-        return np.asarray(found + self.noise * lengths / np.sqrt(alphas[:, None]))
+        t = self.wanted.shape[1]
+        minorant: Minorant = Nothing()
+        if self.dimension:
+            theta, Z = self._eigenvectors()
+            kept = theta > RELIABLE * theta[-1]
+            tall = self.images @ (Z[:, kept] / np.sqrt(theta[kept]))
+            U, S = thin_svd(tall)
+            minorant = LowRank(U, S**2, nystrom_slack(tall, theta[kept], self.noise))
+        found = []
+        for some in self._chunks(alphas):
+            R = self.residuals(some).reshape(len(self.wanted), -1)
+            bound = np.sqrt(minorant.quadratic(R, np.repeat(some, t))).reshape(len(some), t)
+            lengths = np.linalg.norm(self.solutions(some), axis=0)
+            found.append(bound + self.noise * lengths / np.sqrt(some[:, None]))
+        return np.concatenate(found)
 
     def proposed(self, alphas: Array, tols: Array, width: int) -> Array:
         """Up to `width` new directions, orthonormal; none if there is nothing to be gained.
 
         `tols` are the errors that are good enough, target by target.
         """
-        R = self.residuals(alphas)
-        below = self.diagonal[:, None] + alphas
-        sizes = np.sqrt(np.einsum("pat,pa->at", R**2, 1 / below)) / np.where(tols > 0, tols, np.inf)
+        sizes = np.concatenate([self._sizes(some) for some in self._chunks(alphas)])
+        sizes /= np.where(tols > 0, tols, np.inf)
         picked: list[tuple[int, int]] = []
         for at in np.argsort(-sizes, axis=None):
             alpha, target = (int(i) for i in np.unravel_index(at, sizes.shape))
@@ -106,8 +110,26 @@ class Subspace:
                 break
             if all(target != t or abs(alpha - a) >= APART for a, t in picked):
                 picked.append((alpha, target))
-        block = np.stack([R[:, a, t] / below[:, a] for a, t in picked], axis=1) if picked else None
-        return np.zeros((len(R), 0)) if block is None else self._new(block)
+        if not picked:
+            return np.zeros((len(self.wanted), 0))
+        block = [
+            self.residuals(alphas[a : a + 1])[:, 0, t] / (self.diagonal + alphas[a])
+            for a, t in picked
+        ]
+        return self._new(np.stack(block, axis=1))
+
+    def _sizes(self, alphas: Array) -> Array:
+        """About how far off solutions are, (n_alphas, t)."""
+        R = self.residuals(alphas)
+        R *= R
+        return np.asarray(
+            np.sqrt(np.einsum("pat,pa->at", R, 1 / (self.diagonal[:, None] + alphas)))
+        )
+
+    def _chunks(self, alphas: Array) -> list[Array]:
+        """Alphas whose residuals fit at once."""
+        step = max(1, ROOM // max(1, self.wanted.size))
+        return [alphas[start : start + step] for start in range(0, len(alphas), step)]
 
     def extend(self, block: Array, product: Array) -> None:
         """Add the directions of `block`, orthonormal to V; `product` is X'X times them."""
