@@ -65,6 +65,11 @@ def fit_choosing(
         if results is not None:
             break
     assert results is not None  # the last way does not give up
+    if route.validation.full and not best_is_certified(results):
+        raise BadOption(
+            f"memory_budget, {plan.memory_budget / 1e6:.3g} MB, is too small to choose alpha for "
+            f"{samples.shape[0]} x {samples.shape[1]}; raise it several times, or raise tol."
+        )
     results = replace(results, alphas=results.alphas * unit if given is None else given)
     if not np.isfinite(results.mean_score).any():
         raise BadOption(
@@ -106,8 +111,11 @@ def _finished(
     problem, centring = samples.problem, samples.centring
     each = np.broadcast_to(alphas, samples.n_targets) / centring.x_unit**2
     problem = replace(problem, alphas=np.ascontiguousarray(each))
-    if route.direct:  # the Gram matrix is there already
-        settings = replace(settings, solver="direct", precision="float64")
+    settings = replace(settings, before="choose alpha")
+    if route.direct:
+        settings = replace(
+            settings, solver="direct", precision="float64", reason="the Gram matrix was there"
+        )
         forget_form(problem)
     note = f"alpha was chosen from {len(results.alphas)} by {route.method}."
     uncertified = int(np.count_nonzero(np.logical_not(results.certified)))

@@ -53,6 +53,9 @@ class Settings:
     random_state: Any = None
     precision: str = "auto"
     memory_budget: float | str | None = None
+    # Why this solver, and what was done before the fit, if an estimator has decided that itself.
+    reason: str = ""
+    before: str = "prepare"
 
     @classmethod
     def of(cls, model: Any) -> Settings:
@@ -172,7 +175,9 @@ def _advice(model: Any, solution: Solution) -> str:
     )
 
 
-def _reason(settings: Settings, plan: Plan, solution: Solution) -> str:
+def _reason(settings: Settings, solution: Solution) -> str:
+    if settings.reason:
+        return settings.reason
     if settings.positive:
         return "for coefficients >= 0"
     if solution.status is Status.UNCERTIFIED:
@@ -240,12 +245,12 @@ def _report(
         notes.append(f"Given up before: {', '.join(solution.earlier)}.")
     return FitReport(
         engine=step.engine,
-        reason=_reason(settings, plan, solution),
+        reason=_reason(settings, solution),
         status=solution.status,
         certificate=solution.certificate,
         cost=problem.design.cost,
-        seconds={"prepare": preparing, **solution.seconds},
-        predicted_seconds=step.seconds,
+        seconds={settings.before: preparing, **solution.seconds},
+        predicted_seconds=step.seconds if settings.before == "prepare" else None,
         predicted_bytes=step.n_bytes,
         rank=solution.candidate.rank,
         n_iter=solution.candidate.n_iter,

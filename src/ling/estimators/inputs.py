@@ -17,12 +17,15 @@ from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
 def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Any]:
     """X and y as scikit-learn wants them, float32 or float64."""
     refuse_sparse(y=y, sample_weight=sample_weight)
-    with naming(X=X, y=y):
+    numeric = {"y": y} if options.get("y_numeric") else {}  # classes may be words
+    with naming(X=X, **numeric):
         # Non-finite numbers in X show in the first pass over it; those in y are looked for.
         X, y = validate_data(
             model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             ensure_all_finite=False, **options,
         )  # fmt: skip
+        if numeric and y.dtype.kind in "US":
+            raise WrongType("y is text")
     return X, y
 
 

@@ -127,7 +127,11 @@ def ridge_path(
         raise BadOption(f"tol is {tol!r}; pass a number >= 0.")
     X, y = checked_data(_Inputs(), X, y, sample_weight, y_numeric=True)
     weights, Y = weights_of(sample_weight, X), targets_of(y)
-    given = None if alphas is None else checked(alphas, zero=False)
+    given = (
+        None
+        if alphas is None
+        else checked(alphas, zero=False, hint="; for alpha = 0 use Ridge(alpha=0)")
+    )
     settings = Settings(tol=tol, random_state=random_state, memory_budget=memory_budget)
     n_targets = Y.shape[1]
     problem, centring = problems.build(X, Y, np.ones(n_targets), weights, fit_intercept)

@@ -52,6 +52,11 @@ def routed(
         found = process_routing(model, "fit", **params)
         score = {name: np.asarray(value) for name, value in found.scorer.score.items()}
         return score, dict(found.splitter.split)
+    if model.cv is None and params.get("groups") is not None:
+        raise BadOption(
+            "groups are given, but cv=None leaves out single samples; pass a cv that keeps groups "
+            "together, such as GroupKFold()."
+        )
     unknown = set(params) - {"groups"}
     if unknown:
         raise BadOption(

@@ -108,6 +108,7 @@ class Statistics:
         return self._kept.posterior.method
 
     def _by_target(self, name: str, value: Callable[[Kept], Array]) -> Any:
+        check_is_fitted(self, "coef_")  # its error is an AttributeError too
         if self._kept is None:
             raise AttributeError(f"{name} is not there: {MISSING}")
         found = value(self._kept)

@@ -117,6 +117,7 @@ class DirectFolds(Validation):
         for number in range(len(self.splits)):
             fitted = self._fitted(number, alphas)
             self._errors[number] = fitted.form.error(alphas)
+            self.samples.problem.design.meter.add(4 / 3 * float(len(fitted.form)) ** 3)
             for at, P in enumerate(fitted.predictions(alphas)):
                 yield number, at, self.samples.in_units(P)
 

@@ -19,11 +19,15 @@ LARGEST = 1.0
 SMALLEST = 1e-9
 # How far the grid may be extended: beyond, nothing changes but rounding.
 FARTHEST = 1e-15, 1e6
+# It reaches this far below the smallest column, of those that are not constant but for rounding.
+BELOW_COLUMNS, TINY, FARTHEST_COLUMN = 1e-3, 1e-12, 1e-20
 # Alphas by which it is extended at a time.
 MORE = 8
 
 
-def checked(alphas: Any, zero: bool) -> Array:
+def checked(
+    alphas: Any, zero: bool, hint: str = " (leave-one-out has no answer at 0; pass cv=5)"
+) -> Array:
     """The user's alphas as an array; `zero` says whether 0 is possible."""
     name = "alphas"
     given = np.atleast_1d(np.asarray(alphas, dtype=object))  # numbers as they were written
@@ -43,15 +47,21 @@ def checked(alphas: Any, zero: bool) -> Array:
             raise NotFinite(f"{where} is {alpha}; pass finite numbers.")
         if alpha < 0 or (alpha == 0 and not zero):
             least = "must be >= 0.0" if zero else "must be > 0.0"
-            hint = "" if zero else " (leave-one-out has no answer at 0; pass cv=5)"
             raise BadOption(f"{where} == {alpha}, {least}{hint if alpha == 0 else ''}.")
     return given.astype(np.float64)
 
 
 def default_grid(problem: Problem) -> Array:
-    """30 alphas, over 9 decades up to trace(X'X); X of another scale moves all of them."""
-    trace = size(problem)
-    return np.asarray(trace * np.geomspace(SMALLEST, LARGEST, N_ALPHAS))
+    """30 alphas, over 9 decades up to trace(X'X); X of another scale moves all of them.
+
+    More at the same distances where columns are so small beside others that they need them.
+    """
+    step = (LARGEST / SMALLEST) ** (1 / (N_ALPHAS - 1))
+    squares = problem.column_norms[problem.column_norms > TINY * problem.raw_norms] ** 2
+    lowest = BELOW_COLUMNS * float(squares.min(initial=np.inf)) / size(problem)
+    wanted = np.log(SMALLEST / max(lowest, FARTHEST_COLUMN)) / np.log(step)
+    more = max(0, int(np.ceil(wanted)))
+    return np.asarray(size(problem) * LARGEST * step ** np.arange(1.0 - N_ALPHAS - more, 1.0))
 
 
 def size(problem: Problem) -> float:
@@ -66,4 +76,5 @@ def extended(alphas: Array, low: bool, high: bool, problem: Problem) -> Array:
     below = alphas[0] / steps[::-1] if low else alphas[:0]
     above = alphas[-1] * steps if high else alphas[:0]
     least, most = size(problem) * np.array(FARTHEST)
+    least = min(least, 1e-3 * float(alphas[0])) if alphas[0] < least else least
     return np.concatenate([below[below >= least], alphas, above[above <= most]])

@@ -64,6 +64,7 @@ class _Primal:
         if self.fitted is None:
             samples = self.samples
             form = form_of(samples.problem.gram(), float(alphas.min()))
+            samples.problem.design.meter.add(4 / 3 * float(len(form)) ** 3)
             if isinstance(form, Tridiagonal):
                 samples.problem.made[FORM] = form
             p, t = samples.shape[1], samples.n_targets
@@ -114,6 +115,7 @@ class _Dual:
             self.size = float(np.trace(K)) / len(K) or 1.0
             K += np.outer(self.size * self.u, self.u)
         self.tridiagonal = tridiagonal(K)
+        samples.problem.design.meter.add(4 / 3 * float(len(K)) ** 3)
         if samples.shape[1] > samples.shape[0]:  # or a fit to all samples is made from X'X
             # Targets have no part along u, so that this form does for it as well.
             samples.problem.made[FORM] = self.tridiagonal

@@ -17,6 +17,8 @@ from ling.selection.samples import Rows, Samples, Validation
 
 # Scores need less than coefficients do: so many times tol.
 FOLDS = 10.0
+# Seconds that exact leave-one-out may be expected to take, unless it is asked for.
+OUT_OF_REACH = 180.0
 # Those that estimate degrees of freedom.
 PROBES = 24
 # Passes that spaces usually take to be near for all alphas that matter, for each target.
@@ -43,9 +45,12 @@ class Route:
 def leave_one_out(
     samples: Samples, plan: Plan, tol: float, rng: np.random.Generator, stochastic: bool | None
 ) -> Route:
-    """Exactly where X'X or X X' fits in memory, by generalised cross-validation otherwise."""
+    """Exactly where that is in reach of memory and patience, and generalised otherwise."""
     if stochastic is None:
-        stochastic = _direct_bytes(samples) > plan.memory_budget
+        direct, _ = seconds(samples, 1, N_ALPHAS, plan)
+        n, p = samples.shape
+        direct += 4.0 * max(n, p) * float(min(n, p)) ** 2 / plan.machine.gemm  # leverages
+        stochastic = direct > OUT_OF_REACH
     if not stochastic:
         return Route(ExactLeaveOneOut(samples), "exact leave-one-out", True)
     method = (

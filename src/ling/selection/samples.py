@@ -107,6 +107,11 @@ class Validation(ABC):
         return False
 
     @property
+    def full(self) -> bool:
+        """Whether there is no memory left to work with."""
+        return False
+
+    @property
     def gave_up(self) -> bool:
         """Whether another way would have been there by now."""
         return False
