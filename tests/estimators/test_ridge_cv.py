@@ -247,6 +247,8 @@ def test_a_constant_y_is_fitted_whatever_alpha_is():
         model = RidgeCV(ALPHAS, cv=cv).fit(X, np.full(40, 2.5))
         assert not model.coef_.any()
         assert model.intercept_ == pytest.approx(2.5)
+        default = RidgeCV(cv=cv).fit(X, np.full(40, 0.1))
+        assert len(default.cv_results_.alphas) == 30
 
 
 def test_one_sample_a_fold_has_no_r2():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -12,9 +12,6 @@ from ling.design import Array
 from ling.errors import BadOption, WrongType
 from ling.estimators.inputs import weights_of
 from ling.problem import Centring, Problem
-
-if TYPE_CHECKING:
-    pass
 
 
 def checked_model(model: Any, X: Any) -> tuple[Any, Array]:

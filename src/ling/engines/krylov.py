@@ -27,7 +27,7 @@ class Space:
     """An orthonormal basis that grows by a block a pass, and X'X in it.
 
     X'X basis = [basis, following] [T; (0 .. 0 B)]. Whoever holds it multiplies X'X with `following`
-    and passes the product to `extend`, so that several spaces can share a pass.
+    and passes the product to `extend`.
     """
 
     def __init__(self, block: Array) -> None:

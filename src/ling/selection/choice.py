@@ -40,7 +40,8 @@ def choose(
             continue
         best = np.atleast_1d(results.best)
         low, high = bool((best == 0).any()), bool((best == len(grid) - 1).any())
-        if alphas is not None or not (low or high) or _flat(results):
+        # All alphas are as good for a constant y.
+        if alphas is not None or not (low or high) or not problem.spread.any():
             return results
         more = extended(grid, low, high, problem)
         if len(more) == len(grid):
@@ -81,8 +82,3 @@ def _uncertified(results: CVResults) -> Array:
     lowest = max(0, int(rank[np.atleast_1d(results.best)].min()) - BELOW)
     needed = rank >= lowest
     return np.asarray(results.alphas[needed & np.logical_not(results.certified)])
-
-
-def _flat(results: CVResults) -> bool:
-    """Whether all alphas are as good, as they are for a constant y."""
-    return bool(np.ptp(np.nan_to_num(results.mean_score), axis=0).max() == 0)

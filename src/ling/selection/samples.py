@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -34,7 +34,7 @@ class Samples:
     Y: Array
     weights: Array
     fit_intercept: bool
-    budget: float = field(default=float("inf"))
+    budget: float = float("inf")
 
     @classmethod
     def of(
