@@ -14,6 +14,13 @@ from ling.problem import Problem
 from ling.rounding import rounding
 
 
+def generator(state: Any) -> np.random.Generator:
+    """From what scikit-learn calls a random_state: None, an integer, or a RandomState."""
+    if isinstance(state, np.random.RandomState):
+        state = int(state.randint(2**31 - 1))
+    return np.random.default_rng(state)
+
+
 @dataclass(frozen=True, eq=False)
 class Effort:
     """How far to go: to `tol`, and in at most `max_iter` iterations (None: as many as it takes).
@@ -44,11 +51,8 @@ class Effort:
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """Drawn from `random_state`: None, an integer, a generator, or a RandomState."""
-        state = self.random_state
-        if isinstance(state, np.random.RandomState):
-            state = int(state.randint(2**31 - 1))
-        return np.random.default_rng(state)
+        """Drawn from `random_state`."""
+        return generator(self.random_state)
 
     def iteration_cost(self, n_targets: int) -> float:
         """A pass with a column for each target, in passes."""

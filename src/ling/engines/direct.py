@@ -146,11 +146,17 @@ def _primal_by_form(problem: Problem, G: Array) -> Candidate:
     """One tridiagonal form for all alphas; G tells the gradient."""
     form = problem.made.get(FORM) or tridiagonal(G)
     W, gradient = refined(form, G, problem.moments, problem.alphas)
-    bound = np.sqrt(Nothing().quadratic(gradient, problem.alphas))
-    for alpha in problem.distinct_alphas:
-        mine = problem.alphas == alpha
-        bound[mine] += gram_rounding(problem, float(alpha), W[:, mine], problem.raw_spread[mine])
+    bound = gram_bound(problem, W, gradient, problem.alphas, problem.raw_spread)
     return Candidate(W, bound=bound)
+
+
+def gram_bound(problem: Problem, W: Array, gradient: Array, alphas: Array, spread: Array) -> Array:
+    """What a gradient made from X'X proves of W, column by column; `spread` is that of raw y."""
+    bound: Array = np.sqrt(Nothing().quadratic(gradient, alphas))
+    for alpha in np.unique(alphas):
+        mine = alphas == alpha
+        bound[mine] += gram_rounding(problem, float(alpha), W[:, mine], spread[mine])
+    return bound
 
 
 def refined(form: Tridiagonal, A: Array, C: Array, alphas: Array) -> tuple[Array, Array]:

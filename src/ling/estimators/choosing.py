@@ -13,8 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling import problem as problems
 from ling.design import Array, as_design
+from ling.engines.base import generator
 from ling.errors import BadOption, EdgeOfGrid
-from ling.estimators.fitting import Fit, Settings, fitted, generator, plan_for
+from ling.estimators.fitting import Fit, Settings, fitted, plan_for
 from ling.planning import Plan
 from ling.problem import Centring, Problem
 from ling.selection import CVResults, Samples, Scoring, checked, choose
@@ -30,12 +31,11 @@ UNCERTAIN = (
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Everything that a fit with a choice of alpha has found."""
+    """Everything that a fit with a choice of alpha has found; `at` are the numbers of alphas."""
 
     fit: Fit
     results: CVResults
-    alphas: Array
-    one_se: Array
+    at: Array
     problem: Problem
     centring: Centring
     degrees: Array | None
@@ -76,11 +76,8 @@ def fit_choosing(
             "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
             "samples."
         )
-    one_se = results.alphas[np.asarray(results.one_standard_error)]
-    best = results.alphas[np.asarray(results.best)]
-    alphas = one_se if getattr(model, "choice", BEST) == ONE_SE else best
-    return _finished(model, route, results, np.asarray(alphas), np.asarray(one_se), X, samples,
-                     settings, started)  # fmt: skip
+    at = np.asarray(results.best if model.choice == BEST else results.one_standard_error)
+    return _finished(model, route, results, at, X, samples, settings, started)
 
 
 def _routes(
@@ -105,11 +102,11 @@ def _routes(
 
 
 def _finished(
-    model: Any, route: Route, results: CVResults, alphas: Array, one_se: Array, X: Any,
-    samples: Samples, settings: Settings, started: float,
+    model: Any, route: Route, results: CVResults, at: Array, X: Any, samples: Samples,
+    settings: Settings, started: float,
 ) -> Chosen:  # fmt: skip
     problem, centring = samples.problem, samples.centring
-    each = np.broadcast_to(alphas, samples.n_targets) / centring.x_unit**2
+    each = np.broadcast_to(results.alphas[at], samples.n_targets) / centring.x_unit**2
     problem = replace(problem, alphas=np.ascontiguousarray(each))
     settings = replace(settings, before="choose alpha")
     if route.direct:
@@ -124,16 +121,24 @@ def _finished(
     elif uncertified:
         note += f" Of the smallest, {uncertified} are not certified, but too far below to matter."
     fit = fitted(problem, centring, X, bool(model.fit_intercept), settings, started, (note,))
-    return Chosen(fit, results, alphas, one_se, problem, centring, _degrees(route, problem))
+    return Chosen(fit, results, at, problem, centring, _degrees(route, problem))
+
+
+def refuse_storing(model: Any) -> None:
+    """As scikit-learn does, before anything is fitted."""
+    if model.cv is not None and model.store_cv_results:
+        raise BadOption(
+            "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
+            "scores of all splits anyway."
+        )
 
 
 def keep_choice(model: Any, chosen: Chosen, n_dim: int, dtype: np.dtype[Any]) -> None:
     """Set `alpha_`, `alpha_1se_`, `best_score_` and `cv_results_`."""
     results = chosen.results
-    at = results.one_standard_error if getattr(model, "choice", BEST) == ONE_SE else results.best
-    model.alpha_ = _plain(chosen.alphas)
-    model.alpha_1se_ = _plain(chosen.one_se)
-    score = np.take_along_axis(results.mean_score, np.expand_dims(np.asarray(at), 0), axis=0)[0]
+    model.alpha_ = _plain(results.alphas[chosen.at])
+    model.alpha_1se_ = _plain(results.alphas[np.asarray(results.one_standard_error)])
+    score = np.take_along_axis(results.mean_score, np.expand_dims(chosen.at, 0), axis=0)[0]
     model.best_score_ = _plain(score)
     stored = results.stored
     if stored is not None:
@@ -188,7 +193,7 @@ def _degrees(route: Route, problem: Problem) -> Array | None:
 
 
 def _need_two(samples: Samples) -> None:
-    if np.count_nonzero(samples.weights) < 2:
+    if samples.centring.n_counted < 2:
         raise BadOption(
             "cv=None leaves each sample out in turn and needs at least two samples with a weight "
             "above 0, but there is one sample; pass more."

@@ -10,26 +10,32 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.metrics import check_scoring, get_scorer, get_scorer_names
-from sklearn.model_selection import check_cv
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ling import problem as problems
-from ling.design import Array, as_design
-from ling.errors import BadOption
-from ling.estimators.choosing import BEST, ONE_SE, fit_choosing, keep_choice, warn_about_choice
+from ling.design import Array
+from ling.estimators.choosing import (
+    BEST,
+    ONE_SE,
+    fit_choosing,
+    keep_choice,
+    refuse_storing,
+    warn_about_choice,
+)
 from ling.estimators.fitting import (
     SCIKIT_LEARN,
     SOLVERS,
     Settings,
     fitted,
     keep,
+    predicted,
     warn_unless_certified,
 )
 from ling.estimators.inputs import alphas_of, checked_data, weights_of
-from ling.estimators.routing import Routed, predicts_only, routed, split_with
+from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.selection import Scorer, Scoring, SquaredErrors
 
 
@@ -97,10 +103,7 @@ class Classifying(ClassifierMixin, BaseEstimator):
         return self._decision(self._values(X))
 
     def _values(self, X: Any) -> Array:
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        coef = np.atleast_2d(self.coef_).T.astype(np.float64)
-        found = as_design(X).matmat(coef) + self.intercept_
-        return np.asarray(found.astype(X.dtype, copy=False))
+        return predicted(self, X, np.atleast_2d(self.coef_).T)[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -266,16 +269,10 @@ class RidgeClassifierCV(Routed, Classifying):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeClassifierCV:
         """Choose alpha and fit to X (n_samples, n_features) and classes y."""
-        if self.cv is not None and self.store_cv_results:
-            raise BadOption(
-                "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
-                "scores of all splits anyway."
-            )
+        refuse_storing(self)
         X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
         to_scorer, to_splitter = routed(self, weights, params)
-        splits = None
-        if self.cv is not None:
-            splits = split_with(check_cv(self.cv, y, classifier=True), X, y, to_splitter)
+        splits = splits_of(self, X, y, to_splitter)
         chosen = fit_choosing(
             self, X, Y, weights, splits, self._scoring(X, y, Y, weights, to_scorer, decision)
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
 
 from ling.design import Array, Design, as_design
 from ling.design.affine import storage_and_map
@@ -104,6 +105,14 @@ def fitted(
         solution = _with_intercept(problem, solution, centring, intercept, X.dtype)
     report = _report(settings, problem, solution, plan, prepared - started, notes)
     return Fit(coef, intercept, solution, report, X.dtype)
+
+
+def predicted(model: Any, X: Any, coef: Array) -> tuple[Any, Array]:
+    """X, checked, and X coef + intercept_ in its dtype."""
+    X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    # Sums in float64, also for float32: the certificate is about predictions.
+    found = as_design(X).matmat(coef.astype(np.float64)) + model.intercept_
+    return X, np.asarray(found.astype(X.dtype, copy=False))
 
 
 def keep(model: Any, fit: Fit, n_dim: int) -> None:
@@ -257,10 +266,3 @@ def _report(
         shape=problem.shape,
         notes=tuple(notes),
     )
-
-
-def generator(state: Any) -> np.random.Generator:
-    """From what scikit-learn calls a random_state."""
-    if isinstance(state, np.random.RandomState):
-        state = int(state.randint(2**31 - 1))
-    return np.random.default_rng(state)

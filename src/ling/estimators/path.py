@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling import problem as problems
 from ling.design import Array, as_design
+from ling.engines.base import generator
 from ling.errors import BadOption
-from ling.estimators.fitting import Settings, generator, plan_for
+from ling.estimators.fitting import Settings, plan_for
 from ling.estimators.inputs import checked_data, targets_of, weights_of
 from ling.report import Cost
 from ling.selection import Samples, checked, default_grid

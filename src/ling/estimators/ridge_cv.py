@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.metrics import check_scoring, get_scorer_names
-from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling.design import Array
-from ling.errors import BadOption
-from ling.estimators.choosing import BEST, ONE_SE, fit_choosing, keep_choice, warn_about_choice
+from ling.estimators.choosing import (
+    BEST,
+    ONE_SE,
+    fit_choosing,
+    keep_choice,
+    refuse_storing,
+    warn_about_choice,
+)
 from ling.estimators.fitting import Settings, keep, warn_unless_certified
 from ling.estimators.inputs import checked_data, targets_of, weights_of
-from ling.estimators.routing import Routed, predicts_only, routed, split_with
+from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.statistics import Statistics
 from ling.selection import R2, Scorer, Scoring, SquaredErrors, checked
 
@@ -126,20 +131,14 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
 
         `groups` is passed on to the splitter, and to whom metadata routing says it should go.
         """
-        if self.cv is not None and self.store_cv_results:
-            raise BadOption(
-                "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
-                "scores of all splits anyway."
-            )
+        refuse_storing(self)
         if self.alphas is not None:
             self._refuse_statistics(checked(self.alphas, zero=self.cv is not None))
         X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
         weights = weights_of(sample_weight, X)
         Y = targets_of(y)
         to_scorer, to_splitter = routed(self, weights, params)
-        splits = None
-        if self.cv is not None:
-            splits = split_with(check_cv(self.cv), X, y, to_splitter)
+        splits = splits_of(self, X, y, to_splitter)
         scoring = self._scoring(X, y, Y, weights, to_scorer)
         chosen = fit_choosing(self, X, Y, weights, splits, scoring)
         kept = self._statistics_of(

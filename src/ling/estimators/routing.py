@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring, get_scorer
 from sklearn.metrics._scorer import _BaseScorer
+from sklearn.model_selection import check_cv
 from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.metadata_routing import process_routing
 
@@ -82,9 +83,11 @@ def _takes_weights(scorer: Any) -> bool:
     return False
 
 
-def split_with(cv: Any, X: Any, y: Any, parameters: dict[str, Any]) -> list[Any]:
-    """All (train, test) pairs of a splitter."""
-    return list(cv.split(X, y, **parameters))
+def splits_of(model: Any, X: Any, y: Any, parameters: dict[str, Any]) -> list[Any] | None:
+    """All (train, test) pairs of the model's splitter; None if single samples are left out."""
+    if model.cv is None:
+        return None
+    return list(check_cv(model.cv, y, classifier=is_classifier(model)).split(X, y, **parameters))
 
 
 def predicts_only(call: Any) -> bool:

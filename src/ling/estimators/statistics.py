@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ling.design import AffineDesign, Array, as_design
+from ling.design import AffineDesign, Array
+from ling.engines.base import generator
 from ling.errors import BadOption
-from ling.estimators.fitting import Fit, Settings, fit_options, generator, plan_for
+from ling.estimators.fitting import Fit, Settings, fit_options, plan_for, predicted
 from ling.planning import memory_budget_bytes
 from ling.posterior import Posterior, full_posterior, small_posterior
 from ling.problem import Centring, Problem
@@ -68,10 +69,7 @@ class Statistics:
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """X coef_ + intercept_; with `return_std` also the standard deviation of y around it."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        # Sums in float64, also for float32: the certificate is about predictions.
-        found = as_design(X).matmat(self.coef_.T.astype(np.float64)) + self.intercept_
-        found = np.asarray(found.astype(X.dtype, copy=False))
+        X, found = predicted(self, X, self.coef_.T)
         if not return_std:
             return found
         kept, posterior = self._statistics()

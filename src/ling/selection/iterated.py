@@ -221,7 +221,7 @@ class StochasticLeaveOneOut(IteratedFolds):
         """For each alpha in turn, those of all samples, as if each had been left out."""
         samples = self.samples
         degrees, _ = self.degrees(alphas)
-        n = int((samples.weights > 0).sum())
+        n = samples.centring.n_counted
         for at, P in enumerate(self._predictions(0, alphas)):
             kept = max(1 - (degrees[at] + samples.fit_intercept) / n, 1 / n)
             yield 0, at, samples.in_units(samples.Y - (samples.Y - P) / kept)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ling.design import Array
-from ling.engines.direct import gram_rounding, refined
+from ling.engines.direct import gram_bound, refined
 from ling.engines.tridiagonal import tridiagonal
 from ling.minorant import Nothing
 from ling.planning import Plan
 from ling.rounding import dual_rounding, rounding
 from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
-from ling.selection.route import SURE, USUAL_PASSES, seconds
+from ling.selection.route import iterations_promise_more, seconds
 from ling.selection.samples import Samples
 
 # Random vectors that estimate the degrees of freedom where nothing is factored.
@@ -47,13 +47,12 @@ def solution_path(
 ) -> Path:
     """By one factorisation, or from one subspace, whichever is expected to be faster."""
     direct, a_pass = seconds(samples, 1, len(alphas), plan)
-    if direct > SURE * USUAL_PASSES * samples.n_targets * a_pass:
+    if iterations_promise_more(samples, direct, a_pass):
         found = _iterated(samples, alphas, tol, rng, WORTH * direct / a_pass)
         if found is not None:
             return found
-    return (
-        _primal(samples, alphas) if samples.shape[1] <= samples.shape[0] else _dual(samples, alphas)
-    )
+    n, p = samples.shape
+    return _primal(samples, alphas) if p <= n else _dual(samples, alphas)
 
 
 def _primal(samples: Samples, alphas: Array) -> Path:
@@ -65,12 +64,8 @@ def _primal(samples: Samples, alphas: Array) -> Path:
         C = np.tile(problem.moments, len(some))
         each = np.repeat(some, t)
         W, gradient = refined(form, G, C, each)
-        bound = np.sqrt(Nothing().quadratic(gradient, each))
         spread = np.tile(problem.raw_spread, len(some))
-        floors = np.unique(each)
-        for floor in floors:
-            mine = each == floor
-            bound[mine] += gram_rounding(problem, float(floor), W[:, mine], spread[mine])
+        bound = gram_bound(problem, W, gradient, each, spread)
         twice = C + gradient + each * W  # 2 C - G W
         left = np.tile(problem.spread**2, len(some)) - np.einsum("ij,ij->j", W, twice)
         coef.append(np.stack(np.split(W, len(some), axis=1)))

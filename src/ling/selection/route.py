@@ -19,14 +19,12 @@ from ling.selection.samples import Rows, Samples, Validation
 FOLDS = 10.0
 # Seconds that exact leave-one-out may be expected to take, unless it is asked for.
 OUT_OF_REACH = 180.0
-# Those that estimate degrees of freedom.
+# Random vectors that estimate degrees of freedom.
 PROBES = 24
 # Passes that spaces usually take to be near for all alphas that matter, for each target.
 USUAL_PASSES = 20
 # A factorisation is sure of its cost; what iterates has to promise a clear gain.
 SURE = 3.0
-# Iterations are given up after this share of what a factorisation takes.
-WORTH = 1.0
 # Seconds that one space takes in each pass for what it does with its residuals.
 PER_SPACE, PER_FEATURE = 4e-3, 8e-7
 # FLOPs of BLAS in the time that a tridiagonal form takes for one, small and large.
@@ -71,12 +69,17 @@ def k_fold(
     ways = []
     if direct < np.inf:
         ways = [Route(DirectFolds(samples, splits, keep=alphas is None), method, True)]
-    if ways and direct <= SURE * USUAL_PASSES * samples.n_targets * a_pass:
+    if not iterations_promise_more(samples, direct, a_pass):
         return ways
     # Iterations may take longer than usual; what they have cost by then is lost.
-    worth = max(WORTH * direct / a_pass, USUAL_PASSES)
+    worth = max(direct / a_pass, USUAL_PASSES)
     iterated = IteratedFolds(samples, splits, FOLDS * tol, rng=rng, worth=worth)
     return [Route(iterated, f"{method}, iterated", False), *ways]
+
+
+def iterations_promise_more(samples: Samples, direct: float, a_pass: float) -> bool:
+    """Whether passes are expected to take much less than `direct` seconds."""
+    return direct > SURE * USUAL_PASSES * samples.n_targets * a_pass
 
 
 def seconds(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> tuple[float, float]:
