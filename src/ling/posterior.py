@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import linalg
@@ -77,8 +77,7 @@ class FromGram(Posterior):
         """||L^-1 x||^2."""
         found = {}
         for alpha, M in self._inverses.items():
-            half = rows.matmat(M.T)
-            found[alpha] = np.einsum("ij,ij->i", half, half)
+            found[alpha] = rows.each_row(partial(_lengths, M))
         return np.column_stack([found[float(alpha)] for alpha in self.alphas])
 
 
@@ -113,11 +112,10 @@ class FromRows(Posterior):
 
     def forms(self, rows: Design) -> Array:
         """(||x||^2 - ||L^-1 X x||^2) / alpha."""
-        squares = _squares(rows)
+        squares = rows.each_row(_squares)
         found = {}
         for alpha, half in self._halves.items():
-            inner = rows.matmat(half.T)
-            left = squares - np.einsum("ij,ij->i", inner, inner)
+            left = squares - rows.each_row(partial(_lengths, half))
             found[alpha] = np.maximum(left, EPS * squares) / alpha
         return np.column_stack([found[float(alpha)] for alpha in self.alphas])
 
@@ -215,9 +213,11 @@ def _inverse_factor(A: Array, alpha: float) -> Array:
     return found
 
 
-def _squares(rows: Design) -> Array:
-    """||x||^2 for each row, some at a time."""
-    n, p = rows.shape
-    step = max(1, SMALL // (8 * max(1, p)))
-    parts = [rows.take(np.arange(a, min(a + step, n))) for a in range(0, n, step)]
-    return np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
+def _squares(rows: Array) -> Array:
+    """||x||^2 for each row."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def _lengths(M: Array, rows: Array) -> Array:
+    """||M x||^2 for each row."""
+    return _squares(rows @ M.T)

@@ -128,10 +128,9 @@ class Problem:
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
         """X'(Y - X W) - W diag(alphas), and the norms ||y - X w||; one pass in float64."""
-        n = self.shape[0]
-        residual = RowMap.of(np.full(n, -1.0), -self.targets, np.ones(n))
+        residual = RowMap.of(1.0, self.targets, -1.0, whole=False)
         G = self.design.gram_matmat(W, residual)
-        return G - W * self.alphas, np.linalg.norm(residual.seen, axis=0)
+        return G - W * self.alphas, np.sqrt(residual.squares)
 
     def short_copy(self) -> ShortCopy:
         """X, centred and weighted, in integers of 16 bits; one pass."""

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import AffineDesign, Design, Metered, as_design
+from ling.design import AffineDesign, ArraySource, ChunkedDesign, Design, Metered, as_design
 
 # --- values: every storage holds its numbers exactly, so that float64 accuracy can be asked of all
 
@@ -124,6 +124,12 @@ def _explicit_zeros(X):
     return sparse.csr_array((X.ravel(), indices, indptr), shape=X.shape)
 
 
+def _in_blocks(X, parts=3):
+    """Read in a few blocks of rows."""
+    height = -(-len(X) // parts)
+    return ChunkedDesign(ArraySource(X), room=4 * height * X.shape[1] * 8)
+
+
 DESIGNS = {
     "dense-c": Stored(np.ascontiguousarray),
     "dense-fortran": Stored(np.asfortranarray),
@@ -138,6 +144,12 @@ DESIGNS = {
     "dense-int64": Stored(lambda X: X.astype(np.int64), integral),
     "dense-uint8": Stored(lambda X: X.astype(np.uint8), natural),
     "dense-bool": Stored(lambda X: X.astype(bool), binary),
+    "blocks": Stored(_in_blocks),
+    "blocks-fortran": Stored(lambda X: _in_blocks(np.asfortranarray(X))),
+    "blocks-float32": Stored(
+        lambda X: _in_blocks(X.astype(np.float32), 4), dtype=np.float32
+    ),
+    "blocks-int": Stored(lambda X: _in_blocks(X.astype(np.int32)), integral),
     "csr": Stored(sparse.csr_array),
     "csc": Stored(sparse.csc_array),
     "coo": Stored(sparse.coo_array),

@@ -3,13 +3,15 @@
 import numpy as np
 from scipy import sparse
 
-from ling.design import as_design
+from ling.design import ChunkedDesign, as_design
 from tests.design.laws import call_everything
 from tests.design.registry import DESIGNS, MATRICES, WRAPPERS, Case, every_design
 
 
 def arrays_of(raw) -> list[np.ndarray]:
     """The arrays that a user's matrix consists of."""
+    if isinstance(raw, ChunkedDesign):
+        return [raw.source.array]
     if not sparse.issparse(raw):
         return [raw]
     return [array for array in vars(raw).values() if isinstance(array, np.ndarray)] + list(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ling.design.base import (
     Storage,
     as_design,
     as_numbers,
+    constant,
     scaled,
 )
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
@@ -54,7 +56,7 @@ class AffineDesign(Design):
         shifts = _vector(shift, "shift", p)
         if shifts is None:
             return cls(design, Affine(root, columns))
-        left = np.ones(n) if root is None else root
+        left = constant(n) if root is None else root
         return cls(design, Affine(root, columns, left[:, None], scaled(shifts, columns)[:, None]))
 
     @classmethod
@@ -94,6 +96,8 @@ class AffineDesign(Design):
         """X~' between(X~ V), one pass: the map is applied to U = X V inside the sweep."""
         V, dtype = self._right(V)
         row_map = self._row_map(V, between)
+        if self.storage.by_blocks:
+            return self.storage.affine_gram_matmat(self.affine, V, between)
         columns = 1 if V.ndim == 1 else V.shape[1]
         if between is row_map and columns <= max(V.ndim == 1, self.storage.compiled_columns):
             shape = (self.shape[0], *V.shape[1:])
@@ -122,7 +126,7 @@ class AffineDesign(Design):
         shift = outer.shift
         if left is not None:
             shift = shift + _outer(scaled(left, outer.scale), low).reshape(shift.shape)
-        inner = RowMap(scaled(outer.scale, s), shift, scaled(outer.post, s), outer.seen)
+        inner = RowMap(scaled(outer.scale, s), shift, scaled(outer.post, s), _seen=outer.seen)
         out = self.storage.gram_matmat(scaled(V, self.affine.col_scale), inner)
         sums = None
         if left is not None:
@@ -137,6 +141,12 @@ class AffineDesign(Design):
     def subset(self, rows: NDArray[np.intp]) -> AffineDesign:
         """Some rows of X~."""
         return AffineDesign(self.storage.subset(rows), self.affine.subset(rows))
+
+    def each_row(self, function: Callable[[Array], Array]) -> Array:
+        """function(rows of X~), one pass."""
+        if self.storage.by_blocks:
+            return self.storage.affine_each_row(self.affine, function)
+        return super().each_row(function)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X~'X~, one pass."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,43 +20,130 @@ Array: TypeAlias = NDArray[np.floating[Any]]
 #: What happens to U = X V between the two halves of X'(X V): called with a block of U and its rows.
 Between: TypeAlias = Callable[[Array, slice], Array]
 LARGEST = float(np.finfo(np.float64).max)
+# Bytes of rows that are looked at together.
+BLOCK = 2**25
 
 
-@dataclass(frozen=True, eq=False)
-class RowMap:
+class RowWise(ABC):
+    """A `between` that says which of its arrays have a row for each of X's.
+
+    So these can be cut and, where rows of X lie elsewhere, sent there.
+    """
+
+    @abstractmethod
+    def per_row(self) -> dict[str, Array]:
+        """Those arrays by name."""
+
+    @abstractmethod
+    def with_rows(self, arrays: dict[str, Array]) -> RowWise:
+        """The same for some of the rows, whose arrays these are."""
+
+    @abstractmethod
+    def __call__(self, U: Array, rows: slice) -> Array:
+        """What becomes of U = X V, on these rows."""
+
+
+@dataclass(eq=False)
+class RowMap(RowWise):
     """The `between` that storages know by heart: u -> post (scale u - shift), row by row.
 
     Weights, centring and residuals are of this kind, and need no call from inside the sweep.
-    `shift` has the shape of U: (n,) for one column, (n, k) for k. `seen` is filled with
-    scale u - shift on the way, so that sums over it fit what was summed.
+    `shift` has the shape of U: (n,) for one column, (n, k) for k. On the way `seen` is filled with
+    scale u - shift, so that sums over it fit what was summed. A storage whose rows lie elsewhere
+    fills in only the sums of its `squares`, unless it is wanted `whole`.
     """
 
     scale: Array
     shift: Array
     post: Array
-    seen: Array
+    whole: bool = True
+    _seen: Array | None = None
+    _squares: Array | None = None
 
     @classmethod
-    def of(cls, scale: Array, shift: Array, post: Array) -> RowMap:
-        """In float64, with room for what is seen."""
-        scale, shift, post = (np.asarray(a, dtype=np.float64) for a in (scale, shift, post))
-        return cls(scale, shift, post, np.empty_like(shift))
+    def of(
+        cls, scale: Array | float, shift: Array, post: Array | float, whole: bool = True
+    ) -> RowMap:
+        """In float64; a number stands for one that all rows share."""
+        n = len(shift)
+        return cls(_rows(scale, n), np.asarray(shift, np.float64), _rows(post, n), whole)
 
     @classmethod
     def identity(cls, shape: tuple[int, ...]) -> RowMap:
         """u -> u, for U of that shape."""
-        return cls.of(np.ones(shape[0]), np.zeros(shape), np.ones(shape[0]))
+        return cls.of(1.0, np.broadcast_to(np.float64(0.0), shape), 1.0)
+
+    @property
+    def seen(self) -> Array:
+        """scale u - shift, for all rows."""
+        if self._seen is None:
+            self._seen = np.empty(self.shift.shape)
+        return self._seen
+
+    @property
+    def squares(self) -> Array:
+        """The sums of squares of what was seen, column by column."""
+        if self._squares is None:
+            self._squares = np.einsum("i...,i...->...", self.seen, self.seen)
+        return self._squares
+
+    def learn(self, squares: Array, seen: Array | None) -> None:
+        """What was seen elsewhere."""
+        self._squares, self._seen = squares, seen
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, Array]:
         """As the kernels take them."""
-        return self.scale, self.shift, self.post, self.seen
+        self._squares = None
+        found = (np.ascontiguousarray(a) for a in (self.scale, self.shift, self.post))
+        return *found, self.seen  # type: ignore[return-value]
+
+    def per_row(self) -> dict[str, Array]:
+        """Scale, shift and post."""
+        return {"scale": self.scale, "shift": self.shift, "post": self.post}
+
+    def with_rows(self, arrays: dict[str, Array]) -> RowMap:
+        """Some of the rows."""
+        return RowMap(**arrays, whole=self.whole)
 
     def __call__(self, U: Array, rows: slice) -> Array:
         """The same, as any other `between`."""
+        self._squares = None
         self.seen[rows] = scaled(U, self.scale[rows]).reshape(self.shift[rows].shape)
         self.seen[rows] -= self.shift[rows]
         return scaled(self.seen[rows], self.post[rows]).astype(U.dtype, copy=False).reshape(U.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(RowWise):
+    """u -> mask (u - shift), where each column of U has one of the columns of `masks`."""
+
+    masks: Array
+    owner: NDArray[np.intp]
+    shifts: Array
+
+    def per_row(self) -> dict[str, Array]:
+        """The masks."""
+        return {"masks": self.masks}
+
+    def with_rows(self, arrays: dict[str, Array]) -> Masked:
+        """Some of the rows."""
+        return replace(self, **arrays)
+
+    def __call__(self, U: Array, rows: slice) -> Array:
+        """On these rows."""
+        U = U - self.shifts
+        U *= self.masks[rows][:, self.owner]
+        return U
+
+
+def constant(n: int, value: float = 1.0) -> Array:
+    """The same number n times, in the room of one."""
+    return np.broadcast_to(np.float64(value), (n,))
+
+
+def _rows(values: Array | float, n: int) -> Array:
+    return constant(n, values) if np.ndim(values) == 0 else np.asarray(values, np.float64)
 
 
 class Design(ABC):
@@ -103,6 +190,13 @@ class Design(ABC):
     def subset(self, rows: NDArray[np.intp]) -> Design:
         """Some rows of X, as a design; copied where they do not lie together."""
 
+    def each_row(self, function: Callable[[Array], Array]) -> Array:
+        """function(rows) for all rows, one pass: it takes a dense block and gives as many rows."""
+        n, p = self.shape
+        height = max(256, BLOCK // (8 * max(1, p)))
+        parts = [np.arange(a, min(a + height, n)) for a in range(0, max(n, 1), height)]
+        return np.concatenate([function(self.take(rows)) for rows in parts])
+
     @property
     @abstractmethod
     def matvec_flops(self) -> float:
@@ -144,15 +238,13 @@ class Design(ABC):
         if not isinstance(between, RowMap):
             return None
         n, columns = self.shape[0], 1 if V.ndim == 1 else V.shape[1]
-        per_row = between.scale, between.post
-        per_entry = between.shift, between.seen
-        fits = all(a.shape == (n,) for a in per_row) and all(
-            a.shape[:1] == (n,) and a.size == n * columns for a in per_entry
-        )
-        if not fits:
+        shift = between.shift
+        fits = between.scale.shape == between.post.shape == (n,) == shift.shape[:1]
+        if not fits or shift.size != n * columns:
+            shapes = [array.shape for array in between.per_row().values()]
             raise WrongShape(
-                f"the RowMap has arrays of shape {[a.shape for a in between.arrays]} and V has "
-                f"shape {V.shape}; pass ({n},) for scale and post, and ({n}, n_columns) for shift."
+                f"the RowMap has arrays of shape {shapes} and V has shape {V.shape}; pass ({n},) "
+                f"for scale and post, and ({n}, n_columns) for shift."
             )
         return between
 
@@ -177,7 +269,7 @@ class Storage(Design):
 
     @property
     def is_dense(self) -> bool:
-        """Whether all numbers are held, in order, so that single rows can be had cheaply."""
+        """Whether all numbers are held, zeros too."""
         return True
 
     @property
@@ -189,6 +281,24 @@ class Storage(Design):
     def compiled_columns(self) -> int:
         """Up to how many columns X'(X V) is done by a compiled loop, for which a RowMap pays."""
         return 1
+
+    @property
+    def by_blocks(self) -> bool:
+        """Whether rows lie apart, so that everything is done block by block where they are."""
+        return False
+
+    def affine_gram_matmat(self, affine: Affine, V: Array, between: Between | None) -> Array:
+        """X~' between(X~ V) of X~ = affine(X), where `by_blocks`."""
+        raise NotImplementedError
+
+    def affine_each_row(self, affine: Affine, function: Callable[[Array], Array]) -> Array:
+        """function(rows of X~), where `by_blocks`."""
+        raise NotImplementedError
+
+    @property
+    def picks(self) -> bool:
+        """Whether single rows can be had cheaply."""
+        return self.is_dense
 
     @abstractmethod
     def affine_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
@@ -244,6 +354,31 @@ class Storage(Design):
         return self.affine_row_gram_flops(Affine())
 
 
+class Full(Storage):
+    """A storage that holds all n p numbers."""
+
+    @property
+    def n_stored(self) -> int:
+        """n p."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def matvec_flops(self) -> float:
+        """2 n p."""
+        n, p = self.shape
+        return 2.0 * n * p
+
+    def affine_gram_flops(self, affine: Affine) -> float:
+        """n p (p + 1), and n p for each scale, 2 n p for each rank: rows are mapped one by one."""
+        n, p = self.shape
+        return float(n) * p * (p + 1 + affine.n_scales + 2 * affine.rank)
+
+    def affine_row_gram_flops(self, affine: Affine) -> float:
+        """p n (n + 1), and the map likewise."""
+        n, p = self.shape
+        return float(n) * p * (n + 1 + affine.n_scales + 2 * affine.rank)
+
+
 @dataclass(frozen=True, eq=False)
 class Affine:
     """The map X -> diag(row_scale) X diag(col_scale) - left right'; None stands for no change.
@@ -286,14 +421,18 @@ class Affine:
             right,
         )
 
-    def subset(self, rows: NDArray[np.intp]) -> Affine:
+    def per_row(self) -> dict[str, Array]:
+        """The arrays with a row for each of X's."""
+        mine = {"row_scale": self.row_scale, "left": self.left}
+        return {name: array for name, array in mine.items() if array is not None}
+
+    def with_rows(self, arrays: dict[str, Array]) -> Affine:
+        """The same map of some rows of X, whose arrays these are."""
+        return replace(self, **arrays)
+
+    def subset(self, rows: slice | NDArray[np.intp]) -> Affine:
         """The same map of some rows of X."""
-        return Affine(
-            None if self.row_scale is None else self.row_scale[rows],
-            self.col_scale,
-            None if self.left is None else self.left[rows],
-            self.right,
-        )
+        return self.with_rows({name: array[rows] for name, array in self.per_row().items()})
 
     def apply(
         self,

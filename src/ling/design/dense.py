@@ -15,8 +15,8 @@ from ling.design.base import (
     Affine,
     Array,
     Between,
+    Full,
     RowMap,
-    Storage,
     consecutive,
     float_dtype,
     mirrored,
@@ -33,7 +33,7 @@ FEW = 4
 NARROW = 128
 
 
-class DenseDesign(Storage):
+class DenseDesign(Full):
     """A two-dimensional array of real numbers, used where it lies.
 
     `compiled` says whether products with few columns are done by compiled loops rather than by
@@ -214,27 +214,6 @@ class DenseDesign(Storage):
                 return rows.start + int(i), int(j)
         return None
 
-    @property
-    def n_stored(self) -> int:
-        """n p."""
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def matvec_flops(self) -> float:
-        """2 n p."""
-        n, p = self.shape
-        return 2.0 * n * p
-
-    def affine_gram_flops(self, affine: Affine) -> float:
-        """n p (p + 1), and n p for each scale, 2 n p for each rank: rows are mapped one by one."""
-        n, p = self.shape
-        return float(n) * p * (p + 1 + affine.n_scales + 2 * affine.rank)
-
-    def affine_row_gram_flops(self, affine: Affine) -> float:
-        """p n (n + 1), and the map likewise."""
-        n, p = self.shape
-        return float(n) * p * (n + 1 + affine.n_scales + 2 * affine.rank)
-
     def _gram_by_kernel(self, V: Array, rows: RowMap | None) -> Array:
         # A compiled loop, because BLAS starts and stops its threads twice for each block and then
         # takes as long as two sweeps would; with few columns it also copies all of X.
@@ -284,6 +263,7 @@ class DenseDesign(Storage):
     @property
     def _compiles(self) -> bool:
         wanted = self.array.nbytes > CACHED if self._compiled is None else self._compiled
+        wanted = wanted and self.array.size > 0
         return wanted and self.array.dtype == self.dtype and self.array.flags.c_contiguous
 
     def _blas_reads(self, dtype: np.dtype[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 
 import numpy as np
@@ -74,6 +75,12 @@ class Metered(Design):
         out = self.design.gram_matmat(V, between)
         self.meter.add(2.0 * self.matvec_flops * _columns(out), self.share)
         return out
+
+    def each_row(self, function: Callable[[Array], Array]) -> Array:
+        """function(rows), one pass."""
+        found = self.design.each_row(function)
+        self.meter.add(0.0, self.share)
+        return found
 
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows of X, counted as their share of a pass."""

@@ -101,6 +101,7 @@ class SparseDesign(Storage):
         n, p = self.shape
         wanted = self.dtype if dtype is None else np.dtype(dtype)
         left = np.zeros((n, 0)) if affine.left is None else scaled(affine.left, affine.row_scale)
+        left = np.ascontiguousarray(left)
 
         def sweep(part: slice) -> Array:
             # X'X and, beside it, X'L: one array, so that the parts can be added up.

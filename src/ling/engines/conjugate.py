@@ -243,9 +243,7 @@ def dual_conjugate_gradients(
         found = replace(more, n_iter=found.n_iter + more.n_iter)
         C = found.solution[p:]
         W = problem.design.rmatmat(C)
-        rows = RowMap.of(
-            np.full(len(C), -1.0), problem.alphas * C - problem.targets, np.ones(len(C))
-        )
+        rows = RowMap.of(-1.0, problem.alphas * C - problem.targets, 1.0)
         above = problem.design.gram_matmat(W, rows)
         rho = rows.seen.reshape(C.shape)
         bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C)

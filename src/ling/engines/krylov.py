@@ -119,7 +119,7 @@ class Space:
 
 def krylov(problem: Problem, effort: Effort) -> Candidate:
     """Grow the space until every target's error is within tol; one pass a block."""
-    n, p = problem.shape
+    p = problem.shape[1]
     start = np.zeros_like(problem.moments) if effort.start is None else effort.start
     wanted = problem.moments if effort.start is None else problem.gradient(start)[0]
     # Compiled loops take four columns at a time; a block is filled up with random directions, in
@@ -127,7 +127,7 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
     extra = -problem.n_targets % 4 if effort.column_cost < 1 else 0
     block = wanted
     if extra:
-        strong = problem.design.rmatmat(effort.rng.standard_normal((n, extra)))
+        strong = problem.design.gram_matmat(effort.rng.standard_normal((p, extra)))
         block = np.hstack([wanted, strong])
     space = Space(block)
     limit = p if effort.max_iter is None else effort.max_iter

@@ -26,9 +26,7 @@ def row_sketch(problem: Problem, effort: Effort) -> Candidate:
     n, p = problem.shape
     s = min(n, ROWS_PER_FEATURE * p + 50)
     rows = np.sort(effort.rng.choice(n, s, replace=False))
-    sample = problem.design.take(rows)
-    G = np.asarray(sample.T @ sample)
-    del sample
+    G = problem.design.subset(rows).gram(np.float64)
     parts = []
     for alpha in problem.distinct_alphas:
         scale = np.sqrt(n / s * np.diag(G) + alpha)

@@ -170,7 +170,7 @@ def preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
             mine = problem.alphas[targets] == alpha
             S = R[:, mine] / root
             shape = (len(weights), S.shape[1])
-            rows = RowMap.of(np.ones(len(weights)), np.zeros(shape), weights)
+            rows = RowMap.of(1.0, np.zeros(shape), weights)
             Z[:, mine] = (S - strong.gram_matmat(S, rows)) / root
         return Z
 

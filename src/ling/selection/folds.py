@@ -61,12 +61,8 @@ class Fitted:
     @cached_property
     def turned_rows(self) -> tuple[DenseDesign, Array]:
         """M Q and Q'x_shift: worth it if there are more columns to predict than rows."""
-        n, m = self.rows.shape
-        turned = np.empty((n, m))
-        step = max(256, ROOM // max(1, 2 * m))
-        for start in range(0, n, step):
-            some = np.arange(start, min(start + step, n))
-            turned[some] = self.rows.take(some) @ self.form.Q
+        Q = self.form.Q
+        turned = self.rows.each_row(lambda rows: rows @ Q)
         return DenseDesign(turned), self.form.to(self.x_shift[:, None])[:, 0]
 
     def predictions(self, alphas: Array) -> Iterator[Array]:

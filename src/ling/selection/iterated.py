@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ling.design import Array
+from ling.design import Array, Masked
 from ling.design.threads import quiet_blas
 from ling.engines.from_sample import strong_directions
 from ling.minorant import product_noise
@@ -185,14 +185,9 @@ class IteratedFolds(Validation):
             shifts = np.concatenate(
                 [self.x_shifts[n] @ block for n, block in zip(numbers, blocks, strict=True)]
             )
-
-            def between(U: Array, rows: slice) -> Array:
-                U = U - shifts
-                U *= self.masks[rows][:, owner]
-                return U
-
             # All rows with equal weights need no mask, and no call from inside the sweep.
-            products = self.samples.design.gram_matmat(V, None if self._whole else between)
+            masked = None if self._whole else Masked(self.masks, owner, shifts)
+            products = self.samples.design.gram_matmat(V, masked)
         with quiet_blas():
             for number, block in zip(numbers, blocks, strict=True):
                 self.spaces[number].extend(block, products[:, owner == number])

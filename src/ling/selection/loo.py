@@ -92,8 +92,7 @@ class _Primal:
             found[:] = form.forms(fitted.turned_rows[0].array, alphas)
         else:
             Q = form.Q
-            for some in samples.chunks(np.arange(n)):
-                found[some] = form.forms(samples.design.take(some) @ Q, alphas)
+            found[:] = samples.design.each_row(lambda rows: form.forms(rows @ Q, alphas))
         if samples.fit_intercept:
             found += 1 / float(samples.weights.sum())
         return np.asarray(found * samples.weights[:, None])

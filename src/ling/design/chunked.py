@@ -1,0 +1,172 @@
+"""Data that is read a block of rows at a time, the next while this one is worked on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling.design.base import Array, consecutive
+from ling.design.blocked import Blocked
+from ling.design.dense import DenseDesign
+from ling.design.operations import Operation, Outcome, at, together
+from ling.design.source import Source
+
+MB = 2**20
+# Bytes of a block: large enough that starting threads on it takes no time beside reading it.
+LARGE, SMALL = 64 * MB, MB
+# Blocks that may be there at once: worked on, waiting, being read, and one that is given back.
+AT_ONCE = 4
+# Share of the memory budget that is for blocks.
+SHARE = 0.25
+# What is read to measure how fast.
+SAMPLE = 128 * MB
+T = TypeVar("T")
+
+
+class ChunkedDesign(Blocked):
+    """A source of rows, read anew in every pass; `rows` are those of it that count.
+
+    At any time at most `room` bytes of it are in memory.
+    """
+
+    def __init__(
+        self, source: Source, rows: NDArray[np.intp] | None = None, room: float = AT_ONCE * LARGE
+    ) -> None:
+        n, p = source.shape
+        self.source = source
+        self.rows = rows
+        self.room = room
+        self.shape = (n if rows is None else len(rows), p)
+        self.dtype = source.dtype
+        self.names = source.names
+        self._rate: float | None = None
+
+    def within(self, budget: float) -> ChunkedDesign:
+        """The same, with blocks that fit into a share of the budget."""
+        room = min(AT_ONCE * LARGE, max(AT_ONCE * SMALL, SHARE * budget))
+        return ChunkedDesign(self.source, self.rows, room)
+
+    @property
+    def picks(self) -> bool:
+        """Whether the source can read single rows."""
+        return self.source.picks
+
+    @property
+    def height(self) -> int:
+        """Rows of a block."""
+        n_bytes = self.source.shape[1] * self.dtype.itemsize
+        return max(1, int(self.room / AT_ONCE) // max(1, n_bytes))
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all rows, as numbers."""
+        return self.n_stored * self.dtype.itemsize
+
+    @property
+    def rate(self) -> float:  # type: ignore[override]
+        """Bytes a second at which rows come, measured on the first of them, once."""
+        if self._rate is None:
+            count = max(1, SAMPLE // max(1, self.shape[1] * self.dtype.itemsize))
+            some = slice(0, min(count, self.source.shape[0]))
+            started = time.perf_counter()
+            read = sum(float(block[:: 512].sum()) * 0 + block.nbytes
+                       for block in self.source.blocks(some, self.height))  # fmt: skip
+            self._rate = max(1.0, read / max(time.perf_counter() - started, 1e-9))
+        return self._rate
+
+    def subset(self, rows: NDArray[np.intp]) -> ChunkedDesign:
+        """Some rows, in ascending order; read when they are needed."""
+        if len(rows) > 1 and (np.diff(rows) < 0).any():
+            raise AssertionError("rows of data that is read in order have to be in order")
+        mine = rows if self.rows is None else self.rows[rows]
+        return ChunkedDesign(self.source, mine, self.room)
+
+    def run(self, operation: Operation) -> Outcome:
+        """One block after the other, the next being read meanwhile."""
+        return together(at(operation, rows)(block) for rows, block in self.blocks())
+
+    def blocks(self) -> Iterator[tuple[slice, DenseDesign]]:
+        """All rows in order, and what they are called here."""
+        start = 0
+        for block in ahead(self._read()):
+            if len(block):
+                yield slice(start, start + len(block)), DenseDesign(block, compiled=True)
+            start += len(block)
+
+    def _read(self) -> Iterator[Array]:
+        n, height = self.source.shape[0], self.height
+        run = slice(0, n) if self.rows is None else consecutive(self.rows)
+        if run is not None:
+            yield from self.source.blocks(run, height)
+            return
+        assert self.rows is not None
+        if self.source.picks:
+            for first in range(0, len(self.rows), height):
+                yield self.source.take(self.rows[first : first + height])
+            return
+        first, last = int(self.rows[0]), int(self.rows[-1]) + 1
+        for block in self.source.blocks(slice(first, last), height):
+            here = np.searchsorted(self.rows, [first, first + len(block)])
+            yield block[self.rows[here[0] : here[1]] - first]
+            first += len(block)
+
+
+def in_memory(design: ChunkedDesign) -> DenseDesign:
+    """All of it, read once."""
+    whole = np.empty(design.shape, design.dtype)
+    for rows, block in design.blocks():
+        whole[rows] = block.array
+    return DenseDesign(whole)
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items, each made by another thread while the one before is used."""
+    ready: Queue[tuple[T | None, BaseException | None]] = Queue(maxsize=1)
+    stop = Event()
+
+    def put(item: T | None, error: BaseException | None) -> None:
+        while not stop.is_set():
+            try:
+                return ready.put((item, error), timeout=0.05)
+            except Full:
+                continue
+
+    def work() -> None:
+        try:
+            for item in items:
+                put(item, None)
+                if stop.is_set():
+                    return
+            put(None, StopIteration())
+        except BaseException as error:  # handed on, and raised where the items are used
+            put(None, error)
+
+    reader = Thread(target=work, name="ling-reader", daemon=True)
+    reader.start()
+    try:
+        while True:
+            item, error = _next(ready, reader)
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item  # type: ignore[misc]
+    finally:
+        stop.set()
+        reader.join()
+
+
+def _next(ready: Queue[tuple[Any, BaseException | None]], reader: Thread) -> Any:
+    """Waits in steps, so that Ctrl-C is heard."""
+    while True:
+        try:
+            return ready.get(timeout=0.5)
+        except Empty:
+            if not reader.is_alive() and ready.empty():
+                raise RuntimeError("the reader of blocks has died") from None
