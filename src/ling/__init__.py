@@ -11,8 +11,9 @@ from ling.errors import LingError
 
 __version__ = "0.1.0"
 _ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path")
+_SCANS = ("Dataset", "scan_csv", "scan_npy", "scan_parquet", "scan_zarr")
 _DISPLAYS = ("CVDisplay", "PathDisplay", "SpectrumDisplay")
-__all__ = ["LingError", "datasets", "design", "paper", *_DISPLAYS, *_ESTIMATORS]
+__all__ = ["LingError", "datasets", "design", "paper", *_DISPLAYS, *_ESTIMATORS, *_SCANS]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +22,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"ling.{name}")
     if name in _ESTIMATORS:
         return getattr(import_module("ling.estimators"), name)
+    if name in _SCANS:
+        return getattr(import_module("ling.scan"), name)
     if name in _DISPLAYS:
         return getattr(import_module("ling.display"), name)
     raise AttributeError(f"module 'ling' has no attribute {name!r}")

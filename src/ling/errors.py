@@ -3,6 +3,8 @@
 Every message names the argument, says what is wrong with it, and says what to pass.
 """
 
+from typing import Any
+
 
 class LingError(ValueError):
     """Base class of everything ling raises on purpose."""
@@ -30,6 +32,36 @@ class NegativeWeight(LingError):
 
 class MissingData(LingError):
     """A data file is nowhere to be found, or is not what it should be."""
+
+
+class MissingValue(LingError):
+    """A table has no value where one is needed."""
+
+
+class UnknownCategory(LingError):
+    """A text column holds a value that was not there when its categories were found."""
+
+
+class UnknownColumn(LingError):
+    """A table has no column of that name."""
+
+
+class BadCheckpoint(LingError):
+    """A checkpoint is damaged, or of another fit."""
+
+
+class ClusterLost(LingError, RuntimeError):
+    """There is no worker left. `iterate` is how far an iteration had come, if there was one."""
+
+    iterate: Any = None
+
+
+class ClusterMemory(LingError, MemoryError):
+    """A block of X does not fit into a worker's memory."""
+
+
+class NotInstalled(LingError, ImportError):
+    """An optional package is needed for this."""
 
 
 class EdgeOfGrid(UserWarning):

@@ -63,6 +63,12 @@ class Shape:
     dense: bool
     n_targets: int
     n_alphas: int
+    # Bytes a second at which X is read, if it does not lie in memory.
+    rate: float | None = None
+    # Whether it lies in blocks, each of which has sums of its own.
+    blocked: bool = False
+    # Whether a copy in 16-bit integers can be made.
+    shortens: bool = True
 
     @property
     def n_bytes(self) -> int:
@@ -124,9 +130,12 @@ class Plan:
         return first + f"budget {self.memory_budget / MB:.3g} MB\n" + "\n".join([head, *rows])
 
 
-def make_plan(shape: Shape, memory_budget: float, precision: str, tol: float) -> Plan:
+def make_plan(
+    shape: Shape, memory_budget: float, precision: str, tol: float, machine: Machine | None = None
+) -> Plan:
     """Predictions for every engine, cheapest first, those that do not fit last."""
-    machine = TYPICAL if shape.nnz <= SMALL else measured_machine()
+    if machine is None:
+        machine = TYPICAL if shape.nnz <= SMALL else measured_machine()
     predictions = _predictions(shape, machine, precision, tol)
     judged: dict[str, Prediction] = {}
     for prediction in predictions:  # of the ways an engine can go, the first that fits
@@ -157,7 +166,8 @@ def pass_seconds(shape: Shape, machine: Machine, columns: int = 1) -> float:
     if shape.dense:
         even = -(-columns // 4) * 4  # compiled loops take four at a time
         work = 4.0 * shape.nnz * even / machine.thin if columns > 1 else 0.0
-        return CALL + max(1.2 * shape.n_bytes / machine.sweep, work)
+        reading = shape.n_bytes / shape.rate if shape.rate else 0.0
+        return CALL + max(1.2 * shape.n_bytes / machine.sweep, work, reading)
     sparse = shape.nnz / machine.sparse + (columns - 1) * shape.nnz / machine.sparse_column
     return CALL + sparse
 
@@ -173,9 +183,10 @@ def column_cost(shape: Shape, machine: Machine) -> float:
 MAKING_A_COPY = 3.5
 
 
-def copy_cost(shape: Shape) -> float:
-    """What a sweep over a copy of 16 bits costs, relative to one over X."""
-    return 2.8 / shape.itemsize
+def copy_cost(shape: Shape, machine: Machine) -> float:
+    """What a sweep over a copy of 16 bits, in memory, costs relative to one over X."""
+    in_memory = pass_seconds(replace(shape, rate=None), machine)
+    return 2.8 / shape.itemsize * in_memory / pass_seconds(shape, machine)
 
 
 # Iterations are unknown before the spectrum is; these are for the spectra people have: fast decay,
@@ -186,7 +197,8 @@ USUAL_ITERATIONS = 18
 def _common_bytes(shape: Shape, columns: int) -> float:
     """y, its residual, what centring needs, and the partial results of the threads' sweeps."""
     sweeps = min(float(threads.ROOM), 8.0 * shape.p * columns * 8 * threads.n_threads())
-    return 8.0 * shape.n * (5 * shape.n_targets + 6) + 80.0 * shape.p * shape.n_targets + sweeps
+    per_row = 3 * shape.n_targets + 1 if shape.blocked else 5 * shape.n_targets + 6
+    return 8.0 * shape.n * per_row + 80.0 * shape.p * shape.n_targets + sweeps
 
 
 def _direct_bytes(shape: Shape, single: bool) -> float:
@@ -196,8 +208,8 @@ def _direct_bytes(shape: Shape, single: bool) -> float:
     # Blocks of X, centred: in one buffer by compiled loops, in three by NumPy.
     mapped = shape.dense and shape.p <= shape.n and shape.itemsize == 8
     blocks = min(33 * MB, 8.0 * shape.n * shape.p) * (1 if mapped else 3) if shape.dense else 0.0
-    dense = 0 if shape.dense else 1
-    return item * m * m * (squares + dense) + blocks + _common_bytes(shape, 1)
+    more = (0 if shape.dense else 1) + shape.blocked
+    return item * m * m * (squares + more) + blocks + _common_bytes(shape, 1)
 
 
 def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
@@ -206,14 +218,15 @@ def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
     work = float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / max(n, p)
     factor = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 8)
     solves = 6.0 * m * m * shape.n_targets
+    a_pass = pass_seconds(shape, machine)
     rate = machine.gemm if shape.dense else machine.sparse
-    seconds = work / rate + factor / machine.factor + solves / machine.gemm
+    seconds = max(work / rate, a_pass) + factor / machine.factor + solves / machine.gemm
     seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
     double = Prediction("direct", seconds, _direct_bytes(shape, False), 3.0)
     if precision == "float64" or not shape.dense or p > n or shape.n_alphas > 1:
         return [double]
     # The inverse of the factor is formed too; then a gradient, and sometimes a step or two.
-    seconds = work / machine.gemm32 + 2 * factor / machine.factor / 1.8
+    seconds = max(work / machine.gemm32, a_pass) + 2 * factor / machine.factor / 1.8
     seconds += 2 * shape.n_bytes / machine.sweep + solves / machine.gemm
     seconds += 1.5 * pass_seconds(shape, machine, shape.n_targets)
     single = Prediction("direct", seconds, _direct_bytes(shape, True), 3.5, single=True)
@@ -225,7 +238,7 @@ def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
 
 def _two_stage(shape: Shape, machine: Machine, precision: str, tol: float) -> list[Prediction]:
     plain = _two_stage_on(shape, machine, tol, copied=False)
-    copies = precision != "float64" and shape.dense and shape.p <= shape.n
+    copies = precision != "float64" and shape.dense and shape.shortens and shape.p <= shape.n
     if not copies or shape.n_bytes < COPIED:
         return [plain]
     return [_two_stage_on(shape, machine, tol, copied=True), plain]
@@ -240,7 +253,9 @@ def _two_stage_on(shape: Shape, machine: Machine, tol: float, copied: bool) -> P
     rank = min(16, p // 2, n) if shape.dense else min(8, p // 2)
     seconds = iterations * pass_seconds(shape, machine, t)
     if copied:
-        sweeps = MAKING_A_COPY + copy_cost(shape) * t * (iterations * (1 + iterations / 60) + 5)
+        sweeps = MAKING_A_COPY + copy_cost(shape, machine) * t * (
+            iterations * (1 + iterations / 60) + 5
+        )
         seconds = min(seconds, sweeps * pass_seconds(shape, machine))
     seconds += 2 * pass_seconds(shape, machine)
     n_bytes = 8.0 * p * (6 + shape.n_alphas) * min(most, p // 2)
@@ -292,8 +307,10 @@ def _digits(tol: float) -> float:
     return float(np.clip(np.log10(1 / max(tol, 1e-15)) / 4, 0.3, 4))
 
 
-def memory_budget_bytes(budget: float | str | None) -> float:
-    """Bytes: a number, "2GB" or None for half of what is free."""
+def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> float:
+    """Bytes: a number, "2GB" or None for half of what is free, or a quarter of all there is."""
+    if budget is None and of_all:
+        return 0.25 * _all_memory()
     if budget is None:
         return 0.5 * _free_memory_lately(int(time.monotonic()))
     if isinstance(budget, str):
@@ -334,6 +351,13 @@ def _free_memory() -> float:
     except (ValueError, OSError, AttributeError):
         return 4e9  # a system that does not tell
     return float(pages)
+
+
+def _all_memory() -> float:
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):
+        return 8e9  # a system that does not tell
 
 
 def measured_machine() -> Machine:

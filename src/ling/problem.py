@@ -255,14 +255,8 @@ def _unit(size: float) -> float:
 def _refuse_not_finite(storage: Any, *sums: Array) -> None:
     if all(np.isfinite(some).all() for some in sums):
         return
-    found = storage.first_not_finite(1e150)
-    if found is None:
-        raise NotFinite(
-            "the sums of X, or of X and y, leave the range of float64; divide X, y or "
-            "sample_weight by a constant."
-        )
-    i, j = found
+    storage.refuse_not_finite(1e150)
     raise NotFinite(
-        f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "
-        f"column {j}. Drop or fill such rows (SimpleImputer), or divide X by a constant."
+        "the sums of X, or of X and y, leave the range of float64; divide X, y or "
+        "sample_weight by a constant."
     )

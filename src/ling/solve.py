@@ -36,7 +36,8 @@ class Options:
     """What the user asked for; `solver` "auto" leaves the choice to the plan.
 
     `positive` asks for coefficients >= 0. `stored` is what becomes of coefficients that are kept in
-    a coarser dtype, None for no change; the certificate is of what is kept.
+    a coarser dtype, None for no change; the certificate is of what is kept. `start` is where
+    iterations start from.
     """
 
     tol: float = 1e-4
@@ -45,6 +46,7 @@ class Options:
     random_state: Any = None
     positive: bool = False
     stored: Callable[[Array], Array] | None = None
+    start: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +119,9 @@ def _steps(problem: Problem, plan: Plan, options: Options) -> Iterator[tuple[Pre
             blas=plan.machine.gemm / plan.machine.threads * pass_seconds(plan.shape, plan.machine),
             single=step.single,
             copying=MAKING_A_COPY,
-            copy_cost=copy_cost(plan.shape),
+            copy_cost=copy_cost(plan.shape, plan.machine),
             samples=plan.shape.dense,
+            start=options.start,
             most=step.most,
             budget=plan.memory_budget,
         )

@@ -12,10 +12,10 @@ SOLVERS = ["auto", "direct", "two_stage", "krylov", "row_sketch"]
 N_ITER = "check_non_transformer_estimators_n_iter"
 # What each has on top of scikit-learn's parameters.
 MORE = {
-    "Ridge": {"precision", "memory_budget", "statistics"},
-    "RidgeCV": {"choice", "tol", "random_state", "memory_budget", "statistics"},
-    "RidgeClassifier": {"precision", "memory_budget"},
-    "RidgeClassifierCV": {"choice", "tol", "random_state", "memory_budget"},
+    "Ridge": {"precision", "memory_budget", "statistics", "warm_start", "checkpoint"},
+    "RidgeCV": {"choice", "tol", "random_state", "memory_budget", "statistics", "checkpoint"},
+    "RidgeClassifier": {"precision", "memory_budget", "warm_start", "checkpoint"},
+    "RidgeClassifierCV": {"choice", "tol", "random_state", "memory_budget", "checkpoint"},
 }
 every_name = pytest.mark.parametrize("name", MORE)
 

@@ -11,8 +11,8 @@ from ling.design.sparse import SparseDesign
 
 __all__ = [
     "AffineDesign",
-    "ArraySource",
     "Array",
+    "ArraySource",
     "Between",
     "ChunkedDesign",
     "DenseDesign",

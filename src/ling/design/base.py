@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from ling.errors import WrongShape, WrongType
+from ling.errors import NotFinite, WrongShape, WrongType
 
 if TYPE_CHECKING:
     from ling.design.short import ShortCopy
@@ -128,7 +128,7 @@ class Masked(RowWise):
 
     def with_rows(self, arrays: dict[str, Array]) -> Masked:
         """Some of the rows."""
-        return replace(self, **arrays)
+        return replace(self, masks=arrays["masks"])
 
     def __call__(self, U: Array, rows: slice) -> Array:
         """On these rows."""
@@ -143,7 +143,9 @@ def constant(n: int, value: float = 1.0) -> Array:
 
 
 def _rows(values: Array | float, n: int) -> Array:
-    return constant(n, values) if np.ndim(values) == 0 else np.asarray(values, np.float64)
+    if isinstance(values, float):
+        return constant(n, values)
+    return np.asarray(values, np.float64)
 
 
 class Design(ABC):
@@ -211,6 +213,13 @@ class Design(ABC):
     @abstractmethod
     def row_gram_flops(self) -> float:
         """FLOPs of X X', one triangle."""
+
+    def predictions(
+        self, V: Array, constant: Any, finish: Callable[[Array], Any] | None = None
+    ) -> Any:
+        """finish(X V + constant), in the dtype of X; one pass."""
+        found = (self.matmat(V) + constant).astype(self.dtype, copy=False)
+        return found if finish is None else finish(found)
 
     # The names that `scipy.sparse.linalg.aslinearoperator`, and so lsmr, looks for.
     def matvec(self, v: Array) -> Array:
@@ -282,6 +291,17 @@ class Storage(Design):
         """Up to how many columns X'(X V) is done by a compiled loop, for which a RowMap pays."""
         return 1
 
+    #: Those of its columns, if they have any.
+    names: tuple[str, ...] | None = None
+    #: How columns of a table became its columns, if they did.
+    encoding: Any = None
+    #: Bytes of it that are in memory and count as the fit's own.
+    taken: float = 0.0
+    #: Bytes a second at which it is read, if it does not lie in memory.
+    rate: float | None = None
+    #: What there is to say about how it was opened.
+    notes: tuple[str, ...] = ()
+
     @property
     def by_blocks(self) -> bool:
         """Whether rows lie apart, so that everything is done block by block where they are."""
@@ -334,6 +354,18 @@ class Storage(Design):
     @abstractmethod
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
         """Row and column of the first number that is NaN or, in size, above `limit`."""
+
+    def refuse_not_finite(self, limit: float = LARGEST) -> None:
+        """An error that names the first number that is NaN or above `limit`, if there is one."""
+        found = self.first_not_finite(limit)
+        if found is None:
+            return
+        i, j = found
+        name = "" if self.names is None else f" ({self.names[j]})"
+        raise NotFinite(
+            f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "
+            f"column {j}{name}. Drop or fill such rows (SimpleImputer), or divide X by a constant."
+        )
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X'X, one pass."""

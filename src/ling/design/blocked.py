@@ -29,14 +29,7 @@ HELD = 2**27
 
 
 class Blocked(Full):
-    """Every product is an operation on blocks of rows, done where they lie; one pass each.
-
-    `names` are those of the columns, if they have any.
-    """
-
-    names: tuple[str, ...] | None = None
-    #: Bytes a second at which rows come, if they do not lie in memory.
-    rate: float | None = None
+    """Every product is an operation on blocks of rows, done where they lie; one pass each."""
 
     @abstractmethod
     def run(self, operation: Operation) -> Outcome:
@@ -51,6 +44,15 @@ class Blocked(Full):
         V, dtype = self._right(V)
         found = self.run(Times(V)).stacked
         return found[0] if found else np.zeros((0, *V.shape[1:]), dtype)
+
+    def predictions(
+        self, V: Array, constant: Any, finish: Callable[[Array], Any] | None = None
+    ) -> Any:
+        """finish(X V + constant), one pass; an error where numbers are not finite."""
+        found = super().predictions(V, constant)
+        if not np.isfinite(found).all():
+            self.refuse_not_finite()
+        return found if finish is None else finish(found)
 
     def rmatmat(self, U: Array) -> Array:
         """X'U, one pass."""

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Array, consecutive
+from ling.design.base import Affine, Array, consecutive
 from ling.design.blocked import Blocked
 from ling.design.dense import DenseDesign
 from ling.design.operations import Operation, Outcome, at, together
+from ling.design.short import SHARED, ShortCopy, shortened
 from ling.design.source import Source
 
 MB = 2**20
@@ -45,6 +46,8 @@ class ChunkedDesign(Blocked):
         self.shape = (n if rows is None else len(rows), p)
         self.dtype = source.dtype
         self.names = source.names
+        self.encoding = source.encoding
+        self.taken = room
         self._rate: float | None = None
 
     def within(self, budget: float) -> ChunkedDesign:
@@ -61,7 +64,8 @@ class ChunkedDesign(Blocked):
     def height(self) -> int:
         """Rows of a block."""
         n_bytes = self.source.shape[1] * self.dtype.itemsize
-        return max(1, int(self.room / AT_ONCE) // max(1, n_bytes))
+        rows = max(1, int(self.room / AT_ONCE) // max(1, n_bytes))
+        return rows if rows < SHARED else rows // SHARED * SHARED
 
     @property
     def n_bytes(self) -> int:
@@ -99,6 +103,24 @@ class ChunkedDesign(Blocked):
                 yield slice(start, start + len(block)), DenseDesign(block, compiled=True)
             start += len(block)
 
+    def shortens(self, affine: Affine) -> bool:
+        """Where blocks can be, into one copy in memory."""
+        aligned = self.rows is None and self.height % SHARED == 0
+        return aligned and affine.col_scale is None and affine.rank <= 1
+
+    def shortened(self, affine: Affine, units: Array) -> ShortCopy:
+        """A copy of X~ in 16-bit integers, one pass; further ones do not read X any more."""
+        n, p = self.shape
+        blocks = -(-n // SHARED)
+        short = np.empty((blocks * SHARED, p), np.int16)
+        steps = np.empty((blocks, p), np.float32)
+        for rows, block in self.blocks():
+            vectors = block.vectors(affine.subset(rows))
+            part = shortened(np.ascontiguousarray(block.array), vectors, units)
+            short[rows.start : rows.start + len(part.short)] = part.short
+            steps[rows.start // SHARED :][: len(part.steps)] = part.steps
+        return ShortCopy(short, steps, units)
+
     def _read(self) -> Iterator[Array]:
         n, height = self.source.shape[0], self.height
         run = slice(0, n) if self.rows is None else consecutive(self.rows)
@@ -122,7 +144,9 @@ def in_memory(design: ChunkedDesign) -> DenseDesign:
     whole = np.empty(design.shape, design.dtype)
     for rows, block in design.blocks():
         whole[rows] = block.array
-    return DenseDesign(whole)
+    found = DenseDesign(whole)
+    found.names, found.taken = design.names, float(whole.nbytes)
+    return found
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
@@ -133,9 +157,10 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
     def put(item: T | None, error: BaseException | None) -> None:
         while not stop.is_set():
             try:
-                return ready.put((item, error), timeout=0.05)
+                ready.put((item, error), timeout=0.05)
             except Full:
                 continue
+            return
 
     def work() -> None:
         try:
@@ -156,7 +181,7 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
                 return
             if error is not None:
                 raise error
-            yield item  # type: ignore[misc]
+            yield item
     finally:
         stop.set()
         reader.join()

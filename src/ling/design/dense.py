@@ -104,7 +104,7 @@ class DenseDesign(Full):
 
     def shortened(self, affine: Affine, units: Array) -> ShortCopy:
         """A copy of X~ in 16-bit integers, one pass."""
-        return shortened(self.array, self._vectors(affine), units)
+        return shortened(self.array, self.vectors(affine), units)
 
     def _mapped_blocks(self, affine: Affine, dtype: np.dtype[Any], n_bytes: int) -> Iterator[Array]:
         """Consecutive blocks of rows of X~, the next in the place of the last."""
@@ -115,7 +115,7 @@ class DenseDesign(Full):
             return
         n, p = self.shape
         height = min(n, max(256, n_bytes // max(1, p * dtype.itemsize)))
-        buffer, vectors = np.empty((height, p), dtype), self._vectors(affine)
+        buffer, vectors = np.empty((height, p), dtype), self.vectors(affine)
         for start in range(0, n, height):
             rows = slice(start, min(start + height, n))
             self._map_into(buffer, vectors, rows)
@@ -132,7 +132,7 @@ class DenseDesign(Full):
     def _narrow_gram(self, affine: Affine) -> Array:
         from ling.design.kernels import BLOCK_COLUMNS, narrow_gram
 
-        p, vectors = self.shape[1], self._vectors(affine)
+        p, vectors = self.shape[1], self.vectors(affine)
         size = -(-p // BLOCK_COLUMNS) * BLOCK_COLUMNS
 
         def sweep(part: slice) -> Array:
@@ -147,7 +147,7 @@ class DenseDesign(Full):
         """Whether compiled loops can apply the map: row scales, and a correction of rank 1."""
         return self._compiles and affine.col_scale is None and affine.rank <= 1
 
-    def _vectors(self, affine: Affine) -> tuple[Array, Array, Array]:
+    def vectors(self, affine: Affine) -> tuple[Array, Array, Array]:
         """The map as three vectors."""
         n, p = self.shape
         scale = np.ones(n) if affine.row_scale is None else affine.row_scale

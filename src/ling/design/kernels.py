@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, njit, uint64
 
+from ling.design.short import SHARED
+
 BLOCK_COLUMNS = 4
 HEIGHT = 8
 STRETCH = 128
-# Rows of a short copy that share a scale, and columns of them that stay in cache together.
-SHARED = 32
+# Columns of a short copy that stay in cache together.
 WIDTH = 2048
 LONGEST = 32767
 _dense = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})

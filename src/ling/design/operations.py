@@ -55,6 +55,10 @@ class Operation(ABC):
         """The same for the rows from `start` on, whose arrays these are."""
         return self
 
+    def n_summed(self, p: int) -> int:
+        """About how many numbers there are to be added up, for p features."""
+        return 0
+
     @abstractmethod
     def __call__(self, block: DenseDesign) -> Outcome:
         """What these rows give; its arrays are new."""
@@ -90,6 +94,10 @@ class TransposedTimes(Operation):
     def placed(self, start: int, arrays: dict[str, Array]) -> Operation:
         """Some rows of U."""
         return TransposedTimes(**arrays)
+
+    def n_summed(self, p: int) -> int:
+        """A column each."""
+        return p * _columns(self.U)
 
     def __call__(self, block: DenseDesign) -> Outcome:
         """What these rows add to it."""
@@ -136,6 +144,10 @@ class GramTimes(Mapped):
             between = between.with_rows(theirs)
         return GramTimes(self.affine.with_rows(mine), self.V, between, start)
 
+    def n_summed(self, p: int) -> int:
+        """As many as V has."""
+        return self.V.size
+
     def __call__(self, block: DenseDesign) -> Outcome:
         """What these rows add to it."""
         between = self.between
@@ -158,6 +170,10 @@ class Gram(Mapped):
     """X~'X~."""
 
     dtype: DTypeLike | None
+
+    def n_summed(self, p: int) -> int:
+        """A square."""
+        return p * p
 
     def __call__(self, block: DenseDesign) -> Outcome:
         """What these rows add to it."""
@@ -191,6 +207,10 @@ class Moments(Operation):
     def placed(self, start: int, arrays: dict[str, Array]) -> Operation:
         """Those of these rows."""
         return replace(self, **arrays)
+
+    def n_summed(self, p: int) -> int:
+        """Two vectors, and X'U."""
+        return p * (2 + _columns(self.U))
 
     def __call__(self, block: DenseDesign) -> Outcome:
         """What these rows add to them."""
@@ -236,3 +256,7 @@ class AgainstRows(Mapped):
         part = AffineDesign(block, self.affine).take(np.arange(block.shape[0]))
         found = part.astype(self.dtype, copy=False) @ self.rows.T
         return Outcome(stacked=(found,))
+
+
+def _columns(U: Array) -> int:
+    return U.shape[1] if U.ndim == 2 else 1

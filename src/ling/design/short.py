@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from ling.design import threads
 from ling.design.base import Array
 
+# Rows that share a step.
+SHARED = 32
+
 
 @dataclass(frozen=True, eq=False)
 class ShortCopy:
@@ -28,8 +31,6 @@ class ShortCopy:
     @cached_property
     def error(self) -> float:
         """No less than the sum of all squares of E: no number is off by more than half a step."""
-        from ling.design.kernels import SHARED
-
         squares = np.einsum("ij,ij->j", self.steps, self.steps, dtype=np.float64)
         # Steps are rounded to float32 themselves, and products with them too.
         return float(SHARED * (0.51**2) * (squares @ self.units**2))
@@ -63,7 +64,7 @@ def shortened(array: Any, vectors: tuple[Array, Array, Array], units: Array) -> 
 
     `units` are about the sizes of the numbers in each column, and above 0.
     """
-    from ling.design.kernels import SHARED, dense_shorten
+    from ling.design.kernels import dense_shorten
 
     n, p = array.shape
     blocks = -(-n // SHARED)

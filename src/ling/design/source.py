@@ -15,12 +15,14 @@ from ling.design.base import Array, float_dtype
 class Source(ABC):
     """A matrix that is read one block of rows at a time, as often as needed.
 
-    `names` are those of its columns, if they have any. `dtype` is float32 or float64.
+    `names` are those of its columns, if they have any, and `encoding` is how these came about.
+    `dtype` is float32 or float64.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     names: tuple[str, ...] | None = None
+    encoding: Any = None
 
     @abstractmethod
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:

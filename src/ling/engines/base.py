@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ling.design import Array
+from ling.errors import ClusterLost
 from ling.minorant import Minorant, Nothing
 from ling.problem import Problem
 from ling.rounding import rounding
@@ -19,6 +22,16 @@ def generator(state: Any) -> np.random.Generator:
     if isinstance(state, np.random.RandomState):
         state = int(state.randint(2**31 - 1))
     return np.random.default_rng(state)
+
+
+@contextmanager
+def keeping(iterate: Callable[[], Array]) -> Iterator[None]:
+    """If the rows of X are lost on the way, how far the iteration has come is not."""
+    try:
+        yield
+    except ClusterLost as error:
+        error.iterate = iterate()
+        raise
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design import Array, RowMap
-from ling.engines.base import Candidate
+from ling.engines.base import Candidate, keeping
 from ling.minorant import Minorant
 from ling.problem import Problem
 from ling.rounding import dual_rounding
@@ -169,7 +169,8 @@ def iterate(
     history: list[float] = []
     n_iter, gave_up = 0, False
     while active.size and n_iter < (LIMIT if max_iter is None else max_iter):
-        AP = system.product(P, active)
+        with keeping(lambda: W[top]):
+            AP = system.product(P, active)
         curvature = _dots(P[top], AP[top])
         step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
         W[:, active] += step * P

@@ -7,12 +7,14 @@ strong directions of X on the way, and so acts like a preconditioned method with
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy import linalg
 
 from ling.design import Array
 from ling.design.threads import quiet_blas
-from ling.engines.base import Candidate, Effort
+from ling.engines.base import Candidate, Effort, keeping
 from ling.engines.conjugate import MARGIN
 from ling.engines.thin import thin_svd
 from ling.minorant import EPS, LowRank, Minorant, Nothing, nystrom_slack, product_noise
@@ -134,7 +136,8 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
     n_iter, checked, gave_up = 0, 0, False
     Y: Array = np.zeros((0, problem.n_targets))
     while not space.complete and n_iter < limit:
-        product = problem.design.gram_matmat(space.following)
+        with keeping(partial(_so_far, start, space, Y)):
+            product = problem.design.gram_matmat(space.following)
         with quiet_blas():
             space.extend(product)
         n_iter += 1
@@ -154,6 +157,11 @@ def krylov(problem: Problem, effort: Effort) -> Candidate:
     return Candidate(
         start + space.basis @ Y, _minorant(problem, space), None, n_iter, space.dimension, gave_up
     )
+
+
+def _so_far(start: Array, space: Space, Y: Array) -> Array:
+    """The solution when the space was last looked at."""
+    return np.asarray(start + space.basis[:, : len(Y)] @ Y)
 
 
 def _orthonormal(V: Array, size: float = 1.0) -> tuple[Array, Array]:

@@ -43,19 +43,18 @@ class Chosen:
 
 def fit_choosing(
     model: Any, X: Any, Y: Array, weights: Array | None, splits: Sequence[Any] | None,
-    scoring: Scoring,
+    scoring: Scoring, settings: Settings,
 ) -> Chosen:  # fmt: skip
     """Score all alphas, choose, and fit to all samples with the chosen one."""
     started = time.perf_counter()
     t = Y.shape[1]
     given = None if model.alphas is None else checked(model.alphas, zero=splits is not None)
-    settings = Settings.of(model)
     problem, centring = problems.build(X, Y, np.ones(t), weights, bool(model.fit_intercept))
     plan = plan_for(as_design(X), t, 1, settings)
     samples = Samples.of(
         problem, centring, Y, weights, bool(model.fit_intercept), plan.memory_budget
     )
-    routes = _routes(model, samples, splits, given, plan)
+    routes = _routes(model, samples, splits, given, plan, generator(settings.random_state))
     # In the units of the problem, as everything below it.
     unit = centring.x_unit**2
     inner = None if given is None else given / unit
@@ -81,10 +80,10 @@ def fit_choosing(
 
 
 def _routes(
-    model: Any, samples: Samples, splits: Sequence[Any] | None, given: Array | None, plan: Plan
-) -> list[Route]:
+    model: Any, samples: Samples, splits: Sequence[Any] | None, given: Array | None, plan: Plan,
+    rng: np.random.Generator,
+) -> list[Route]:  # fmt: skip
     """Ways to leave samples out: the first that does not give up is taken."""
-    rng = generator(model.random_state)
     if splits is None:
         _need_two(samples)
         stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
@@ -206,7 +205,8 @@ def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, 
         raise BadOption("cv gives no split; pass at least one (train, test) pair.")
     found = []
     for number, (train, test) in enumerate(splits):
-        train, test = (_indices(rows, samples.shape[0], number) for rows in (train, test))
+        # In the order of the data: where it is read, it is read once from end to end.
+        train, test = (np.sort(_indices(rows, samples.shape[0], number)) for rows in (train, test))
         if not len(test):
             raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
         for name, rows in (("training", train), ("test", test)):

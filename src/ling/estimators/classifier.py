@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ling import problem as problems
 from ling.design import Array
+from ling.estimators.checkpoint import checkpointed
 from ling.estimators.choosing import (
     BEST,
     ONE_SE,
@@ -28,6 +30,7 @@ from ling.estimators.choosing import (
 from ling.estimators.fitting import (
     SCIKIT_LEARN,
     SOLVERS,
+    Finish,
     Settings,
     fitted,
     keep,
@@ -35,7 +38,9 @@ from ling.estimators.fitting import (
     warn_unless_certified,
 )
 from ling.estimators.inputs import alphas_of, checked_data, weights_of
+from ling.estimators.resuming import resumable
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
+from ling.estimators.streamed import Streamed
 from ling.selection import Scorer, Scoring, SquaredErrors
 
 
@@ -63,7 +68,7 @@ class Decision:
         return self.classes[at]
 
 
-class Classifying(ClassifierMixin, BaseEstimator):
+class Classifying(Streamed, ClassifierMixin, BaseEstimator):
     """What classifiers share: -1 and 1 for the classes, and classes for predictions."""
 
     _decision: Decision
@@ -91,25 +96,29 @@ class Classifying(ClassifierMixin, BaseEstimator):
         self._decision = decision
         self.classes_ = decision.classes
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Any:
         """X coef_' + intercept_, one column for each class; one number for two classes."""
         check_is_fitted(self, "coef_")
-        values = self._values(X)
-        return values[:, 0] if values.shape[1] == 1 else values
+        return self._values(X, _squeezed)
 
     def predict(self, X: Any) -> Any:
         """The class of each sample; 0 and 1 for each label, if a sample can have several."""
         check_is_fitted(self, "coef_")
-        return self._decision(self._values(X))
+        return self._values(X, self._decision)
 
-    def _values(self, X: Any) -> Array:
-        return predicted(self, X, np.atleast_2d(self.coef_).T)[1]
+    def _values(self, X: Any, finish: Finish = None) -> Any:
+        return predicted(self, X, np.atleast_2d(self.coef_).T, finish)[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _squeezed(values: Array) -> Array:
+    """One number a sample for two classes."""
+    return values[:, 0] if values.shape[1] == 1 else values
 
 
 class RidgeClassifier(Classifying):
@@ -122,6 +131,8 @@ class RidgeClassifier(Classifying):
         As for `Ridge`.
     class_weight : dict or "balanced", default=None
         Weights of the classes; "balanced" gives all classes the same weight together.
+    warm_start, checkpoint
+        As for `Ridge`.
 
     Attributes
     ----------
@@ -152,6 +163,8 @@ class RidgeClassifier(Classifying):
         "random_state": ["random_state"],
         "precision": [StrOptions({"auto", "float64", "float32"})],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
+        "warm_start": ["boolean"],
+        "checkpoint": [str, Path, None],
     }
 
     def __init__(
@@ -168,6 +181,8 @@ class RidgeClassifier(Classifying):
         random_state: Any = None,
         precision: str = "auto",
         memory_budget: float | str | None = None,
+        warm_start: bool = False,
+        checkpoint: str | Path | None = None,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -180,17 +195,22 @@ class RidgeClassifier(Classifying):
         self.random_state = random_state
         self.precision = precision
         self.memory_budget = memory_budget
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
         """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t)."""
         started = time.perf_counter()
-        settings = Settings.of(self)
-        settings.check()
+        Settings.of(self).check()
         X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
         alphas = alphas_of(self.alpha, Y.shape[1])
-        problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
-        fit = fitted(problem, centring, X, bool(self.fit_intercept), settings, started)
+        with checkpointed(self, X, Y, weights) as (X, settings):
+            problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
+            with resumable(self, problem, centring) as start:
+                fit = fitted(
+                    problem, centring, X, bool(self.fit_intercept), settings, started, start=start
+                )
         keep(self, fit, 2)
         self._keep_decision(decision)
         warn_unless_certified(self, fit, settings)
@@ -206,6 +226,8 @@ class RidgeClassifierCV(Routed, Classifying):
     ----------
     alphas, fit_intercept, cv, store_cv_results, choice, tol, random_state, memory_budget
         As for `RidgeCV`.
+    checkpoint
+        As for `Ridge`.
     scoring : str or callable, default=None
         None is the negative mean of squared errors of the decision values for cv=None, and accuracy
         otherwise; "accuracy" with cv=None is the share of samples that are classified correctly
@@ -239,6 +261,7 @@ class RidgeClassifierCV(Routed, Classifying):
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
+        "checkpoint": [str, Path, None],
     }
 
     def __init__(
@@ -254,6 +277,7 @@ class RidgeClassifierCV(Routed, Classifying):
         tol: float = 1e-4,
         random_state: Any = None,
         memory_budget: float | str | None = None,
+        checkpoint: str | Path | None = None,
     ) -> None:
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -265,6 +289,7 @@ class RidgeClassifierCV(Routed, Classifying):
         self.tol = tol
         self.random_state = random_state
         self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeClassifierCV:
@@ -273,14 +298,14 @@ class RidgeClassifierCV(Routed, Classifying):
         X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
         to_scorer, to_splitter = routed(self, weights, params)
         splits = splits_of(self, X, y, to_splitter)
-        chosen = fit_choosing(
-            self, X, Y, weights, splits, self._scoring(X, y, Y, weights, to_scorer, decision)
-        )
+        scoring = self._scoring(X, y, Y, weights, to_scorer, decision)
+        with checkpointed(self, X, Y, weights) as (X, settings):
+            chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
         keep(self, chosen.fit, 2)
         self._keep_decision(decision)
         keep_choice(self, chosen, 2, X.dtype)
         warn_about_choice(self, chosen.results)
-        warn_unless_certified(self, chosen.fit, Settings.of(self))
+        warn_unless_certified(self, chosen.fit, settings)
         return self
 
     def _scoring(

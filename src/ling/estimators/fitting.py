@@ -8,21 +8,23 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from ling.design import Array, Design, as_design
+from ling.design import Array, Design, Storage, as_design
 from ling.design.affine import storage_and_map
 from ling.errors import BadOption, NotFinite
-from ling.planning import Plan, Shape, make_plan, memory_budget_bytes
+from ling.estimators.inputs import checked_columns
+from ling.planning import Machine, Plan, Shape, make_plan, memory_budget_bytes
 from ling.problem import Centring, Problem
 from ling.report import Certificate, FitReport, Status
 from ling.solve import Options, Solution, solve
 
 log = logging.getLogger("ling")
+Finish: TypeAlias = Callable[[Array], Any] | None
 SOLVERS = ("auto", "direct", "krylov", "two_stage", "row_sketch")
 #: scikit-learn's solvers and what does their work here.
 SCIKIT_LEARN = {
@@ -54,6 +56,8 @@ class Settings:
     random_state: Any = None
     precision: str = "auto"
     memory_budget: float | str | None = None
+    # Speeds to plan by; None for those of this machine.
+    machine: Machine | None = None
     # Why this solver, and what was done before the fit, if an estimator has decided that itself.
     reason: str = ""
     before: str = "prepare"
@@ -92,13 +96,13 @@ class Fit:
 
 def fitted(
     problem: Problem, centring: Centring, X: Any, fit_intercept: bool, settings: Settings,
-    started: float, notes: tuple[str, ...] = (),
+    started: float, notes: tuple[str, ...] = (), start: Array | None = None,
 ) -> Fit:  # fmt: skip
-    """Solve the problem that X and y have become; `started` is when that began."""
+    """Solve the problem that X and y have become, `started` is when; `start` is where from."""
     plan = plan_for(as_design(X), problem.n_targets, len(problem.distinct_alphas), settings)
     prepared = time.perf_counter()
     stored = None if X.dtype == np.float64 else partial(_stored, centring, X.dtype)
-    solution = solve(problem, plan, fit_options(settings, stored))
+    solution = solve(problem, plan, fit_options(settings, stored, start))
     coef = centring.coef(solution.coef)
     intercept = centring.intercept(coef) if fit_intercept else None
     if intercept is not None:
@@ -107,12 +111,15 @@ def fitted(
     return Fit(coef, intercept, solution, report, X.dtype)
 
 
-def predicted(model: Any, X: Any, coef: Array) -> tuple[Any, Array]:
-    """X, checked, and X coef + intercept_ in its dtype."""
+def predicted(model: Any, X: Any, coef: Array, finish: Finish = None) -> tuple[Any, Any]:
+    """X, checked, and finish(X coef + intercept_) in its dtype."""
+    storage = checked_columns(model, X)
+    if storage is not None:
+        found = storage.predictions(coef.astype(np.float64), model.intercept_, finish)
+        return storage, found
     X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
     # Sums in float64, also for float32: the certificate is about predictions.
-    found = as_design(X).matmat(coef.astype(np.float64)) + model.intercept_
-    return X, np.asarray(found.astype(X.dtype, copy=False))
+    return X, as_design(X).predictions(coef.astype(np.float64), model.intercept_, finish)
 
 
 def keep(model: Any, fit: Fit, n_dim: int) -> None:
@@ -151,20 +158,29 @@ def warn_unless_certified(model: Any, fit: Fit, settings: Settings) -> None:
 def plan_for(design: Design, n_targets: int, n_alphas: int, settings: Settings) -> Plan:
     """What each engine would cost."""
     n, p = design.shape
-    storage, _ = storage_and_map(design)
+    storage, affine = storage_and_map(design)
     shape = Shape(
-        n, p, storage.n_stored, storage.dtype.itemsize, storage.is_dense, n_targets, n_alphas
-    )
-    budget = memory_budget_bytes(settings.memory_budget)
-    return make_plan(shape, budget, settings.precision, settings.tol)
+        n, p, storage.n_stored, storage.dtype.itemsize, storage.is_dense, n_targets, n_alphas,
+        storage.rate, storage.by_blocks, storage.shortens(affine),
+    )  # fmt: skip
+    budget = budget_for(storage, settings)
+    return make_plan(shape, budget, settings.precision, settings.tol, settings.machine)
 
 
-def fit_options(settings: Settings, stored: Callable[[Array], Array] | None = None) -> Options:
+def budget_for(storage: Storage, settings: Settings) -> float:
+    """Bytes that a fit may take; what the storage itself holds in memory is part of them."""
+    budget = memory_budget_bytes(settings.memory_budget, of_all=storage.taken > 0)
+    return max(1.0, budget - storage.taken)
+
+
+def fit_options(
+    settings: Settings, stored: Callable[[Array], Array] | None = None, start: Array | None = None
+) -> Options:
     """What `solve` is told; `stored` is what becomes of coefficients in a coarser dtype."""
     solver = SCIKIT_LEARN.get(settings.solver, settings.solver)
     return Options(
         float(settings.tol), settings.max_iter, solver, settings.random_state,
-        bool(settings.positive), stored,
+        bool(settings.positive), stored, start,
     )  # fmt: skip
 
 
@@ -239,7 +255,7 @@ def _report(
     before: tuple[str, ...],
 ) -> FitReport:
     step = solution.step
-    notes = list(before)
+    notes = [*before, *storage_and_map(problem.design.design)[0].notes]
     if settings.solver in SCIKIT_LEARN:
         notes.append(
             f"solver={settings.solver!r} is scikit-learn's; ling uses {step.engine} for it."

@@ -9,15 +9,29 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_y as check_y
 
-from ling.design import Array
+from ling.design import Array, Storage
 from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
+from ling.estimators.lazy import fitting_memory, in_hand, opened
 
 
 def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Any]:
-    """X and y as scikit-learn wants them, float32 or float64."""
+    """X and y as scikit-learn wants them, float32 or float64; X is a design where it is lazy."""
+    y = in_hand(y)
     refuse_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # classes may be words
+    storage = opened(X)
+    if storage is not None:
+        if storage.shape[0] == 0:
+            raise WrongShape("X has no rows; at least one is needed.")
+        with naming(**numeric):
+            y = check_y(y, multi_output=True, **options, estimator=model)
+        _refuse_other_rows(storage, y)
+        remember_columns(model, storage)
+        return fitting_memory(storage, model), y
+    if hasattr(model, "encoding_"):  # of an earlier fit to a table
+        del model.encoding_
     with naming(X=X, **numeric):
         # Non-finite numbers in X show in the first pass over it; those in y are looked for.
         X, y = validate_data(
@@ -27,6 +41,42 @@ def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any)
         if numeric and y.dtype.kind in "US":
             raise WrongType("y is text")
     return X, y
+
+
+def _refuse_other_rows(storage: Storage, y: Any) -> None:
+    n = storage.shape[0]
+    if len(y) != n:
+        raise WrongShape(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
+
+
+def remember_columns(model: Any, storage: Storage) -> None:
+    """Their number and names, as scikit-learn's validation does, and how they became numbers."""
+    model.n_features_in_ = storage.shape[1]
+    model.encoding_ = storage.encoding
+    if storage.names is not None:
+        model.feature_names_in_ = np.array(storage.names, dtype=object)
+    elif hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_
+
+
+def checked_columns(model: Any, X: Any) -> Storage | None:
+    """The storage behind an X to predict for, if it is lazy; its columns are those of the fit."""
+    storage = opened(X, model)
+    if storage is None:
+        return None
+    if storage.shape[1] != model.n_features_in_:
+        raise WrongShape(
+            f"X has {storage.shape[1]} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input."
+        )
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and storage.names is not None and tuple(names) != storage.names:
+        first = next(pair for pair in zip(names, storage.names, strict=True) if pair[0] != pair[1])
+        raise WrongShape(
+            f"the columns of X are not those of the fit: where {first[0]!r} was there is "
+            f"{first[1]!r} now; scan X with like=model."
+        )
+    return storage
 
 
 def refuse_sparse(**arguments: Any) -> None:
@@ -86,6 +136,7 @@ def alphas_of(alpha: Any, n_targets: int) -> Array:
 
 def weights_of(sample_weight: Any, X: Any) -> Array | None:
     """One for each sample, or None."""
+    sample_weight = in_hand(sample_weight)
     if sample_weight is None:
         return None
     if not np.asarray(sample_weight).any():

@@ -20,6 +20,7 @@ from ling.engines.base import generator
 from ling.errors import BadOption
 from ling.estimators.fitting import Settings, plan_for
 from ling.estimators.inputs import checked_data, targets_of, weights_of
+from ling.estimators.lazy import opened
 from ling.report import Cost
 from ling.selection import Samples, checked, default_grid
 from ling.selection.path import solution_path
@@ -76,7 +77,8 @@ class RidgePath:
     def predict(self, X: Any) -> Array:
         """(n_samples, n_alphas), or (n_samples, n_alphas, n_targets)."""
         flat = self.coef.reshape(-1, self.coef.shape[-1])
-        found = as_design(X).matmat(flat.T.astype(np.float64))
+        design = opened(X) or as_design(X)
+        found = design.matmat(flat.T.astype(np.float64))
         return np.asarray(found.reshape(len(found), *self.coef.shape[:-1]) + self.intercept)
 
     def __str__(self) -> str:
@@ -91,6 +93,9 @@ class RidgePath:
 
 class _Inputs(BaseEstimator):
     """What scikit-learn's validation wants an estimator for; its messages name it."""
+
+    def __init__(self, memory_budget: float | str | None = None) -> None:
+        self.memory_budget = memory_budget
 
 
 _Inputs.__name__ = "ridge_path"
@@ -126,7 +131,7 @@ def ridge_path(
     started = time.perf_counter()
     if isinstance(tol, bool) or not isinstance(tol, Real) or not tol >= 0:
         raise BadOption(f"tol is {tol!r}; pass a number >= 0.")
-    X, y = checked_data(_Inputs(), X, y, sample_weight, y_numeric=True)
+    X, y = checked_data(_Inputs(memory_budget), X, y, sample_weight, y_numeric=True)
     weights, Y = weights_of(sample_weight, X), targets_of(y)
     given = (
         None

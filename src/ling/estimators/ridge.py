@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ling import problem as problems
 from ling.design import as_design
 from ling.errors import WrongShape
+from ling.estimators.checkpoint import checkpointed
 from ling.estimators.fitting import (
     SCIKIT_LEARN,
     SOLVERS,
@@ -23,15 +25,20 @@ from ling.estimators.fitting import (
     warn_unless_certified,
 )
 from ling.estimators.inputs import alphas_of, checked_data, targets_of, weights_of
-from ling.estimators.statistics import Statistics
+from ling.estimators.lazy import opened
+from ling.estimators.partial import Partial
+from ling.estimators.resuming import resumable
 from ling.planning import Plan
 
 
-class Ridge(Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """minimise ||y - Xw - b||^2 + alpha ||w||^2, to a proven accuracy.
 
     A drop-in for `sklearn.linear_model.Ridge`: same parameters, same attributes, same meaning of
     `alpha`. What differs: `tol` means the same for every solver, and every fit carries a proof.
+
+    `partial_fit` adds rows to a fit, or takes them away again, as exactly as if all had been fitted
+    at once; it needs room for n_features^2 numbers.
 
     Parameters
     ----------
@@ -65,6 +72,11 @@ class Ridge(Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
         Whether to keep what `coef_std_errors()` and `predict(X, return_std=True)` need, about
         n_features * min(n_samples, n_features) numbers. None keeps it where that is at most 8 MB
         and nothing has to be computed for it.
+    warm_start : bool, default=False
+        Start iterations from `coef_`, or from where a fit was when its cluster was lost.
+    checkpoint : str or path, default=None
+        A folder for what a long fit has found so far: killed and started again with the same
+        arguments, it goes on from its last pass over X, to the same result. Gone when it is done.
 
     Attributes
     ----------
@@ -104,6 +116,8 @@ class Ridge(Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
         "precision": [StrOptions({"auto", "float64", "float32"})],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
         "statistics": ["boolean", None],
+        "warm_start": ["boolean"],
+        "checkpoint": [str, Path, None],
     }
 
     def __init__(
@@ -120,6 +134,8 @@ class Ridge(Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
         precision: str = "auto",
         memory_budget: float | str | None = None,
         statistics: bool | None = None,
+        warm_start: bool = False,
+        checkpoint: str | Path | None = None,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -132,23 +148,29 @@ class Ridge(Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.precision = precision
         self.memory_budget = memory_budget
         self.statistics = statistics
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Ridge:
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets)."""
         started = time.perf_counter()
-        settings = Settings.of(self)
-        settings.check()
+        Settings.of(self).check()
         X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
         weights = weights_of(sample_weight, X)
         Y = targets_of(y)
         alphas = alphas_of(self.alpha, Y.shape[1])
         self._refuse_statistics(alphas)
-        problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
-        fit = fitted(problem, centring, X, bool(self.fit_intercept), settings, started)
-        kept = self._statistics_of(problem, centring, fit, settings)
+        with checkpointed(self, X, Y, weights) as (X, settings):
+            problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
+            with resumable(self, problem, centring) as start:
+                fit = fitted(
+                    problem, centring, X, bool(self.fit_intercept), settings, started, start=start
+                )
+            kept = self._statistics_of(problem, centring, fit, settings)
         keep(self, fit, y.ndim)
         self._kept = kept
+        self._forget()
         warn_unless_certified(self, fit, settings)
         return self
 
@@ -169,7 +191,7 @@ def plan(
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
     engine ...
     """
-    design = as_design(X)
+    design = opened(X) or as_design(X)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     if y is not None and np.shape(y)[0] != design.shape[0]:
         raise WrongShape(

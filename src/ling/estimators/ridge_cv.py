@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling.design import Array
+from ling.estimators.checkpoint import checkpointed
 from ling.estimators.choosing import (
     BEST,
     ONE_SE,
@@ -19,7 +21,7 @@ from ling.estimators.choosing import (
     refuse_storing,
     warn_about_choice,
 )
-from ling.estimators.fitting import Settings, keep, warn_unless_certified
+from ling.estimators.fitting import keep, warn_unless_certified
 from ling.estimators.inputs import checked_data, targets_of, weights_of
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.statistics import Statistics
@@ -57,6 +59,9 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         The latter fits with the largest alpha within one standard error of the best.
     tol, random_state, memory_budget, statistics
         As for `Ridge`.
+    checkpoint : str or path, default=None
+        A folder for what a long fit has found so far: killed and started again with the same
+        arguments, it goes on from its last pass over X, to the same result. Gone when it is done.
 
     Attributes
     ----------
@@ -94,6 +99,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
         "statistics": ["boolean", None],
+        "checkpoint": [str, Path, None],
     }
 
     def __init__(
@@ -111,6 +117,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         random_state: Any = None,
         memory_budget: float | str | None = None,
         statistics: bool | None = None,
+        checkpoint: str | Path | None = None,
     ) -> None:
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -124,6 +131,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         self.random_state = random_state
         self.memory_budget = memory_budget
         self.statistics = statistics
+        self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeCV:
@@ -140,15 +148,16 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         to_scorer, to_splitter = routed(self, weights, params)
         splits = splits_of(self, X, y, to_splitter)
         scoring = self._scoring(X, y, Y, weights, to_scorer)
-        chosen = fit_choosing(self, X, Y, weights, splits, scoring)
-        kept = self._statistics_of(
-            chosen.problem, chosen.centring, chosen.fit, Settings.of(self), chosen.degrees
-        )
+        with checkpointed(self, X, Y, weights) as (X, settings):
+            chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
+            kept = self._statistics_of(
+                chosen.problem, chosen.centring, chosen.fit, settings, chosen.degrees
+            )
         keep(self, chosen.fit, y.ndim)
         keep_choice(self, chosen, y.ndim, X.dtype)
         self._kept = kept
         warn_about_choice(self, chosen.results)
-        warn_unless_certified(self, chosen.fit, Settings.of(self))
+        warn_unless_certified(self, chosen.fit, settings)
         return self
 
     def _scoring(

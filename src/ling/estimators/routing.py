@@ -14,7 +14,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.metadata_routing import process_routing
 
-from ling.design import Array
+from ling.design import Array, Design
 from ling.errors import BadOption
 
 
@@ -87,6 +87,8 @@ def splits_of(model: Any, X: Any, y: Any, parameters: dict[str, Any]) -> list[An
     """All (train, test) pairs of the model's splitter; None if single samples are left out."""
     if model.cv is None:
         return None
+    if isinstance(X, Design):  # splitters only count its rows
+        X = np.broadcast_to(np.float64(0), (X.shape[0], 1))
     return list(check_cv(model.cv, y, classifier=is_classifier(model)).split(X, y, **parameters))
 
 

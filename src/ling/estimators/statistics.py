@@ -11,10 +11,18 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ling.design import AffineDesign, Array
+from ling.design.affine import storage_and_map
 from ling.engines.base import generator
 from ling.errors import BadOption
-from ling.estimators.fitting import Fit, Settings, fit_options, plan_for, predicted
-from ling.planning import memory_budget_bytes
+from ling.estimators.fitting import (
+    Fit,
+    Settings,
+    budget_for,
+    fit_options,
+    plan_for,
+    predicted,
+)
+from ling.estimators.streamed import Streamed
 from ling.posterior import Posterior, full_posterior, small_posterior
 from ling.problem import Centring, Problem
 from ling.solve import solve
@@ -54,7 +62,7 @@ class Kept:
         return np.asarray(self.squares / np.where(left > 0, left, np.nan))
 
 
-class Statistics:
+class Statistics(Streamed):
     """`predict`, and what the Gaussian model says of coefficients and predictions.
 
     y = X w + noise of variance s^2 (divided by its weight, for a weighted sample), w ~ N(0, s^2 /
@@ -135,7 +143,7 @@ class Statistics:
         if fit.solution.step.engine == "nonnegative":
             return None
         if self.statistics:
-            budget = memory_budget_bytes(settings.memory_budget)
+            budget = budget_for(storage_and_map(problem.design.design)[0], settings)
             rng = generator(settings.random_state)
             posterior = full_posterior(problem, budget, _solver(problem, settings), rng)
         elif self.statistics is None:

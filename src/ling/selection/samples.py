@@ -68,7 +68,7 @@ class Samples:
     def samples_rows(self) -> bool:
         """Whether single rows can be had cheaply, and are enough to tell something of all."""
         storage, _ = storage_and_map(self.problem.design.design)
-        return storage.is_dense and self.shape[0] >= ENOUGH
+        return storage.picks and self.shape[0] >= ENOUGH
 
     @cached_property
     def roots(self) -> Array:
@@ -83,7 +83,9 @@ class Samples:
         return P
 
     def chunks(self, rows: Rows) -> list[Rows]:
-        """`rows` in parts that can be gathered."""
+        """`rows` in parts that can be gathered; all, where rows lie in blocks anyway."""
+        if storage_and_map(self.problem.design.design)[0].by_blocks:
+            return [rows]
         height = max(256, CHUNK // (8 * max(1, self.shape[1])))
         return [rows[a : a + height] for a in range(0, len(rows), height)]
 

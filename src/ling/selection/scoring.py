@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from ling.design import Array
+from ling.design import Array, Design
 from ling.errors import BadOption
 from ling.selection.samples import Rows
 
@@ -121,12 +121,15 @@ class Scorer(Scoring):
     def score(self, P: Array, rows: Rows) -> Array:
         """Of all targets together, or one by one."""
         mine = {name: value[rows] for name, value in self.parameters.items()}
-        X = rows if self.X is None else self.X[rows]
+        X = rows if self.X is None else self._rows_of_x(rows)
         y = self.y[rows]
         if self.by_target:
             each = [self._one(P[:, t], X, y[:, t], mine) for t in range(P.shape[1])]
             return np.asarray(each, dtype=np.float64)
         return np.asarray(self._one(P, X, y, mine), dtype=np.float64)
+
+    def _rows_of_x(self, rows: Rows) -> Any:
+        return self.X.take(rows) if isinstance(self.X, Design) else self.X[rows]
 
     def _one(self, P: Array, X: Any, y: Array, parameters: dict[str, Array]) -> float:
         if self.decide is not None:

@@ -1,0 +1,35 @@
+"""`warm_start=`: where iterations start from, and where they were when they could not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ling.design import Array
+from ling.errors import ClusterLost
+from ling.problem import Centring, Problem
+
+
+@contextmanager
+def resumable(model: Any, problem: Problem, centring: Centring) -> Iterator[Array | None]:
+    """Coefficients to start from, if asked for; those of a fit that is lost are kept for that."""
+    try:
+        yield _start(model, problem, centring) if model.warm_start else None
+    except ClusterLost as error:
+        if error.iterate is not None:
+            model._iterate = centring.coef(error.iterate)
+        raise
+    vars(model).pop("_iterate", None)
+
+
+def _start(model: Any, problem: Problem, centring: Centring) -> Array | None:
+    """In the units of the problem; None if there is nothing, or it is of other data."""
+    known = getattr(model, "_iterate", None)
+    if known is None and hasattr(model, "coef_"):
+        known = np.atleast_2d(model.coef_).T
+    if known is None or known.shape != problem.moments.shape or not np.isfinite(known).all():
+        return None
+    return np.asarray(known.astype(np.float64) * (centring.x_unit / centring.y_unit))

@@ -1,0 +1,31 @@
+"""Predictions for data that does not fit into memory: blocks in, blocks out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from ling.design import ChunkedDesign
+from ling.estimators.inputs import checked_columns
+from ling.estimators.lazy import fits_memory
+
+
+class Streamed:
+    """What all estimators offer for X that is scanned."""
+
+    def predict_blocks(self, X: Any) -> Iterator[tuple[slice, Any]]:
+        """Rows, from where to where, and `predict` for them: one block of X after the other.
+
+        For X of `ling.scan_parquet` and its like. Only a block at a time is in memory, and only its
+        predictions; `predict(X)` gives all of them at once.
+        """
+        check_is_fitted(self, "coef_")
+        storage = checked_columns(self, X)
+        if isinstance(storage, ChunkedDesign):
+            for rows, block in fits_memory(storage, self).blocks():
+                yield rows, self.predict(block)  # type: ignore[attr-defined]
+            return
+        found = self.predict(X)  # type: ignore[attr-defined]
+        yield slice(0, len(found)), found

@@ -1,0 +1,240 @@
+"""A fit that was killed goes on where it was, to the same bits, and touches nobody else's files."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling.design import ArraySource, ChunkedDesign
+from ling.design.journal import HEADER, digest
+from ling.errors import BadCheckpoint, BadOption
+
+MODELS = {
+    "two_stage": lambda **options: Ridge(0.5, solver="two_stage", tol=1e-8, **options),
+    "krylov": lambda **options: Ridge(0.5, solver="krylov", tol=1e-8, **options),
+    "row_sketch": lambda **options: Ridge(0.5, solver="row_sketch", tol=1e-8, **options),
+    "direct": lambda **options: Ridge(0.5, solver="direct", statistics=True, **options),
+    "5-fold": lambda **options: RidgeCV(cv=5, **options),
+    "leave-one-out": lambda **options: RidgeCV(**options),
+    "stochastic": lambda **options: RidgeCV(gcv_mode="stochastic", **options),
+    "classifier": lambda **options: RidgeClassifier(**options),
+    "classifier, 3-fold": lambda **options: RidgeClassifierCV(cv=3, **options),
+}
+
+
+class Killed(BaseException):
+    """What no `except Exception` catches."""
+
+
+class Mortal(ChunkedDesign):
+    """Rows that can be read so many times."""
+
+    lives = 1000
+    passes = 0
+
+    def run(self, operation):
+        if Mortal.passes >= Mortal.lives:
+            raise Killed
+        Mortal.passes += 1
+        return super().run(operation)
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 20)) * np.linspace(5, 0.1, 20)
+    return X, X @ rng.standard_normal(20) + rng.standard_normal(300)
+
+
+@pytest.fixture(autouse=True)
+def many_lives(monkeypatch):
+    # As long as nothing is scanned into memory, and parts of X count as X.
+    monkeypatch.setattr("ling.estimators.lazy.KEPT", 0.0)
+    monkeypatch.setattr("ling.estimators.lazy.fits_memory", lambda storage, model: storage)
+    monkeypatch.setattr(Mortal, "lives", 1000)
+    monkeypatch.setattr(Mortal, "passes", 0)
+    monkeypatch.setattr(
+        Mortal, "subset",
+        lambda self, rows: Mortal(self.source, rows if self.rows is None else self.rows[rows]),
+    )  # fmt: skip
+
+
+def fitted(make, data, folder, lives=1000, **options):
+    """The fit with so many passes to live, and how many it took."""
+    X, y = data
+    Mortal.lives, Mortal.passes = lives, 0
+    model = make(checkpoint=folder, **options)
+    y = np.where(y > 0, "yes", "no") if "Classifier" in type(model).__name__ else y
+    return model.fit(Mortal(ArraySource(X)), y), Mortal.passes
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_killed_after_any_pass_it_goes_on_to_the_same_bits(name, data, tmp_path):
+    make = MODELS[name]
+    folder = tmp_path / "checkpoint"
+    known, passes = fitted(make, data, folder, random_state=3)
+    assert passes > 1
+    assert not folder.exists()
+    for lives in range(1, passes):
+        with pytest.raises(Killed):
+            fitted(make, data, folder, lives, random_state=3)
+        again, more = fitted(make, data, folder, random_state=3)
+        np.testing.assert_array_equal(again.coef_, known.coef_)
+        np.testing.assert_array_equal(again.intercept_, known.intercept_)
+        assert again.report_.cost == known.report_.cost
+        # What is a function of rows in Python has no name, and is done again.
+        assert more <= passes - lives + (2 if name == "leave-one-out" else 0) + 1
+        assert not folder.exists()
+
+
+def test_it_may_be_killed_many_times(data, tmp_path):
+    known, passes = fitted(MODELS["two_stage"], data, tmp_path / "known", random_state=3)
+    for _ in range(passes - 2):  # one of two is to recognise X
+        with pytest.raises(Killed):
+            fitted(MODELS["two_stage"], data, tmp_path / "one", 2, random_state=3)
+    again, more = fitted(MODELS["two_stage"], data, tmp_path / "one", random_state=3)
+    assert more <= 2
+    np.testing.assert_array_equal(again.coef_, known.coef_)
+
+
+def test_a_seed_is_kept(data, tmp_path):
+    """With random_state=None the second start draws what the first one did."""
+    with pytest.raises(Killed):
+        fitted(MODELS["krylov"], data, tmp_path, 5)
+    seed = json.loads((tmp_path / HEADER).read_text())["free"]["seed"]
+    again, more = fitted(MODELS["krylov"], data, tmp_path)
+    known, passes = fitted(MODELS["krylov"], data, tmp_path / "other", random_state=seed)
+    assert more < passes
+    np.testing.assert_array_equal(again.coef_, known.coef_)
+
+
+def test_arrays_can_be_checkpointed_too(data, tmp_path):
+    X, y = data
+    model = Ridge(0.5, checkpoint=tmp_path / "folder").fit(X, y)
+    np.testing.assert_allclose(model.coef_, Ridge(0.5).fit(X, y).coef_, rtol=1e-3)
+
+
+def interrupted(data, folder, **options):
+    with pytest.raises(Killed):
+        fitted(MODELS["two_stage"], data, folder, 4, random_state=3, **options)
+    Mortal.lives = 1000
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"tol": 1e-9}, "tol"),
+        ({"alpha": 7.0}, "alpha"),
+        ({"fit_intercept": False}, "fit_intercept"),
+        ({"random_state": 4}, "random_state"),
+    ],
+)
+def test_other_parameters_are_refused(data, tmp_path, change, named):
+    interrupted(data, tmp_path)
+    X, y = data
+    model = MODELS["two_stage"](checkpoint=tmp_path, random_state=3).set_params(**change)
+    with pytest.raises(BadCheckpoint, match=rf"another fit: {named} differ"):
+        model.fit(Mortal(ArraySource(X)), y)
+
+
+def test_other_data_are_refused(data, tmp_path):
+    interrupted(data, tmp_path)
+    X, y = data
+    for other, named in (((X + 1, y), "X"), ((X, y + 1), "y"), ((X[1:], y[1:]), "shape of X, X")):
+        with pytest.raises(BadCheckpoint, match=f"another fit: {named}"):
+            fitted(MODELS["two_stage"], other, tmp_path, random_state=3)
+    with pytest.raises(BadCheckpoint, match="sample_weight"):
+        Ridge(0.5, solver="two_stage", tol=1e-8, random_state=3, checkpoint=tmp_path).fit(
+            Mortal(ArraySource(X)), y, np.ones(len(y))
+        )
+
+
+def test_damage_is_noticed(data, tmp_path):
+    interrupted(data, tmp_path)
+    for file in sorted(tmp_path.glob("*.pass")):
+        whole = file.read_bytes()
+        for damaged in (whole[:-1], whole[:40], b"", whole[:-50] + b"x" + whole[-49:]):
+            file.write_bytes(damaged)
+            with pytest.raises(BadCheckpoint, match="is damaged; delete its folder"):
+                fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+        file.write_bytes(whole)
+    (tmp_path / HEADER).write_text("{")
+    with pytest.raises(BadCheckpoint, match="is damaged"):
+        fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+    (tmp_path / HEADER).write_text('{"version": 99, "mine": {}, "free": {}}')
+    with pytest.raises(BadCheckpoint, match="has format 99"):
+        fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+
+
+def test_other_peoples_folders_are_left_alone(data, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(BadCheckpoint, match=r"'thesis.tex' is in it"):
+        fitted(MODELS["direct"], data, tmp_path)
+    with pytest.raises(BadCheckpoint, match="is a file"):
+        fitted(MODELS["direct"], data, tmp_path / "thesis.tex")
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_sparse_data_say_so(data, tmp_path):
+    from scipy import sparse
+
+    with pytest.raises(BadOption, match="checkpoint is for dense X"):
+        Ridge(checkpoint=tmp_path).fit(sparse.csr_array(data[0]), data[1])
+
+
+def test_functions_have_no_name():
+    assert digest(np.zeros(3)) == digest(np.zeros(3)) != digest(np.zeros((3, 1)))
+    assert digest(lambda rows: rows) is None
+
+
+KILLED = """
+import sys, time
+import numpy as np
+from ling import Ridge, scan_npy
+from ling.design import ChunkedDesign
+run = ChunkedDesign.run
+def slow(self, operation):
+    time.sleep(0.05)
+    return run(self, operation)
+if sys.argv[1] == "slow":
+    ChunkedDesign.run = slow
+data = scan_npy("X.npy", "y.npy")
+model = Ridge(1e-3, solver="krylov", tol=1e-9, random_state=0, checkpoint="kept")
+model.memory_budget = "20MB"
+model.fit(data.X, data.y)
+np.save("coef.npy", model.coef_)
+"""
+
+
+def test_sigkill(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 80)) * np.linspace(3, 0.1, 80)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", X @ rng.standard_normal(80))
+
+    def start(speed):
+        return subprocess.Popen([sys.executable, "-c", KILLED, speed], cwd=tmp_path)
+
+    assert start("fast").wait() == 0
+    known = np.load(tmp_path / "coef.npy")
+    (tmp_path / "coef.npy").unlink()
+    kept = tmp_path / "kept"
+    for passes in (2, 5):
+        running = start("slow")
+        deadline = time.monotonic() + 60
+        while len(list(kept.glob("*.pass"))) < passes and time.monotonic() < deadline:
+            time.sleep(0.002)
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+        assert not (tmp_path / "coef.npy").exists()
+        assert len(list(kept.glob("*.pass"))) >= passes
+    assert start("fast").wait() == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "coef.npy"), known)
+    assert not Path(kept).exists()

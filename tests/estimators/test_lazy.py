@@ -1,0 +1,209 @@
+"""X that is read in blocks: the same answers as in memory, within the budget."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
+
+from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path
+from ling.design import ArraySource, ChunkedDesign
+from ling.errors import LingError, NotFinite, WrongShape, WrongType
+from ling.estimators import lazy, streamed
+from ling.scan import scan_npy
+
+ENGINES = "direct", "krylov", "two_stage", "row_sketch"
+
+
+class Sequential(ArraySource):
+    """Rows that can only be read in order."""
+
+    picks = False
+
+    def take(self, rows):
+        raise AssertionError("rows are not to be picked")
+
+
+def in_blocks(X, source=Sequential, height=32):
+    return ChunkedDesign(source(X), room=4 * height * X.shape[1] * X.itemsize)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept(monkeypatch):
+    """Small data would be read into memory, and blocks made larger."""
+    monkeypatch.setattr(lazy, "KEPT", 0.0)
+    for module in (lazy, streamed):
+        monkeypatch.setattr(module, "fits_memory", lambda storage, model: storage)
+
+
+def data(n=400, p=30, t=1, seed=0, offset=3.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) * np.linspace(3, 0.2, p) + offset
+    y = X @ rng.standard_normal((p, t)) + rng.standard_normal((n, t))
+    return X, y[:, 0] if t == 1 else y
+
+
+def assert_same(lazily, known, tol=1e-9):
+    np.testing.assert_allclose(lazily.coef_, known.coef_, rtol=tol, atol=tol)
+    np.testing.assert_allclose(lazily.intercept_, known.intercept_, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("source", [ArraySource, Sequential])
+@pytest.mark.parametrize("solver", ENGINES)
+@pytest.mark.parametrize("t", [1, 3])
+def test_every_engine_reads_blocks(solver, source, t):
+    X, y = data(t=t)
+    options = {"solver": solver, "tol": 1e-9, "random_state": 0}
+    assert_same(
+        Ridge(0.3, **options).fit(in_blocks(X, source), y), Ridge(0.3, **options).fit(X, y), 1e-6
+    )
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_weights_and_intercepts(fit_intercept, weighted):
+    X, y = data()
+    weights = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
+    model = Ridge(0.3, fit_intercept=fit_intercept, tol=1e-10)
+    known = Ridge(0.3, fit_intercept=fit_intercept, tol=1e-10).fit(X, y, weights)
+    assert_same(model.fit(in_blocks(X), y, weights), known)
+
+
+def test_more_features_than_samples():
+    X, y = data(40, 200)
+    for solver in ("direct", "two_stage"):
+        model = Ridge(5.0, solver=solver, tol=1e-8).fit(in_blocks(X, height=7), y)
+        assert_same(model, Ridge(5.0, tol=1e-8).fit(X, y), 1e-5)
+
+
+def test_float32():
+    X, y = data()
+    X = X.astype(np.float32)
+    model = Ridge(0.3).fit(in_blocks(X), y)
+    assert model.coef_.dtype == np.float32
+    assert_same(model, Ridge(0.3).fit(X, y), 1e-3)
+
+
+@pytest.mark.parametrize(
+    "cv", [None, 4, KFold(3, shuffle=True, random_state=0), TimeSeriesSplit(3),
+           ShuffleSplit(3, random_state=0)],
+)  # fmt: skip
+@pytest.mark.parametrize("source", [ArraySource, Sequential])
+def test_alpha_is_chosen_from_blocks(cv, source):
+    X, y = data(t=2)
+    lazily, known = (RidgeCV(cv=cv).fit(given, y) for given in (in_blocks(X, source), X))
+    assert lazily.alpha_ == pytest.approx(known.alpha_)
+    np.testing.assert_allclose(
+        lazily.cv_results_.mean_score, known.cv_results_.mean_score, rtol=1e-8
+    )
+    assert_same(lazily, known, 1e-7)
+
+
+def test_generalised_cross_validation_and_groups():
+    X, y = data()
+    options = {"gcv_mode": "stochastic", "random_state": 0}
+    lazily, known = (RidgeCV(**options).fit(given, y) for given in (in_blocks(X), X))
+    assert lazily.alpha_ == pytest.approx(known.alpha_)
+    groups = np.arange(len(y)) % 7
+    lazily = RidgeCV(cv=GroupKFold(3)).fit(in_blocks(X), y, groups=groups)
+    known = RidgeCV(cv=GroupKFold(3)).fit(X, y, groups=groups)
+    assert lazily.alpha_ == pytest.approx(known.alpha_)
+
+
+@pytest.mark.parametrize("make", [RidgeClassifier, RidgeClassifierCV])
+def test_classifiers(make):
+    X, y = data()
+    classes = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
+    lazily, known = make().fit(in_blocks(X), classes), make().fit(X, classes)
+    assert_same(lazily, known, 1e-3)
+    assert (lazily.predict(in_blocks(X)) == known.predict(X)).mean() > 0.99
+    assert lazily.decision_function(in_blocks(X)).shape == (len(X), 3)
+
+
+def test_the_path():
+    X, y = data()
+    alphas = np.logspace(-2, 3, 7)
+    lazily, known = (ridge_path(given, y, alphas) for given in (in_blocks(X), X))
+    np.testing.assert_allclose(lazily.coef, known.coef, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(lazily.edf, known.edf)
+    np.testing.assert_allclose(lazily.predict(in_blocks(X)), known.predict(X), rtol=1e-6)
+
+
+def test_predictions_come_in_blocks():
+    X, y = data()
+    model = Ridge(statistics=True).fit(X, y)
+    known, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(model.predict(in_blocks(X)), known)
+    np.testing.assert_allclose(model.predict(in_blocks(X), return_std=True)[1], std)
+    parts = list(model.predict_blocks(in_blocks(X)))
+    assert [rows.start for rows, _ in parts] == list(range(0, len(X), 32))
+    np.testing.assert_allclose(np.concatenate([found for _, found in parts]), known)
+    ((rows, found),) = model.predict_blocks(X)
+    assert rows == slice(0, len(X))
+    np.testing.assert_array_equal(found, known)
+
+
+def test_a_memory_map_larger_than_the_budget_is_read_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    X, y = data(4000, 300)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert lazy.opened(mapped, Ridge(memory_budget="1MB")) is not None
+    assert lazy.opened(mapped, Ridge(memory_budget="1GB")) is None
+    options = {"tol": 1e-9}
+    assert_same(
+        Ridge(memory_budget="8MB", **options).fit(mapped, y), Ridge(**options).fit(X, y), 1e-6
+    )
+
+
+def test_small_files_are_read_once(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    X, y = data()
+    np.save(tmp_path / "X.npy", X)
+    reads = []
+    design = scan_npy(tmp_path / "X.npy").X
+    blocks = type(design.source).blocks
+    monkeypatch.setattr(
+        type(design.source), "blocks",
+        lambda self, *rows: reads.append(rows) or blocks(self, *rows),
+    )  # fmt: skip
+    assert_same(RidgeCV(cv=3).fit(design, y), RidgeCV(cv=3).fit(X, y))
+    assert len(reads) == 1
+
+
+@pytest.mark.parametrize("solver", ["auto", "direct", "two_stage"])
+def test_memory_stays_within_the_budget(tmp_path, monkeypatch, solver):
+    monkeypatch.undo()
+    rng = np.random.default_rng(0)
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float64, (100_000, 200))
+    for rows in range(0, len(X), 10_000):
+        X[rows : rows + 10_000] = rng.standard_normal((10_000, 200))
+    y = X @ rng.standard_normal(200) + rng.standard_normal(len(X))
+    del X
+    design = scan_npy(tmp_path / "X.npy").X
+    Ridge(memory_budget="40MB", solver=solver).fit(design, y)  # compiles
+    tracemalloc.start()
+    model = Ridge(memory_budget="40MB", solver=solver).fit(design, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40e6 < design.n_bytes / 3
+    assert model.report_.certificate.holds
+
+
+def test_what_is_wrong_is_named(tmp_path):
+    X, y = data()
+    with pytest.raises(WrongShape, match="X has 400 rows and y has 399"):
+        Ridge().fit(in_blocks(X), y[1:])
+    with pytest.raises(WrongShape, match="30 features, but Ridge is expecting 29"):
+        Ridge().fit(X[:, 1:], y).predict(in_blocks(X))
+    spoilt = X.copy()
+    spoilt[123, 7] = np.nan
+    with pytest.raises(NotFinite, match="row 123, column 7"):
+        Ridge().fit(in_blocks(spoilt), y)
+    with pytest.raises(NotFinite, match="row 123, column 7"):
+        Ridge().fit(X, y).predict(in_blocks(spoilt))
+    np.save(tmp_path / "X.npy", X)
+    with pytest.raises(WrongType, match=r"fit\(data.X, data.y\)"):
+        Ridge().fit(scan_npy(tmp_path / "X.npy"), y)
+    with pytest.raises(LingError, match="no rows"):
+        Ridge().fit(in_blocks(X[:0]), y[:0])
