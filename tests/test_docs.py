@@ -25,8 +25,9 @@ def found(pattern: str) -> list:
 
 
 @pytest.mark.parametrize("code", found(r"^```python\n(.*?)^```"))
-def test_code_runs(code, capsys):
-    exec(compile(code, "page", "exec"), {})
+def test_code_runs(code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "page", "exec"), {"__name__": "__main__"})
     # What a trailing comment says is printed, up to "...", is printed.
     for line, said in re.findall(r"print\((.*)\) +# ([\w(].*)", code):
         if "=" in said or said.replace(".", "").isdigit():

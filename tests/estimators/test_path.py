@@ -143,3 +143,13 @@ def test_tol_is_checked(tol):
     data = DATA["tall"]()
     with pytest.raises(BadOption, match="tol is"):
         ridge_path(data.X, data.Y, tol=tol)
+
+
+@pytest.mark.parametrize("shape", [(200, 10), (30, 60)])
+def test_the_training_error_of_a_nearly_perfect_fit_has_digits(shape):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(shape)
+    y = X @ rng.standard_normal(shape[1]) + 1e-9 * rng.standard_normal(shape[0])
+    path = ridge_path(X, y, alphas=[1e-9, 1e-7, 1.0])
+    errors = np.mean((path.predict(X) - y[:, None]) ** 2, axis=0)
+    np.testing.assert_allclose(path.training_error, errors, rtol=1e-3)

@@ -25,12 +25,11 @@ from ling.estimators.fitting import (
 from ling.estimators.streamed import Streamed
 from ling.posterior import Posterior, full_posterior, small_posterior
 from ling.problem import Centring, Problem
+from ling.selection.path import CANCELS
 from ling.solve import solve
 
 # Draws need not be exact: their own spread is larger by far.
 DRAWN = 1e-3
-# Below this share of ||y||^2 a residual is not told from sums of squares.
-CANCELS = 1e-6
 MISSING = (
     "this fit kept nothing to compute them from, as that may take much memory; pass "
     "statistics=True, and alpha > 0, and fit again."

@@ -12,6 +12,7 @@ from ling.engines.direct import gram_bound, refined
 from ling.engines.tridiagonal import tridiagonal
 from ling.minorant import Nothing
 from ling.planning import Plan
+from ling.problem import Problem
 from ling.rounding import dual_rounding, rounding
 from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
 from ling.selection.route import iterations_promise_more, seconds
@@ -23,6 +24,8 @@ PROBES = 12
 WORTH = 0.4
 # Of many alphas, so many are looked at while the space grows.
 SOME = 15
+# Below this share of ||y||^2 a residual is not told from sums of squares.
+CANCELS = 1e-6
 # Numbers that are solved for at once.
 ROOM = 2**24
 
@@ -98,10 +101,16 @@ def _path(
 ) -> Path:  # fmt: skip
     degrees = (theta[:, None] / (theta[:, None] + alphas)).sum(axis=0), np.zeros(len(alphas))
     relative = _relative(samples, alphas, np.concatenate(bounds))
-    return Path(
-        np.concatenate(coef), relative, np.concatenate(squares), lambda: degrees,
-        "one factorisation",
-    )  # fmt: skip
+    W = np.concatenate(coef)
+    left = _resolved(samples.problem, W, np.concatenate(squares))
+    return Path(W, relative, left, lambda: degrees, "one factorisation")
+
+
+def _resolved(problem: Problem, coef: Array, squares: Array) -> Array:
+    """||y - X w||^2, from X itself where sums of squares have cancelled: a pass for each alpha."""
+    for at in np.flatnonzero((squares < CANCELS * problem.spread**2).any(axis=1)):
+        squares[at] = problem.gradient(coef[at])[1] ** 2
+    return squares
 
 
 def _iterated(
@@ -136,6 +145,7 @@ def _iterated(
         return probing.degrees(alphas)
 
     relative = _relative(samples, alphas, bounds)
+    squares = _resolved(problem, coef, squares)
     return Path(coef, relative, squares, degrees, "one subspace, iterated")
 
 

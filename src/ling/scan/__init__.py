@@ -1,0 +1,28 @@
+"""Data that lies in files: looked at once, read a block of rows at a time, never held whole.
+
+>>> import pyarrow, ling.scan
+>>> data = ling.scan.scan_arrow(pyarrow.table({"a": [1.0, 2.0], "b": [3.0, 5.0]}), target="b")
+>>> data
+Dataset(2 x 1, float64, a table in memory, target 'b')
+"""
+
+from ling.scan.arrow import ArrowSource, scan_arrow, scan_csv, scan_parquet
+from ling.scan.dataset import Dataset
+from ling.scan.encoding import Encoding, Numeric, OneHot
+from ling.scan.npy import NpySource, scan_npy
+from ling.scan.zarr import ZarrSource, scan_zarr
+
+__all__ = [
+    "ArrowSource",
+    "Dataset",
+    "Encoding",
+    "NpySource",
+    "Numeric",
+    "OneHot",
+    "ZarrSource",
+    "scan_arrow",
+    "scan_csv",
+    "scan_npy",
+    "scan_parquet",
+    "scan_zarr",
+]

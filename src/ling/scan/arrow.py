@@ -1,0 +1,411 @@
+"""Tables: Parquet, CSV, and what pyarrow holds in memory or reads."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling.design.base import Array
+from ling.design.chunked import ahead
+from ling.design.source import Source
+from ling.errors import BadOption, MissingValue, UnknownColumn, WrongShape, WrongType
+from ling.scan.buffers import Buffers
+from ling.scan.convert import RowOf, categories, is_text, numbers, recoded, writers
+from ling.scan.dataset import Dataset, Others, listed, missing_target
+from ling.scan.discovery import discover
+from ling.scan.encoding import Encoding, encoding_like
+from ling.scan.files import need_pyarrow, open_files, parts_of
+from ling.scan.parts import Batch, Batches, Part, Rows, TablePart
+
+
+class ArrowSource(Source):
+    """The encoded columns of a table."""
+
+    def __init__(self, rows: Rows, encoding: Encoding, dtype: Any, unknown: str = "error") -> None:
+        self.rows = rows
+        self.encoding = encoding
+        self.unknown = unknown
+        self.shape = (rows.n, encoding.width)
+        self.dtype = np.dtype(dtype)
+        self.names = encoding.names
+
+    def blocks(self, rows: slice, height: int) -> Iterator[Array]:
+        """Columns copied into blocks in Fortran's order, as Arrow holds columns too."""
+        start, stop, _ = rows.indices(self.shape[0])
+        height, width = max(1, min(height, stop - start)), self.shape[1]
+        encoder, buffers = (
+            _Encoder(self.encoding, self.unknown),
+            Buffers(height * width, self.dtype),
+        )
+        block, filled = buffers.block(height, width), 0
+        for batch in self._batches(start, stop):
+            used = 0
+            while used < batch.num_rows:
+                count = min(len(block) - filled, batch.num_rows - used)
+                room = block[filled : filled + count]
+                encoder.write(batch.slice(used, count), room, start.__add__)
+                used, filled, start = used + count, filled + count, start + count
+                if filled == len(block):
+                    yield block
+                    # Not before it is asked for: by then the last one may have been given back.
+                    del block, room
+                    block, filled = buffers.block(min(height, stop - start), width), 0
+
+    @property
+    def picks(self) -> bool:
+        """Tables in memory can be indexed; files are read from their beginning."""
+        return all(isinstance(part, TablePart) for part in self.rows.parts)
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Some rows of a table in memory."""
+        (part,) = self.rows.parts
+        assert isinstance(part, TablePart)
+        encoder, filled = _Encoder(self.encoding, self.unknown), 0
+        block = np.empty((len(rows), self.shape[1]), self.dtype, order="F")
+        for batch in part.table.select(list(self.encoding.inputs)).take(rows).to_batches():
+            here = rows[filled : filled + batch.num_rows]
+            encoder.write(batch, block[filled : filled + batch.num_rows], here.item)
+            filled += batch.num_rows
+        return block
+
+    @property
+    def description(self) -> str:
+        """Where the table lies."""
+        return self.rows.description
+
+    def _batches(self, start: int, stop: int) -> Batches:
+        """Record batches of these rows; from files, the next is decoded while one is copied."""
+        batches = self.rows.read(self.encoding.inputs, start, stop)
+        return batches if self.picks else ahead(batches)
+
+
+class _Encoder:
+    """Writes record batches into blocks."""
+
+    def __init__(self, encoding: Encoding, unknown: str) -> None:
+        widths = [column.width for column in encoding.columns]
+        places = [slice(a, a + b) for a, b in zip(encoding.starts, widths, strict=True)]
+        self.steps = list(zip(writers(encoding, unknown), places, strict=True))
+
+    def write(self, batch: Batch, out: Array, row_of: RowOf) -> None:
+        """A batch, whose i-th row is row_of(i) of the table."""
+        for (write, place), array in zip(self.steps, batch.columns, strict=True):
+            write(array, out[:, place], row_of)
+
+
+@dataclass(frozen=True, eq=False)
+class TableOthers(Others):
+    """Columns of a table; `names` are those of the targets, and `several` that y has two axes."""
+
+    rows: Rows
+    known: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    several: bool = False
+
+    @property
+    def description(self) -> str | None:
+        """Names of the targets."""
+        return listed(repr(name) for name in self.names) if self.names else None
+
+    def target(self) -> NDArray[Any]:
+        """The column, or the columns side by side."""
+        columns = [self._read(name, missing_target) for name in self.names]
+        if not self.several:
+            return columns[0]
+        if len({column.dtype.kind for column in columns}) > 1:
+            raise WrongType("target lists numbers and text together; pass one kind at a time.")
+        return np.column_stack(columns)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column in float64, or of text."""
+        check_known([name], self.known, "name")
+        return self._read(name, _missing_in_column)
+
+    def _read(self, name: str, error: Any) -> NDArray[Any]:
+        """Numbers in float64, text as text; an error where there is no value."""
+        pieces: list[NDArray[Any]] = []
+        row = 0
+        for batch in self.rows.read([name]):
+            array = batch.column(0)
+            values, gaps = _texts(array) if is_text(name, array.type) else _floats(array)
+            if gaps.any():
+                raise error(name, row + int(gaps.argmax()))
+            pieces.append(values)
+            row += len(values)
+        return np.concatenate(pieces) if pieces else np.empty(0)
+
+
+def _floats(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    values = numbers(array).astype(np.float64)
+    return values, np.isnan(values)
+
+
+def _texts(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    codes, texts = categories(array)
+    codes = recoded(codes, [-1 if text is None else i for i, text in enumerate(texts)])
+    return np.array([*(text or "" for text in texts), ""])[codes], codes < 0
+
+
+def _missing_in_column(name: str, row: int) -> MissingValue:
+    return MissingValue(f"column {name!r} has no value in row {row} (rows count from 0).")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user wants of a table: the arguments of the scan functions."""
+
+    target: str | Sequence[str] | None = None
+    features: str | Sequence[str] | None = None
+    missing: str = "error"
+    like: Any = None
+    unknown: str = "error"
+
+    def __post_init__(self) -> None:
+        if self.missing not in ("error", "mean"):
+            raise BadOption(f"missing={self.missing!r}; pass 'error' or 'mean'.")
+        if self.unknown not in ("error", "ignore"):
+            raise BadOption(f"unknown={self.unknown!r}; pass 'error' or 'ignore'.")
+        if self.like is not None and self.features is not None:
+            raise BadOption("features and like are both given; `like` has the features already.")
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """That of `like`."""
+        return None if self.like is None else encoding_like(self.like, self.missing)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of the targets."""
+        return () if self.target is None else _names(self.target)
+
+    def features_of(self, known: Sequence[str]) -> tuple[str, ...]:
+        """Names of the features, among those of the table."""
+        check_known(self.targets, known, "target")
+        if self.encoding is not None:
+            names = self.encoding.inputs
+            _check_has(names, known)
+        elif self.features is not None:
+            names = _names(self.features)
+            check_known(names, known, "features")
+        else:
+            names = tuple(name for name in known if name not in self.targets)
+        _check_features(names, self.targets, known)
+        return names
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _check_features(names: Sequence[str], targets: Sequence[str], known: Sequence[str]) -> None:
+    both = [name for name in names if name in targets]
+    twice = [name for name in (*names, *targets) if known.count(name) > 1 or names.count(name) > 1]
+    if both:
+        raise BadOption(f"target {both[0]!r} is among the features too; leave it out of them.")
+    if twice:
+        raise BadOption(f"column {twice[0]!r} is there twice; name it once.")
+    if not names:
+        raise WrongShape("there are no feature columns; name some with features=[...].")
+
+
+def check_known(names: Sequence[str], known: Sequence[str], argument: str) -> None:
+    """An error for names that are not among those known, with what they may have meant."""
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, n=3)
+            hint = f"did you mean {listed(map(repr, close))}?" if close else "the columns are "
+            rest = "" if close else listed(map(repr, known)) + "."
+            raise UnknownColumn(f"{argument} names {name!r}, which is no column; {hint}{rest}")
+
+
+def _check_has(names: Sequence[str], known: Sequence[str]) -> None:
+    lacking = [name for name in names if name not in known]
+    if lacking:
+        raise UnknownColumn(
+            f"the table lacks {len(lacking)} of the {len(names)} columns that `like` was fitted "
+            f"to: {listed(map(repr, lacking))}; columns are matched by name."
+        )
+
+
+def _dataset(schema: Any, parts: Sequence[Part], description: str, asked: Asked) -> Dataset:
+    """What the table comes to; one pass over the columns that take one."""
+    known = tuple(schema.names)
+    names = asked.features_of(known)
+    kinds = {name: schema.field(name).type for name in names}
+    if asked.encoding is None:
+        texts = [name for name, kind in kinds.items() if is_text(name, kind)]
+        encoding, counts = discover(parts, names, texts, asked.missing)
+    else:
+        encoding, counts = asked.encoding, tuple(part.count() for part in parts)
+    rows = Rows(tuple(parts), counts, description)
+    source = ArrowSource(rows, encoding, _dtype(kinds.values()), asked.unknown)
+    several = asked.target is not None and not isinstance(asked.target, str)
+    return Dataset(source, TableOthers(rows, known, asked.targets, several), encoding)
+
+
+def _dtype(kinds: Any) -> Any:
+    """float32 if all columns are, else float64."""
+    from pyarrow import types
+
+    return np.float32 if all(types.is_float32(kind) for kind in kinds) else np.float64
+
+
+def scan_parquet(
+    source: Any,
+    target: str | Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    missing: str = "error",
+    like: Any = None,
+    unknown: str = "error",
+) -> Dataset:
+    """Parquet files as X and y, read a block of rows at a time.
+
+    Numbers are used as they are. Text and categories become one column of 0 and 1 for each value
+    that occurs, named "column=value"; one pass over the text columns finds the values. Without
+    text, and without missing="mean", nothing but the ends of the files is read here.
+
+    Parameters
+    ----------
+    source : path or list of paths
+        A file, a pattern like "data/*.parquet", a folder (partitioned or not), or a list of files.
+    target : str or list of str, default=None
+        The column to predict; a list gives y of shape (n_samples, n_targets).
+    features : list of str, default=None
+        The columns to predict from; None for all but the target.
+    missing : {"error", "mean"}, default="error"
+        What to do with nulls and NaNs among the features: refuse them, or put the mean of the
+        column there (for text: none of the categories).
+    like : fitted model, Dataset or Encoding, default=None
+        Encode as for that one, for new data: columns are matched by name, and categories, means
+        and the treatment of missing values are those found there.
+    unknown : {"error", "ignore"}, default="error"
+        What to do with a text that `like` does not know: refuse it, or treat it as none of its
+        categories.
+
+    Returns
+    -------
+    Dataset
+        `X` and `y` for an estimator, and what was understood: `print` it.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow, pyarrow.parquet, ling.scan
+    >>> path = tempfile.mkdtemp() + "/homes.parquet"
+    >>> homes = {"area": [50.0, 80.0, 65.0], "city": ["Oslo", "Bergen", "Oslo"], "rent": [9, 8, 7]}
+    >>> pyarrow.parquet.write_table(pyarrow.table(homes), path)
+    >>> data = ling.scan.scan_parquet(path, target="rent")
+    >>> data.feature_names
+    ('area', 'city=Bergen', 'city=Oslo')
+    >>> data.y
+    array([9., 8., 7.])
+    """
+    return _scan_files("parquet", source, Asked(target, features, missing, like, unknown))
+
+
+def scan_csv(
+    source: Any,
+    target: str | Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    missing: str = "error",
+    like: Any = None,
+    unknown: str = "error",
+) -> Dataset:
+    r"""CSV files with a header as X and y, read a block of rows at a time.
+
+    Every pass reads and parses the text again; for more than a few passes, Parquet is many times
+    faster. Fields that are empty, or NA, NaN or null without quotes, are missing. For other
+    separators, and files without a header, pass a `pyarrow.dataset.Dataset` to `scan_arrow`.
+
+    Parameters
+    ----------
+    source, target, features, missing, like, unknown
+        As for `scan_parquet`.
+
+    Returns
+    -------
+    Dataset
+        `X` and `y` for an estimator, and what was understood: `print` it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, ling.scan
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "homes.csv")
+    >>> _ = path.write_text("area,city,rent\n50,Oslo,9\n80,Bergen,11\n")
+    >>> ling.scan.scan_csv(path, target="rent").feature_names
+    ('area', 'city=Bergen', 'city=Oslo')
+    """
+    return _scan_files("csv", source, Asked(target, features, missing, like, unknown))
+
+
+def scan_arrow(
+    data: Any,
+    target: str | Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    missing: str = "error",
+    like: Any = None,
+    unknown: str = "error",
+) -> Dataset:
+    """A pyarrow Table, RecordBatch or Dataset as X and y.
+
+    Parameters
+    ----------
+    data : pyarrow.Table, pyarrow.RecordBatch or pyarrow.dataset.Dataset
+        A table in memory, or files that pyarrow can read.
+    target, features, missing, like, unknown
+        As for `scan_parquet`.
+
+    Returns
+    -------
+    Dataset
+        `X` and `y` for an estimator, and what was understood: `print` it.
+
+    Examples
+    --------
+    >>> import pyarrow, ling.scan
+    >>> table = pyarrow.table({"area": [50.0, 80.0], "city": ["Oslo", "Bergen"], "rent": [9, 11]})
+    >>> print(ling.scan.scan_arrow(table, target="rent"))
+    2 rows x 3 columns of float64, from a table in memory
+      target   'rent'
+      numeric  1: area
+      one-hot  1: city (2 categories)
+      missing  refused
+    """
+    need_pyarrow()
+    asked = Asked(target, features, missing, like, unknown)
+    table = _in_memory(data)
+    if table is not None:
+        return _dataset(table.schema, (TablePart(table),), "a table in memory", asked)
+    called = f"a dataset of {type(data).__name__}"
+    return _dataset(data.schema, parts_of(data), called, asked)
+
+
+def _in_memory(data: Any) -> Any:
+    """The table of data that is in memory; None if it is in files."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, ds.InMemoryDataset):
+        return data.to_table()
+    if isinstance(data, ds.Dataset):
+        return None
+    raise WrongType(
+        f"data is a {type(data).__name__}; pass a pyarrow Table, RecordBatch or Dataset."
+    )
+
+
+def _scan_files(kind: str, source: Any, asked: Asked) -> Dataset:
+    need_pyarrow()
+    dataset, called = open_files(source, kind, asked.encoding)
+    return _dataset(dataset.schema, parts_of(dataset), called, asked)

@@ -1,0 +1,228 @@
+"""NumPy's .npy files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import FileIO
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling.design.base import Array, float_dtype
+from ling.design.source import ArraySource, Source
+from ling.errors import MissingData, WrongShape, WrongType
+from ling.scan.dataset import ArrayOthers, Dataset, check_target_shape
+from ling.scan.files import is_path
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where in a file the numbers of a matrix lie, and how."""
+
+    path: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool
+
+    @property
+    def end(self) -> int:
+        """The byte after its last one."""
+        return self.offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+    def check(self, file: BinaryIO | FileIO) -> None:
+        """An error if the file is shorter than that: reading on would kill the process."""
+        size = os.fstat(file.fileno()).st_size
+        if size < self.end:
+            raise MissingData(
+                f"{self.path!r} has {size} bytes, and {self.shape} numbers of {self.dtype} need "
+                f"{self.end}: it is cut off, or still being written. Write it again."
+            )
+
+
+class NpySource(Source):
+    """The rows of a matrix in a file; blocks are views of it where its dtype is float32 or 64."""
+
+    def __init__(self, layout: Layout) -> None:
+        rows, columns = layout.shape
+        self.layout = layout
+        self.shape = (rows, columns)
+        self.dtype = float_dtype(layout.dtype)
+
+    def blocks(self, rows: slice, height: int) -> Iterator[Array]:
+        """One window of the file after the other, never all of it."""
+        start, stop, _ = rows.indices(self.shape[0])
+        read = self._columns if self.layout.fortran else self._window
+        with open(self.layout.path, "rb", buffering=0) as file:
+            for first in range(start, stop, height):
+                self.layout.check(file)
+                yield read(file, first, min(first + height, stop))
+
+    @property
+    def picks(self) -> bool:
+        """Whether rows lie together."""
+        return not self.layout.fortran
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Some rows, each read alone."""
+        layout = self.layout
+        picked = np.empty((len(rows), self.shape[1]), layout.dtype)
+        with open(layout.path, "rb", buffering=0) as file:
+            layout.check(file)
+            for out, row in zip(picked, rows, strict=True):
+                _read_into(file, out, layout.offset + int(row) * out.nbytes)
+        return picked.astype(self.dtype, copy=False)
+
+    @property
+    def description(self) -> str:
+        """Where the file lies."""
+        return f"npy file {self.layout.path!r}"
+
+    def _window(self, file: FileIO, start: int, stop: int) -> Array:
+        """Rows of a C-ordered file, mapped: from the page cache, no byte is copied."""
+        width, dtype = self.shape[1], self.layout.dtype
+        per_row = width * dtype.itemsize
+        begin = self.layout.offset + start * per_row
+        ahead = begin % mmap.ALLOCATIONGRANULARITY
+        window = _map(file, begin - ahead, ahead + (stop - start) * per_row)
+        # The array keeps the window, which is unmapped together with it.
+        block = np.frombuffer(window, dtype, (stop - start) * width, ahead)
+        return block.reshape(-1, width).astype(self.dtype, copy=False)
+
+    def _columns(self, file: FileIO, start: int, stop: int) -> Array:
+        """Rows of a Fortran-ordered file: a piece of every column."""
+        n, dtype = self.shape[0], self.layout.dtype
+        block = np.empty((self.shape[1], stop - start), dtype)
+        for j, column in enumerate(block):
+            _read_into(file, column, self.layout.offset + (j * n + start) * dtype.itemsize)
+        return block.astype(self.dtype, copy=False).T
+
+
+def _map(file: FileIO, offset: int, length: int) -> mmap.mmap:
+    """A window of a file, its pages brought in at once where the system can do that."""
+    populate = getattr(mmap, "MAP_POPULATE", None)
+    if populate is None:
+        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=offset)
+    flags = mmap.MAP_SHARED | populate
+    return mmap.mmap(file.fileno(), length, flags=flags, prot=mmap.PROT_READ, offset=offset)
+
+
+def _read_into(file: FileIO, out: np.ndarray[Any, Any], offset: int) -> None:
+    """Fills a contiguous array from there on."""
+    file.seek(offset)
+    view = memoryview(out.view(np.uint8).data)
+    while len(view):
+        count = file.readinto(view)
+        if not count:
+            raise MissingData(f"{file.name!r} became shorter while it was read; write it again.")
+        view = view[count:]
+
+
+def scan_npy(X: Any, y: Any = None) -> Dataset:
+    """A matrix in a .npy file, and a target, read a block of rows at a time.
+
+    Rows in C order (numpy's own) are read fastest; in Fortran order it takes a read for each
+    column of each block. float32 and float64 are used as they are, and other types converted.
+
+    Parameters
+    ----------
+    X : path or numpy.memmap
+        A matrix of shape (n_samples, n_features), as `numpy.save` writes it.
+    y : path or array, default=None
+        The target, (n_samples,) or (n_samples, n_targets).
+
+    Returns
+    -------
+    Dataset
+        `X` and `y` for an estimator.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, ling.scan
+    >>> path = tempfile.mkdtemp() + "/X.npy"
+    >>> np.save(path, np.ones((3, 2), np.float32))
+    >>> data = ling.scan.scan_npy(path, y=[1, 2, 3])
+    >>> data.shape, data.y
+    ((3, 2), array([1., 2., 3.]))
+    """
+    source = _source(X)
+    n = source.shape[0]
+    if is_path(y):
+        y = os.fspath(y)
+        check_target_shape(read_layout(y, "y").shape, n)
+    elif y is not None:
+        y = np.asarray(y)
+        check_target_shape(y.shape, n)
+    return Dataset(source, ArrayOthers(y, n, load_array))
+
+
+def load_array(y: Any) -> NDArray[Any]:
+    """An array, or the one in a file."""
+    return np.asarray(np.load(y) if is_path(y) else y)
+
+
+def _source(X: Any) -> Source:
+    if is_path(X):
+        return NpySource(_matrix(read_layout(os.fspath(X), "X")))
+    if not isinstance(X, np.memmap):
+        raise WrongType(
+            f"X is a {type(X).__name__}; pass the path of a .npy file, or a numpy.memmap. "
+            "What is in memory goes to the estimator as it is."
+        )
+    layout = mapped_layout(X)
+    return ArraySource(X) if layout is None else NpySource(_matrix(layout))
+
+
+def read_layout(path: str, name: str) -> Layout:
+    """What the header of a .npy file says, checked against the file's size."""
+    try:
+        with open(path, "rb") as file:
+            layout = _header(file, path)
+            layout.check(file)
+    except OSError as error:
+        raise MissingData(f"{name}={path!r} cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        if isinstance(error, MissingData):
+            raise
+        raise MissingData(
+            f"{name}={path!r} is no .npy file ({error}); write it with numpy.save."
+        ) from error
+    if layout.dtype.hasobject:
+        raise WrongType(f"{name}={path!r} holds Python objects; save it with a dtype of numbers.")
+    return layout
+
+
+def _header(file: BinaryIO, path: str) -> Layout:
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    return Layout(path, file.tell(), shape, dtype, fortran)
+
+
+def mapped_layout(array: np.memmap[Any, Any]) -> Layout | None:
+    """Where in its file a memory map, or a contiguous part of one, lies; None if it is neither."""
+    window, flags = array._mmap, array.flags  # type: ignore[attr-defined]
+    contiguous = flags.c_contiguous or flags.f_contiguous
+    # Changes to a map of mode "c" are not in the file.
+    if array.filename is None or array.mode == "c" or not contiguous:
+        return None
+    base = np.frombuffer(window, np.uint8).ctypes.data
+    begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    offset = begin + array.ctypes.data - base
+    path = os.fspath(array.filename)
+    return Layout(path, offset, array.shape, array.dtype, not flags.c_contiguous)
+
+
+def _matrix(layout: Layout) -> Layout:
+    if len(layout.shape) != 2 or layout.shape[1] == 0:
+        raise WrongShape(
+            f"X={layout.path!r} has shape {layout.shape}; pass a matrix (n_samples, n_features)."
+        )
+    float_dtype(layout.dtype, "X")
+    return layout

@@ -1,0 +1,204 @@
+"""Tables that are read a few rows at a time: in memory, in Parquet, in any file Arrow reads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+from ling.errors import MissingData, WrongType
+
+#: A `pyarrow.RecordBatch`: some rows of some columns.
+Batch: TypeAlias = Any
+Batches: TypeAlias = Iterator[Batch]
+MB = 2**20
+# Bytes of a batch: enough rows that calls do not count; three of them are there at a time.
+BATCH = 16 * MB
+# Wide tables get more, so that a batch is not a few rows out of every page of the file.
+WIDE_BATCH, WIDE_ROWS = 64 * MB, 8192
+# A column that is read ahead in larger steps, or whole as pyarrow does by default (`pre_buffer`),
+# is no faster, and needs memory that grows with the file.
+READ_AT_ONCE = MB // 16
+
+
+class Part(ABC):
+    """One file, or one table in memory."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Its number of rows."""
+
+    @abstractmethod
+    def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
+        """Rows from start to stop of these columns, in this order."""
+
+
+@dataclass(frozen=True, eq=False)
+class TablePart(Part):
+    """A `pyarrow.Table`."""
+
+    table: Any
+
+    def count(self) -> int:
+        """Its number of rows."""
+        return int(self.table.num_rows)
+
+    def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
+        """Views of its rows."""
+        stop = self.count() if stop is None else stop
+        rows = self.table.select(list(columns)).slice(start, stop - start)
+        yield from rows.to_batches(max_chunksize=batch_rows(len(columns)))
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetPart(Part):
+    """A `pyarrow.dataset.ParquetFileFragment`.
+
+    pyarrow's scanner decodes row groups whole, which takes gigabytes where they are large; its
+    `ParquetFile` decodes a batch at a time, just as fast.
+    """
+
+    fragment: Any
+
+    def count(self) -> int:
+        """Its number of rows, from the end of the file."""
+        return sum(group.num_rows for group in self.fragment.row_groups)
+
+    def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
+        """The row groups that hold these rows, a batch at a time."""
+        from pyarrow.parquet import ParquetFile
+
+        groups, first = self._groups(start, self.count() if stop is None else stop)
+        fixed = self._fixed()
+        with self.fragment.open() as file:
+            table = ParquetFile(
+                file,
+                metadata=self.fragment.metadata,
+                pre_buffer=False,
+                buffer_size=READ_AT_ONCE,
+            )
+            batches = table.iter_batches(
+                batch_rows(len(columns)), groups, [name for name in columns if name not in fixed]
+            )
+            window = _window(batches, start - first, None if stop is None else stop - first)
+            yield from (_completed(batch, columns, fixed) for batch in window)
+
+    def _groups(self, start: int, stop: int) -> tuple[list[int], int]:
+        """Row groups with rows from start to stop, and the first row of the first of them."""
+        groups = self.fragment.row_groups
+        ends = list(accumulate(group.num_rows for group in groups))
+        begins = [end - group.num_rows for end, group in zip(ends, groups, strict=True)]
+        chosen = [i for i in range(len(groups)) if ends[i] > start and begins[i] < stop]
+        return [groups[i].id for i in chosen], begins[chosen[0]] if chosen else start
+
+    def _fixed(self) -> dict[str, Any]:
+        """Columns that are not in the file, but in the names of its folders (`city=Oslo/`)."""
+        from pyarrow.dataset import get_partition_keys
+
+        return dict(get_partition_keys(self.fragment.partition_expression))
+
+
+@dataclass(frozen=True, eq=False)
+class ScannedPart(Part):
+    """Any other `pyarrow.dataset.Fragment`, read from its beginning."""
+
+    fragment: Any
+    schema: Any
+
+    def count(self) -> int:
+        """Its number of rows; CSV has to be read for it."""
+        with _told():
+            return int(self.fragment.count_rows())
+
+    def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
+        """Rows one after the other, those before `start` skipped."""
+        with _told():
+            batches = self.fragment.scanner(
+                schema=self.schema,
+                columns=list(columns),
+                batch_size=batch_rows(len(columns)),
+                batch_readahead=4,
+                fragment_readahead=1,
+            ).to_batches()
+            yield from _window(batches, start, stop)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of several parts, one after the other; `description` says where they lie."""
+
+    parts: tuple[Part, ...]
+    counts: tuple[int, ...]
+    description: str
+
+    @property
+    def n(self) -> int:
+        """Of all parts."""
+        return sum(self.counts)
+
+    def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
+        """Rows from start to stop; an error if there are fewer than there were."""
+        stop = self.n if stop is None else stop
+        read, begin = 0, 0
+        for part, count in zip(self.parts, self.counts, strict=True):
+            here = max(0, start - begin), min(count, stop - begin)
+            begin += count
+            if here[0] < here[1]:
+                for batch in part.read(columns, *here):
+                    read += batch.num_rows
+                    yield batch
+        if read < stop - start:
+            raise MissingData(
+                f"{self.description} now gives {read} rows, not {stop - start} as when it was "
+                "scanned; scan it again."
+            )
+
+
+def batch_rows(n_columns: int) -> int:
+    """Rows of a batch that is read at once."""
+    per_row = 8 * max(1, n_columns)
+    return max(BATCH // per_row, min(WIDE_ROWS, WIDE_BATCH // per_row), 1)
+
+
+def _window(batches: Batches, start: int, stop: int | None) -> Batches:
+    """Those of their rows, counted from the first, that are from start to stop."""
+    begin = 0
+    for batch in batches:
+        end = begin + batch.num_rows
+        last = end if stop is None else min(end, stop)
+        if last > max(start, begin):
+            skipped = max(0, start - begin)
+            yield batch.slice(skipped, last - begin - skipped)
+        begin = end
+        if stop is not None and begin >= stop:
+            return
+
+
+def _completed(batch: Batch, columns: Sequence[str], fixed: dict[str, Any]) -> Batch:
+    """The columns in this order; one that this file lacks has no values."""
+    import pyarrow as pa
+
+    n = batch.num_rows
+    there = {name: i for i, name in enumerate(batch.schema.names)}
+    arrays = [
+        batch.column(there[name]) if name in there else pa.repeat(pa.scalar(fixed.get(name)), n)
+        for name in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turns what Arrow says about a value of another type into advice."""
+    from pyarrow import ArrowInvalid
+
+    try:
+        yield
+    except ArrowInvalid as error:
+        raise WrongType(
+            f"a column changes its type ({error}); types are those of the first rows. Make the "
+            "column all numbers or all text, or leave it out with features=[...]."
+        ) from error

@@ -1,0 +1,92 @@
+"""All that a design can do, against the same done with the dense matrix that it stands for."""
+
+import numpy as np
+
+from ling.design import AffineDesign, DenseDesign, Masked, RowMap
+
+CLOSE = {"rtol": 1e-9, "atol": 1e-9}
+
+
+def agree(found, wanted):
+    np.testing.assert_allclose(found, wanted, **CLOSE)
+
+
+def products(design, X, rng):
+    """Plain products, Gram matrices, rows."""
+    n, p = X.shape
+    for V in (rng.standard_normal(p), rng.standard_normal((p, 1)), rng.standard_normal((p, 40))):
+        agree(design.matmat(V), X @ V)
+        agree(design.gram_matmat(V), X.T @ (X @ V))
+    for U in (rng.standard_normal(n), rng.standard_normal((n, 3))):
+        agree(design.rmatmat(U), X.T @ U)
+    agree(design.gram(np.float64), X.T @ X)
+    agree(design.row_gram(np.float64), X @ X.T)
+    agree(design.each_row(lambda rows: rows[:, :1] ** 2), X[:, :1] ** 2)
+    some = rng.integers(0, n, 9)
+    agree(design.take(some), X[some])
+    assert design.take(some[:0]).shape == (0, p)
+    assert design.first_not_finite() is None
+
+
+def moments(design, X, rng):
+    """Sums, with and without weights."""
+    U, weights = rng.standard_normal((len(X), 2)), rng.uniform(0.5, 2.0, len(X))
+    for w in (None, weights):
+        scale = np.ones(len(X)) if w is None else w
+        wanted = (scale @ X, X.T @ U, scale @ X**2)
+        for found, want in zip(design.moments(w, U), wanted, strict=True):
+            agree(found, want)
+
+
+def between(design, X, rng):
+    """What can happen between the two halves of X'(X V), over maps of every kind."""
+    n, p = X.shape
+    weights = rng.uniform(0.5, 2.0, n)
+    left, right = rng.standard_normal((n, 2)), rng.standard_normal((p, 2))
+    pairs = [(design, DenseDesign(X))]
+    pairs += [tuple(AffineDesign.centred(d, w) for d in pairs[0]) for w in (None, weights)]
+    pairs += [tuple(AffineDesign.corrected(d, left, right) for d in pairs[2])]
+    V = rng.standard_normal((p, 3))
+    for mine, dense in pairs:
+        agree(mine.gram_matmat(V), dense.gram_matmat(V))
+        agree(mine.gram(np.float64), dense.gram(np.float64))
+        agree(mine.rmatmat(left), dense.rmatmat(left))
+        agree(mine.each_row(lambda rows: rows @ V), dense.each_row(lambda rows: rows @ V))
+        _row_maps(mine, dense, V, rng)
+        masks = rng.integers(0, 2, (n, 2)).astype(float)
+        masked = Masked(masks, np.array([0, 1, 1]), rng.standard_normal(3))
+        agree(mine.gram_matmat(V, masked), dense.gram_matmat(V, masked))
+        shift = rng.standard_normal((n, 3))
+        moved = lambda U, rows, s=shift: U - s[rows]  # noqa: E731
+        agree(mine.gram_matmat(V, moved), dense.gram_matmat(V, moved))
+
+
+def _row_maps(mine, dense, V, rng):
+    shift = rng.standard_normal((mine.shape[0], 3))
+    for whole in (True, False):
+        maps = [RowMap.of(2.0, shift, -1.0, whole) for _ in range(2)]
+        agree(mine.gram_matmat(V, maps[0]), dense.gram_matmat(V, maps[1]))
+        agree(maps[0].squares, maps[1].squares)
+        if whole:
+            agree(maps[0].seen, maps[1].seen)
+
+
+def subsets(design, X, rng):
+    """Some rows, and some of these."""
+    n, p = X.shape
+    V = rng.standard_normal((p, 2))
+    choices = [
+        np.arange(n // 3, n - 2),
+        np.flatnonzero(rng.integers(0, 2, n)),
+        np.array([0, n - 1]),
+        np.arange(0),
+    ]
+    for rows in choices:
+        some = design.subset(rows)
+        agree(some.gram_matmat(V), X[rows].T @ (X[rows] @ V))
+        agree(some.matmat(V), X[rows] @ V)
+        again = np.arange(0, len(rows), 2)
+        agree(some.subset(again).rmatmat(np.ones(len(again))), X[rows][again].sum(axis=0))
+
+
+EVERYTHING = (products, moments, between, subsets)

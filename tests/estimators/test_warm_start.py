@@ -1,0 +1,74 @@
+"""`warm_start`: iterations go on from where they were, also after the rows were lost."""
+
+import numpy as np
+import pytest
+
+from ling import Ridge, RidgeClassifier
+from ling.design import ArraySource, ChunkedDesign
+from ling.errors import ClusterLost
+
+
+class Losing(ChunkedDesign):
+    """Rows that are gone after so many passes."""
+
+    lives = 1000
+
+    def run(self, operation):
+        Losing.lives -= 1
+        if Losing.lives < 0:
+            raise ClusterLost("there is no worker left")
+        return super().run(operation)
+
+
+@pytest.fixture
+def data(monkeypatch):
+    monkeypatch.setattr("ling.estimators.lazy.KEPT", 0.0)
+    monkeypatch.setattr("ling.estimators.lazy.fits_memory", lambda storage, model: storage)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 60)) @ np.diag(np.linspace(3, 0.05, 60))
+    return X, X @ rng.standard_normal(60) + rng.standard_normal(500)
+
+
+@pytest.mark.parametrize("solver", ["two_stage", "krylov", "row_sketch"])
+def test_a_second_fit_starts_from_the_first(data, solver):
+    X, y = data
+    model = Ridge(1e-3, solver=solver, tol=1e-8, warm_start=True, random_state=0)
+    first = model.fit(X, y).n_iter_[0]
+    again = model.fit(X, y).n_iter_[0]
+    assert again < first / 2
+    assert model.report_.certificate.holds
+    cold = Ridge(1e-3, solver=solver, tol=1e-8, random_state=0).fit(X, y)
+    assert cold.fit(X, y).n_iter_[0] == first
+
+
+@pytest.mark.parametrize("solver", ["two_stage", "krylov", "row_sketch"])
+def test_the_last_iterate_survives_the_loss_of_the_rows(data, solver):
+    X, y = data
+    model = Ridge(1e-3, solver=solver, tol=1e-8, warm_start=True, random_state=0)
+    Losing.lives = 1000
+    whole = model.fit(Losing(ArraySource(X)), y).n_iter_[0]
+    passes = 1000 - Losing.lives
+    model = Ridge(1e-3, solver=solver, tol=1e-8, warm_start=True, random_state=0)
+    Losing.lives = passes - 3
+    with pytest.raises(ClusterLost, match="no worker left"):
+        model.fit(Losing(ArraySource(X)), y)
+    assert not hasattr(model, "coef_")
+    Losing.lives = 1000
+    model.fit(Losing(ArraySource(X)), y)
+    assert model.n_iter_[0] <= whole - (solver != "krylov")  # whose space is complete
+    assert model.report_.certificate.holds
+    assert not hasattr(model, "_iterate")
+
+
+def test_other_shapes_start_from_nothing(data):
+    X, y = data
+    model = Ridge(solver="two_stage", warm_start=True).fit(X, y)
+    model.fit(X[:, :20], np.stack([y, y], axis=1))
+    assert model.coef_.shape == (2, 20)
+
+
+def test_classifiers_too(data):
+    X, y = data
+    model = RidgeClassifier(1e-3, solver="two_stage", tol=1e-8, warm_start=True, random_state=0)
+    first = model.fit(X, y > 0).n_iter_[0]
+    assert model.fit(X, y > 0).n_iter_[0] < first / 2

@@ -1,0 +1,367 @@
+"""Columns as numbers: categories, gaps, targets, and the same again for new data."""
+
+import datetime
+import decimal
+import pickle
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+import ling.scan.discovery
+from ling.errors import (
+    BadOption,
+    LingError,
+    MissingData,
+    MissingValue,
+    NotFinite,
+    NotInstalled,
+    UnknownCategory,
+    UnknownColumn,
+    WrongShape,
+    WrongType,
+)
+from ling.scan import Encoding, Numeric, OneHot, scan_arrow, scan_csv, scan_parquet
+
+HOMES = {
+    "area": [50.0, 80.0, 65.0, 70.0],
+    "city": ["Oslo", "Bergen", "Oslo", "Tromsø"],
+    "new": [True, False, False, True],
+    "rent": [9, 11, 12, 10],
+}
+CITIES = ("Bergen", "Oslo", "Tromsø")
+ENCODED = np.array([[50, 0, 1, 0, 1], [80, 1, 0, 0, 0], [65, 0, 1, 0, 0], [70, 0, 0, 1, 1.0]])
+
+
+def write_parquet(folder, columns):
+    pq.write_table(pa.table(columns), folder / "homes.parquet", row_group_size=2)
+    return folder / "homes.parquet"
+
+
+def write_csv(folder, columns):
+    pa.csv.write_csv(pa.table(columns), folder / "homes.csv")
+    return folder / "homes.csv"
+
+
+SCANS = {
+    "arrow": lambda folder, columns, *a, **k: scan_arrow(pa.table(columns), *a, **k),
+    "parquet": lambda folder, columns, *a, **k: scan_parquet(
+        write_parquet(folder, columns), *a, **k
+    ),
+    "csv": lambda folder, columns, *a, **k: scan_csv(write_csv(folder, columns), *a, **k),
+}
+
+
+@pytest.fixture(params=SCANS)
+def scan(request, tmp_path):
+    """A table, written and scanned."""
+    return lambda columns, *a, **k: SCANS[request.param](tmp_path, columns, *a, **k)
+
+
+def read(dataset, height=3):
+    return np.vstack(list(dataset.source.blocks(slice(0, dataset.shape[0]), height)))
+
+
+def test_text_becomes_a_column_for_each_category(scan):
+    data = scan(HOMES, "rent")
+    names = ("area", *(f"city={city}" for city in CITIES), "new")
+    assert data.feature_names == names
+    np.testing.assert_array_equal(read(data), ENCODED)
+    np.testing.assert_array_equal(data.y, HOMES["rent"])
+    assert data.y.dtype == np.float64
+    assert data.y is data.y
+
+
+def test_categories_do_not_depend_on_the_order_of_rows(scan):
+    turned = {name: values[::-1] for name, values in HOMES.items()}
+    assert scan(turned, "rent").encoding == scan(HOMES, "rent").encoding
+
+
+def test_features_are_those_named_in_that_order(scan):
+    data = scan(HOMES, "rent", ["new", "area"])
+    assert data.feature_names == ("new", "area")
+    np.testing.assert_array_equal(read(data), ENCODED[:, [4, 0]])
+
+
+def test_several_targets_and_text_targets(scan):
+    both = scan(HOMES, ["rent", "area"], ["new"])
+    np.testing.assert_array_equal(both.y, np.column_stack([HOMES["rent"], HOMES["area"]]))
+    assert scan(HOMES, ["rent"], ["new"]).y.shape == (4, 1)
+    assert scan(HOMES, "city").y.tolist() == HOMES["city"]
+    np.testing.assert_array_equal(scan(HOMES, "rent").read("area"), HOMES["area"])
+    with pytest.raises(WrongType, match="numbers and text together"):
+        _ = scan(HOMES, ["rent", "city"]).y
+
+
+def test_print_says_what_was_understood(scan):
+    text = str(scan(HOMES, "rent"))
+    for part in ("4 rows x 5 columns of float64", "'rent'", "2: area, new", "city (3 categories)"):
+        assert part in text
+    assert "missing  refused" in text
+    assert "filled in" in str(scan(HOMES, "rent", missing="mean"))
+
+
+NUMBERS = {
+    "int8": pa.array([1, 2, 3], pa.int8()),
+    "uint64": pa.array([1, 2, 3], pa.uint64()),
+    "large-int64": pa.array([2**60 + 1, 2, 3], pa.int64()),
+    "float16": pa.array(np.array([1, 2, 3], np.float16)),
+    "float32": pa.array([1, 2, 3], pa.float32()),
+    "decimal": pa.array([decimal.Decimal("1.5"), decimal.Decimal("2"), decimal.Decimal("3")]),
+    "bool": pa.array([True, False, True]),
+}
+
+
+@pytest.mark.parametrize("array", NUMBERS.values(), ids=NUMBERS)
+def test_all_kinds_of_numbers(array, tmp_path):
+    columns = {"a": array, "b": pa.array([0.5, 1.5, 2.5])}
+    expected = np.column_stack([[float(value.as_py()) for value in array], [0.5, 1.5, 2.5]])
+    for scan in (SCANS["arrow"], SCANS["parquet"]):
+        np.testing.assert_array_equal(read(scan(tmp_path, columns)), expected)
+
+
+TEXTS = {
+    "string": pa.array(["b", "a", "b"]),
+    "large-string": pa.array(["b", "a", "b"], pa.large_string()),
+    "dictionary": pa.array(["b", "a", "b"]).dictionary_encode(),
+    "unused": pa.DictionaryArray.from_arrays([2, 0, 2], ["a", "never", "b"]),
+}
+
+
+@pytest.mark.parametrize("array", TEXTS.values(), ids=TEXTS)
+def test_all_kinds_of_text(array, tmp_path):
+    for scan in (SCANS["arrow"], SCANS["parquet"]):
+        data = scan(tmp_path, {"a": array})
+        assert data.encoding.columns == (OneHot("a", ("a", "b")),)
+        np.testing.assert_array_equal(read(data), [[0, 1], [1, 0], [0, 1]])
+
+
+def test_categories_that_are_numbers(tmp_path):
+    data = scan_arrow(pa.table({"a": pa.array([3, 10, 3]).dictionary_encode()}))
+    assert data.feature_names == ("a=10", "a=3")
+    np.testing.assert_array_equal(read(data), [[0, 1], [1, 0], [0, 1]])
+
+
+GAPS = {"area": [50.0, None, 65.0, 70.0], "city": ["Oslo", "Bergen", "Oslo", "Oslo"]}
+
+
+def test_missing_values_are_refused_where_they_are(scan):
+    with pytest.raises(MissingValue, match=r"column 'area' has no value in row 1 .*missing='mean'"):
+        read(scan(GAPS))
+    with pytest.raises(MissingValue, match="column 'city' has no value in row 2"):
+        scan({"city": ["a", "b", None], "x": [1, 2, 3]})
+
+
+def test_nan_is_missing_too(tmp_path):
+    for name in ("arrow", "parquet"):
+        data = SCANS[name](tmp_path, {"a": [1.0, 2.0, 3.0, np.nan]})
+        with pytest.raises(MissingValue, match="row 3"):
+            read(data, height=2)
+        assert read(SCANS[name](tmp_path, {"a": [1.0, np.nan]}, missing="mean"))[1] == 1.0
+    with pytest.raises(MissingValue, match="row 3"):
+        SCANS["arrow"](tmp_path, {"a": [1.0, 2, 3, np.nan]}).source.take(np.array([1, 3]))
+
+
+def test_missing_values_are_filled_in(scan):
+    data = scan({**GAPS, "city": ["Oslo", None, "Bergen", "Oslo"]}, missing="mean")
+    mean = (50 + 65 + 70) / 3
+    assert data.encoding.columns[0] == Numeric("area", mean)
+    np.testing.assert_array_equal(read(data), [[50, 0, 1], [mean, 0, 0], [65, 1, 0], [70, 0, 1]])
+
+
+def test_numbers_alone_are_not_looked_at_before_they_are_read(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise AssertionError("a pass was made")
+
+    path = write_parquet(tmp_path, {"a": [1.0, None]})
+    monkeypatch.setattr(ling.scan.parts.ParquetPart, "read", refuse)
+    assert scan_parquet(path).shape == (2, 1)
+
+
+def test_new_data_is_encoded_like_the_old(scan):
+    model = SimpleNamespace(encoding_=scan(HOMES, "rent").encoding)
+    new = {"new": [False, True], "more": [1, 2], "city": ["Oslo", "Oslo"], "area": [1, 2]}
+    for like in (model, scan(HOMES, "rent"), pickle.loads(pickle.dumps(model.encoding_))):
+        np.testing.assert_array_equal(
+            read(scan(new, like=like)), [[1, 0, 1, 0, 0], [2, 0, 1, 0, 1]]
+        )
+
+
+def test_new_gaps_get_the_old_mean(scan):
+    old = scan(HOMES, "rent", missing="mean")
+    new = {**HOMES, "area": [1.0, None, 1.0, 1.0]}
+    assert read(scan(new, "rent", like=old))[1, 0] == np.mean(HOMES["area"])
+
+
+def test_digits_in_a_text_column_of_new_csv_are_text(tmp_path):
+    old = SCANS["csv"](tmp_path, {"zip": ["1a", "02"], "x": [1, 2]})
+    np.testing.assert_array_equal(
+        read(SCANS["csv"](tmp_path, {"zip": ["02", "02"], "x": [1, 2]}, like=old)),
+        [[1, 0, 1], [1, 0, 2]],
+    )
+
+
+def test_unknown_categories(scan):
+    old = scan(HOMES, "rent")
+    new = {**HOMES, "city": ["Oslo", "Oslo", "Bodø", "Oslo"]}
+    with pytest.raises(UnknownCategory, match=r"'city' is 'Bodø' in row 2 .*3 categories.*ignore"):
+        read(scan(new, like=old))
+    np.testing.assert_array_equal(read(scan(new, like=old, unknown="ignore"))[2, 1:4], 0)
+
+
+def test_folders_that_name_a_category(tmp_path):
+    pa.dataset.write_dataset(
+        pa.table(HOMES), tmp_path, format="parquet", partitioning=["city"],
+        partitioning_flavor="hive",
+    )  # fmt: skip
+    data = scan_parquet(tmp_path, "rent")
+    cities = [name for name in data.feature_names if name.startswith("city=")]
+    assert len(cities) == 3
+    assert read(data).sum() == ENCODED.sum()
+
+
+def test_integers_may_be_followed_by_fractions_in_csv(tmp_path):
+    rows = ["a"] + ["1"] * 600_000 + ["1.5"]  # the types are those of the first megabyte
+    (tmp_path / "long.csv").write_text("\n".join(rows))
+    assert read(scan_csv(tmp_path / "long.csv"), 100_000)[-1] == 1.5
+    (tmp_path / "long.csv").write_text("\n".join([*rows, "oops"]))
+    with pytest.raises(WrongType, match="a column changes its type"):
+        read(scan_csv(tmp_path / "long.csv"), 100_000)
+
+
+def test_quoted_na_is_text_in_csv(tmp_path):
+    (tmp_path / "a.csv").write_text('a,b\n"NA",1\nx,2\n')
+    assert scan_csv(tmp_path / "a.csv").encoding.one_hot[0].categories == ("NA", "x")
+
+
+DAY = datetime.date(2024, 2, 29)
+REFUSED = {
+    "dates": ({"a": [DAY]}, {}, WrongType, "column 'a' holds dates or times (date32[day])"),
+    "durations": ({"a": [datetime.timedelta(1)]}, {}, WrongType, "leave it out with features="),
+    "lists": ({"a": [[1.0]]}, {}, WrongType, "column 'a' has type list<"),
+    "bytes": ({"a": [b"x"]}, {}, WrongType, "pass numbers or text"),
+    "typo": (
+        HOMES,
+        {"target": "rnet"},
+        UnknownColumn,
+        "target names 'rnet', which is no column; did you mean 'rent'?",
+    ),
+    "no-such": (
+        HOMES,
+        {"features": ["zzz"]},
+        UnknownColumn,
+        "the columns are 'area', 'city', 'new', 'rent'.",
+    ),
+    "target-in-features": (
+        HOMES,
+        {"target": "rent", "features": ["rent"]},
+        BadOption,
+        "target 'rent' is among the features",
+    ),
+    "twice": (HOMES, {"features": ["area", "area"]}, BadOption, "column 'area' is there twice"),
+    "none": (HOMES, {"features": []}, WrongShape, "no feature columns"),
+    "missing": (HOMES, {"missing": "drop"}, BadOption, "missing='drop'; pass 'error' or 'mean'"),
+    "unknown": (HOMES, {"unknown": "drop"}, BadOption, "unknown='drop'; pass 'error' or 'ignore'"),
+    "like-and-features": (
+        HOMES,
+        {"like": Encoding(()), "features": ["area"]},
+        BadOption,
+        "both given",
+    ),
+    "like-nothing": (HOMES, {"like": object()}, WrongType, "like is a object without an encoding"),
+    "like-no-means": (
+        HOMES,
+        {"like": Encoding((Numeric("area"),)), "missing": "mean"},
+        BadOption,
+        "needs the means",
+    ),
+    "lacking": (
+        HOMES,
+        {"like": Encoding((Numeric("area"), Numeric("b"), OneHot("c", ())))},
+        UnknownColumn,
+        "lacks 2 of the 3 columns that `like` was fitted to: 'b', 'c'",
+    ),
+    "no-mean": (
+        {"a": [None, None], "b": [1, 2]},
+        {"missing": "mean"},
+        MissingValue,
+        "column 'a' has no value in any row",
+    ),
+    "infinite-mean": (
+        {"a": [np.inf, -np.inf]},
+        {"missing": "mean"},
+        NotFinite,
+        "column 'a' holds an infinity",
+    ),
+}
+
+
+@pytest.mark.parametrize(("columns", "options", "error", "advice"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_advice(columns, options, error, advice):
+    assert issubclass(error, LingError)
+    with pytest.raises(error, match=re.escape(advice)):
+        scan_arrow(pa.table(columns), **options)
+
+
+def test_types_that_changed_are_refused():
+    with pytest.raises(WrongType, match="column 'area' has type string, and held numbers before"):
+        read(scan_arrow(pa.table({"area": ["x"]}), like=Encoding((Numeric("area"),))))
+
+
+def test_identifiers_are_refused(monkeypatch):
+    monkeypatch.setattr(ling.scan.discovery, "MOST_CATEGORIES", 3)
+    with pytest.raises(WrongType, match="column 'id' holds more than 3 different texts"):
+        scan_arrow(pa.table({"id": list("abcd")}))
+
+
+def test_targets_without_values(scan):
+    with pytest.raises(MissingValue, match="target 'area' has no value in row 1"):
+        _ = scan(GAPS, "area").y
+    with pytest.raises(BadOption, match="scanned without a target"):
+        _ = scan(HOMES).y
+    with pytest.raises(MissingValue, match="column 'area' has no value in row 1"):
+        scan(GAPS, features=["city"]).read("area")
+    with pytest.raises(UnknownColumn, match=r"name names 'aera'.*'area'"):
+        scan(HOMES).read("aera")
+
+
+def test_paths_that_lead_nowhere(tmp_path):
+    for source, advice in {
+        tmp_path / "no.parquet": "is not there",
+        str(tmp_path / "*.parquet"): "matches no file",
+        tmp_path: "is a folder without Parquet files",
+        (): "source is an empty list",
+    }.items():
+        with pytest.raises(MissingData, match=advice):
+            scan_parquet(source)
+    with pytest.raises(WrongType, match="source is a int; pass a path, a pattern"):
+        scan_parquet(3)
+    (tmp_path / "text.parquet").write_text("no")
+    with pytest.raises(MissingData, match="cannot be read as Parquet"):
+        scan_parquet(tmp_path / "text.parquet")
+
+
+def test_other_objects_are_refused(tmp_path):
+    with pytest.raises(WrongType, match="data is a list; pass a pyarrow Table"):
+        scan_arrow([1])
+    files = pa.dataset.dataset(write_parquet(tmp_path, HOMES))
+    with pytest.raises(WrongType, match="X is a filtered dataset"):
+        scan_arrow(files.filter(pa.dataset.field("area") > 60))
+
+
+def test_files_that_became_shorter(tmp_path):
+    data = SCANS["csv"](tmp_path, HOMES, "rent")
+    write_csv(tmp_path, {name: values[:2] for name, values in HOMES.items()})
+    with pytest.raises(MissingData, match="now gives 2 rows, not 4"):
+        read(data)
+
+
+def test_missing_packages_are_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    with pytest.raises(NotInstalled, match=re.escape("pip install 'ling[parquet]'")):
+        scan_parquet(tmp_path)
