@@ -136,8 +136,8 @@ def main() -> None:
     if not parquet.exists():
         make_parquet(parquet)
     code = (
-        "import json, sys; from pathlib import Path; from benchmarks.out_of_core import limited_fit;"
-        "print(json.dumps(limited_fit(Path(sys.argv[1]))))"
+        "import json, sys; from pathlib import Path; from benchmarks import out_of_core as here;"
+        "print(json.dumps(here.limited_fit(Path(sys.argv[1]))))"
     )
     before = read_rate(npy)
     done = subprocess.run(

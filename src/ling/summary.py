@@ -230,11 +230,12 @@ def _about_rounded_mean(
             "(and alpha by its square), or pass 0."
         )
     x_mean = x_sums / mass if centred else np.zeros_like(x_sums)
-    if storage.is_dense:
+    if storage.is_dense and not storage.by_blocks:
         gram, cross, left = _by_blocks(storage, x_mean, Y, weights)
         peak = np.diag(gram)
     else:
-        # Centring what is stored would fill it up, so it is done afterwards: raw squares count.
+        # Centring sparse rows would fill them up, and rows that lie elsewhere stay there: the map
+        # is applied to weighted rows, or afterwards, so that raw squares count.
         shift = x_mean if centred else None
         gram = AffineDesign.standardised(storage, shift, weights=weights).gram(np.float64)
         cross = products - np.outer(x_mean, y_sums)

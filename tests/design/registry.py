@@ -146,9 +146,7 @@ DESIGNS = {
     "dense-bool": Stored(lambda X: X.astype(bool), binary),
     "blocks": Stored(_in_blocks),
     "blocks-fortran": Stored(lambda X: _in_blocks(np.asfortranarray(X))),
-    "blocks-float32": Stored(
-        lambda X: _in_blocks(X.astype(np.float32), 4), dtype=np.float32
-    ),
+    "blocks-float32": Stored(lambda X: _in_blocks(X.astype(np.float32), 4), dtype=np.float32),
     "blocks-int": Stored(lambda X: _in_blocks(X.astype(np.int32)), integral),
     "csr": Stored(sparse.csr_array),
     "csc": Stored(sparse.csc_array),

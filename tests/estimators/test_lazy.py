@@ -143,6 +143,19 @@ def test_predictions_come_in_blocks():
     np.testing.assert_array_equal(found, known)
 
 
+@pytest.mark.parametrize("weighted", [True, False])
+def test_batches_may_be_read_too(weighted):
+    X, y = data()
+    weights = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else np.ones(len(y))
+    model = Ridge()
+    for rows in (slice(0, 150), slice(150, 400), slice(100, 200)):
+        model.partial_fit(in_blocks(X[rows]), y[rows], weights[rows])
+    model.partial_fit(in_blocks(X[100:200]), y[100:200], weights[100:200], remove=True)
+    assert_same(model, Ridge(tol=1e-12).fit(X, y, weights), 1e-8)
+    with pytest.raises(WrongShape, match="29 features, but Ridge is expecting 30"):
+        model.partial_fit(in_blocks(X[:, 1:]), y)
+
+
 def test_a_memory_map_larger_than_the_budget_is_read_in_blocks(tmp_path, monkeypatch):
     monkeypatch.undo()
     X, y = data(4000, 300)

@@ -171,7 +171,7 @@ class _Hashing:
         self.sha.update(content)
         return self.file.write(content)
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """From the file."""
         content = self.file.read(size)
         self.sha.update(content)
@@ -183,7 +183,7 @@ def _pack(outcome: Outcome, file: IO[bytes]) -> None:
     out = _Hashing(file)
     out.write(bytes([len(outcome.summed), len(outcome.stacked)]))
     for array in (*outcome.summed, *outcome.stacked):
-        np.lib.format.write_array(out, np.asarray(array), allow_pickle=False)  # type: ignore[arg-type]
+        np.lib.format.write_array(out, np.asarray(array), allow_pickle=False)
     file.write(out.sha.digest())
 
 

@@ -21,14 +21,12 @@ def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any)
     y = in_hand(y)
     refuse_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # classes may be words
-    storage = opened(X)
+    first = options.get("reset", True)
+    storage = opened(X) if first else checked_columns(model, X)
     if storage is not None:
-        if storage.shape[0] == 0:
-            raise WrongShape("X has no rows; at least one is needed.")
-        with naming(**numeric):
-            y = check_y(y, multi_output=True, **options, estimator=model)
-        _refuse_other_rows(storage, y)
-        remember_columns(model, storage)
+        y = _checked_targets(model, storage, y, numeric)
+        if first:
+            remember_columns(model, storage)
         return fitting_memory(storage, model), y
     if hasattr(model, "encoding_"):  # of an earlier fit to a table
         del model.encoding_
@@ -43,10 +41,15 @@ def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any)
     return X, y
 
 
-def _refuse_other_rows(storage: Storage, y: Any) -> None:
+def _checked_targets(model: Any, storage: Storage, y: Any, numeric: dict[str, Any]) -> Any:
     n = storage.shape[0]
+    if n == 0:
+        raise WrongShape("X has no rows; at least one is needed.")
+    with naming(**numeric):
+        y = check_y(y, multi_output=True, y_numeric=bool(numeric), estimator=model)
     if len(y) != n:
         raise WrongShape(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
+    return y
 
 
 def remember_columns(model: Any, storage: Storage) -> None:

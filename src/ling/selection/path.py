@@ -145,8 +145,8 @@ def _iterated(
         return probing.degrees(alphas)
 
     relative = _relative(samples, alphas, bounds)
-    squares = _resolved(problem, coef, squares)
-    return Path(coef, relative, squares, degrees, "one subspace, iterated")
+    left = _resolved(problem, coef, squares)
+    return Path(coef, relative, left, degrees, "one subspace, iterated")
 
 
 def _relative(samples: Samples, alphas: Array, bounds: Array) -> Array:
