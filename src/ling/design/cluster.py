@@ -479,8 +479,8 @@ class Watch:
         if workers and (gone := self.wanted - set(workers)):
             raise WorkerGone(*gone)
         paused = {worker for worker, about in workers.items() if about["status"] == "paused"}
-        stuck = paused & self.wanted if self.wanted else paused == set(workers)
-        if not stuck:
+        able = set(workers) - paused
+        if able and able >= self.wanted:
             self.well = time.monotonic()
         if time.monotonic() - self.well < self.patience:
             return

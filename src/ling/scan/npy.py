@@ -103,12 +103,13 @@ class NpySource(Source):
 
 
 def _map(file: FileIO, offset: int, length: int) -> mmap.mmap:
-    """A window of a file, its pages brought in at once where the system can do that."""
-    populate = getattr(mmap, "MAP_POPULATE", None)
-    if populate is None:
-        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=offset)
-    flags = mmap.MAP_SHARED | populate
-    return mmap.mmap(file.fileno(), length, flags=flags, prot=mmap.PROT_READ, offset=offset)
+    """A window of a file; where the system can be told, it begins to read it."""
+    window = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=offset)
+    if hasattr(mmap, "MADV_WILLNEED"):
+        # Pages are brought in by whoever looks at them, all threads together; bringing them in here
+        # (MAP_POPULATE) would leave it to one.
+        window.madvise(mmap.MADV_WILLNEED)
+    return window
 
 
 def _read_into(file: FileIO, out: np.ndarray[Any, Any], offset: int) -> None:
