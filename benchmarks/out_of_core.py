@@ -23,7 +23,7 @@ GB = 1e9
 SHAPE = 500_000, 3_000
 LIMIT, BUDGET = 2 * 2**30, "1GB"
 TABLE = 6_000_000, 20
-TURNS = 3
+TURNS = 5
 
 
 def make_npy(file: Path, shape: tuple[int, int] = SHAPE, height: int = 10_000) -> None:

@@ -106,9 +106,7 @@ def test_missing_values_are_named(frame, tmp_path):
     with pytest.raises(MissingValue, match=r"'size'.*row 17"):
         data = in_parquet(frame, tmp_path)
         Ridge().fit(data.X, data.y)
-    filled = scan_parquet(
-        tmp_path / "t.parquet", target="price", features=FEATURES, missing="mean"
-    )
+    filled = scan_parquet(tmp_path / "t.parquet", target="price", features=FEATURES, missing="mean")
     model = Ridge(0.7, tol=1e-10).fit(filled.X, filled.y)
     frame["size"] = frame["size"].fillna(frame["size"].mean())
     np.testing.assert_allclose(model.predict(filled.X), reference(frame).predict(frame[FEATURES]))

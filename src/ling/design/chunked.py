@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from ling.design.dense import DenseDesign
 from ling.design.operations import Operation, Outcome, at, together
 from ling.design.short import SHARED, ShortCopy, shortened
 from ling.design.source import Source
+from ling.design.threads import quiet_blas
 
 MB = 2**20
 # Bytes of a block: large enough that starting threads on it takes no time beside reading it.
@@ -92,7 +94,9 @@ class ChunkedDesign(Blocked):
 
     def run(self, operation: Operation) -> Outcome:
         """One block after the other, the next being read meanwhile."""
-        return together(at(operation, rows)(block) for rows, block in self.blocks())
+        # Threads of BLAS that spin after each call would take the reader's time.
+        with quiet_blas() if operation.is_sweep else nullcontext():
+            return together(at(operation, rows)(block) for rows, block in self.blocks())
 
     def blocks(self) -> Iterator[tuple[slice, DenseDesign]]:
         """All rows in order, and what they are called here."""

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from ling.design.affine import AffineDesign
 from ling.design.base import Affine, Array, Between, RowMap, RowWise
-from ling.design.dense import DenseDesign
+from ling.design.dense import FEW, DenseDesign
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,18 @@ class Operation(ABC):
         """About how many numbers there are to be added up, for p features."""
         return 0
 
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it takes about as long as reading the rows: no work for many threads of BLAS."""
+        return False
+
     @abstractmethod
     def __call__(self, block: DenseDesign) -> Outcome:
         """What these rows give; its arrays are new."""
+
+
+def _is_thin(A: Array) -> bool:
+    return A.ndim == 1 or A.shape[1] <= FEW
 
 
 def at(operation: Operation, rows: slice) -> Operation:
@@ -76,6 +85,11 @@ class Times(Operation):
 
     V: Array
 
+    @property
+    def is_sweep(self) -> bool:
+        """With few columns."""
+        return _is_thin(self.V)
+
     def __call__(self, block: DenseDesign) -> Outcome:
         """Rows of it."""
         return Outcome(stacked=(block.matmat(self.V),))
@@ -86,6 +100,11 @@ class TransposedTimes(Operation):
     """X'U."""
 
     U: Array
+
+    @property
+    def is_sweep(self) -> bool:
+        """With few columns."""
+        return _is_thin(self.U)
 
     def per_row(self) -> dict[str, Array]:
         """U."""
@@ -126,6 +145,11 @@ class GramTimes(Mapped):
     V: Array
     between: Between | None
     start: int = 0
+
+    @property
+    def is_sweep(self) -> bool:
+        """With few columns."""
+        return _is_thin(self.V)
 
     def per_row(self) -> dict[str, Array]:
         """Those of the map, and those of `between`."""
@@ -198,6 +222,11 @@ class Moments(Operation):
 
     weights: Array | None
     U: Array
+
+    @property
+    def is_sweep(self) -> bool:
+        """With few columns."""
+        return _is_thin(self.U)
 
     def per_row(self) -> dict[str, Array]:
         """Weights and U."""

@@ -183,12 +183,9 @@ def _warn_at_edge(model: Any, results: CVResults) -> None:
 
 def _degrees(route: Route, problem: Problem) -> Array | None:
     """Effective degrees of freedom, where cross-validation tells them by the way."""
-    degrees = getattr(route.validation, "degrees", None)
-    if degrees is None:
-        return None
     distinct = problem.distinct_alphas
-    found, _ = degrees(distinct)
-    return np.asarray(found[np.searchsorted(distinct, problem.alphas)])
+    known = route.validation.degrees(distinct)
+    return None if known is None else known[0][np.searchsorted(distinct, problem.alphas)]
 
 
 def _need_two(samples: Samples) -> None:

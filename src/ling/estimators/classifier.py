@@ -34,7 +34,7 @@ from ling.estimators.fitting import (
     Settings,
     fitted,
     keep,
-    predicted,
+    predictions,
     warn_unless_certified,
 )
 from ling.estimators.inputs import alphas_of, checked_data, weights_of
@@ -107,7 +107,7 @@ class Classifying(Streamed, ClassifierMixin, BaseEstimator):
         return self._values(X, self._decision)
 
     def _values(self, X: Any, finish: Finish = None) -> Any:
-        return predicted(self, X, np.atleast_2d(self.coef_).T, finish)[1]
+        return predictions(self, X, np.atleast_2d(self.coef_).T, finish)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

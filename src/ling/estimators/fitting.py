@@ -17,7 +17,8 @@ from sklearn.utils.validation import validate_data
 from ling.design import Array, Design, Storage, as_design
 from ling.design.affine import storage_and_map
 from ling.errors import BadOption, NotFinite
-from ling.estimators.inputs import checked_columns
+from ling.estimators.inputs import checked_columns, refuse_other_columns
+from ling.estimators.lazy import mapped, on_cluster
 from ling.planning import Machine, Plan, Shape, make_plan, memory_budget_bytes
 from ling.problem import Centring, Problem
 from ling.report import Certificate, FitReport, Status
@@ -120,6 +121,20 @@ def predicted(model: Any, X: Any, coef: Array, finish: Finish = None) -> tuple[A
     X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
     # Sums in float64, also for float32: the certificate is about predictions.
     return X, as_design(X).predictions(coef.astype(np.float64), model.intercept_, finish)
+
+
+def predictions(model: Any, X: Any, coef: Array, finish: Finish = None) -> Any:
+    """finish(X coef + intercept_); computed later, where X is on a cluster."""
+    if not on_cluster(X):
+        return predicted(model, X, coef, finish)[1]
+    columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    refuse_other_columns(model, len(columns) if columns else X.shape[1], columns)
+    V, constant = coef.astype(np.float64), model.intercept_
+
+    def of_block(block: Any) -> Any:
+        return as_design(np.asarray(block)).predictions(V, constant, finish)
+
+    return mapped(X, of_block, model.n_features_in_)
 
 
 def keep(model: Any, fit: Fit, n_dim: int) -> None:

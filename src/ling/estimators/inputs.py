@@ -65,21 +65,25 @@ def remember_columns(model: Any, storage: Storage) -> None:
 def checked_columns(model: Any, X: Any) -> Storage | None:
     """The storage behind an X to predict for, if it is lazy; its columns are those of the fit."""
     storage = opened(X, model)
-    if storage is None:
-        return None
-    if storage.shape[1] != model.n_features_in_:
+    if storage is not None:
+        refuse_other_columns(model, storage.shape[1], storage.names)
+    return storage
+
+
+def refuse_other_columns(model: Any, p: int, columns: tuple[str, ...] | None) -> None:
+    """An error unless these are as many as, and named like, those of the fit."""
+    if p != model.n_features_in_:
         raise WrongShape(
-            f"X has {storage.shape[1]} features, but {type(model).__name__} is expecting "
+            f"X has {p} features, but {type(model).__name__} is expecting "
             f"{model.n_features_in_} features as input."
         )
     names = getattr(model, "feature_names_in_", None)
-    if names is not None and storage.names is not None and tuple(names) != storage.names:
-        first = next(pair for pair in zip(names, storage.names, strict=True) if pair[0] != pair[1])
+    if names is not None and columns is not None and tuple(names) != columns:
+        first = next(pair for pair in zip(names, columns, strict=True) if pair[0] != pair[1])
         raise WrongShape(
             f"the columns of X are not those of the fit: where {first[0]!r} was there is "
-            f"{first[1]!r} now; scan X with like=model."
+            f"{first[1]!r} now; scan X with like=model, or put them in the same order."
         )
-    return storage
 
 
 def refuse_sparse(**arguments: Any) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ling.design import ArraySource, ChunkedDesign, Design, Storage
+from ling.design import Array, ArraySource, ChunkedDesign, Design, Storage
 from ling.design.affine import storage_and_map
 from ling.design.chunked import in_memory
 from ling.errors import WrongType
@@ -29,12 +30,11 @@ def opened(X: Any, model: Any = None) -> Storage | None:
         raise WrongType("X is a Dataset; pass its two parts: fit(data.X, data.y).")
     if isinstance(X, Design):
         return storage_and_map(X)[0]
-    library = type(X).__module__.partition(".")[0]
-    if library == "pyarrow":
+    if _library(X) == "pyarrow":
         encoding = getattr(model, "encoding_", None)
         return scan_arrow(X, like=encoding).X
-    if library in ("dask", "dask_expr"):
-        return _on_cluster(X)
+    if on_cluster(X):
+        return _clustered(X)
     if isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > _budget(model):
         return ChunkedDesign(ArraySource(X))
     return None
@@ -58,18 +58,42 @@ def fits_memory(storage: ChunkedDesign, model: Any) -> ChunkedDesign:
 
 def in_hand(values: Any) -> Any:
     """y or weights as an array, where they are lazy."""
-    library = type(values).__module__.partition(".")[0]
-    if library in ("dask", "dask_expr"):
+    if on_cluster(values):
         return np.asarray(values.compute())
-    if library == "pyarrow":
+    if _library(values) == "pyarrow":
         return values.to_numpy(zero_copy_only=False)
     return values
 
 
-def _on_cluster(X: Any) -> Storage:
+def on_cluster(X: Any) -> bool:
+    """Whether X is a collection of Dask's."""
+    return _library(X) in ("dask", "dask_expr")
+
+
+def mapped(X: Any, function: Callable[[Array], Any], p: int) -> Any:
+    """function(rows), as a dask array that is computed when it is asked for."""
+    if not hasattr(X, "map_blocks"):  # a data frame
+        X = X.to_dask_array()
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    meta = np.asarray(function(np.zeros((1, p), X.dtype)))[:0]
+    if meta.ndim == 1:
+        return X.map_blocks(function, drop_axis=1, dtype=meta.dtype, meta=meta)
+    return X.map_blocks(function, chunks=(X.chunks[0], meta.shape[1:]), dtype=meta.dtype, meta=meta)
+
+
+def _clustered(X: Any) -> Storage:
     from ling.design.dask import DaskDesign
 
-    return DaskDesign.of(X)
+    if hasattr(X, "map_blocks"):
+        return DaskDesign.of(X)
+    found = DaskDesign.of(X.to_dask_array(lengths=True))
+    found.names = tuple(str(name) for name in X.columns)
+    return found
+
+
+def _library(values: Any) -> str:
+    return type(values).__module__.partition(".")[0]
 
 
 def _budget(model: Any) -> float:

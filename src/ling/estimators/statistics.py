@@ -21,6 +21,7 @@ from ling.estimators.fitting import (
     fit_options,
     plan_for,
     predicted,
+    predictions,
 )
 from ling.estimators.streamed import Streamed
 from ling.posterior import Posterior, full_posterior, small_posterior
@@ -76,9 +77,9 @@ class Statistics(Streamed):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """X coef_ + intercept_; with `return_std` also the standard deviation of y around it."""
         check_is_fitted(self, "coef_")
-        X, found = predicted(self, X, self.coef_.T)
         if not return_std:
-            return found
+            return predictions(self, X, self.coef_.T)
+        X, found = predicted(self, X, self.coef_.T)
         kept, posterior = self._statistics()
         centring = kept.centring
         shift = centring.x_mean if kept.fit_intercept else None

@@ -104,6 +104,10 @@ class Validation(ABC):
         """For which alphas the fits are exact, or proved to be within tol."""
         return np.ones(len(alphas), dtype=bool)
 
+    def degrees(self, alphas: Array) -> tuple[Array, Array] | None:
+        """Effective degrees of freedom of a fit to all samples, and their errors, if known."""
+        return None
+
     def work(self, alphas: Array) -> bool:
         """Do what it takes to have these alphas certified; whether anything was done."""
         return False
