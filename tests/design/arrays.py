@@ -27,7 +27,7 @@ ARRAYS = {
     "uneven": (None, lambda X: da.from_array(X, chunks=((1, 60, 7, 29), P))),
     "with empty chunks": (None, lambda X: da.from_array(X, chunks=((0, 40, 0, 57, 0), P))),
     "one chunk": (None, lambda X: da.from_array(X, chunks=-1)),
-    "many": (None, lambda X: da.from_array(X, chunks=(1, P))),
+    "many": (None, lambda X: da.from_array(X, chunks=(3, P))),
     "unknown sizes": (None, lambda X: _unknown(X, (30, 40, 27))),
     "columns apart": (None, lambda X: da.from_array(X, chunks=(25, 2))),
     "unknown, columns apart": (None, lambda X: _unknown(X, (50, 47)).rechunk({1: 3})),

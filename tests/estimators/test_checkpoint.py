@@ -6,15 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
-from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy
 from ling.design import ArraySource, ChunkedDesign
-from ling.design.journal import HEADER, digest
-from ling.errors import BadCheckpoint, BadOption
+from ling.design.journal import HEADER, _locked, digest
+from ling.errors import BadCheckpoint, BadOption, NotFinite
 
 MODELS = {
     "two_stage": lambda **options: Ridge(0.5, solver="two_stage", tol=1e-8, **options),
@@ -108,7 +110,7 @@ def test_a_seed_is_kept(data, tmp_path):
     """With random_state=None the second start draws what the first one did."""
     with pytest.raises(Killed):
         fitted(MODELS["krylov"], data, tmp_path, 5)
-    seed = json.loads((tmp_path / HEADER).read_text())["free"]["seed"]
+    seed = json.loads((tmp_path / HEADER).read_text().splitlines()[0])["free"]["seed"]
     again, more = fitted(MODELS["krylov"], data, tmp_path)
     known, passes = fitted(MODELS["krylov"], data, tmp_path / "other", random_state=seed)
     assert more < passes
@@ -156,6 +158,74 @@ def test_other_data_are_refused(data, tmp_path):
         )
 
 
+def test_other_data_in_the_same_shape_are_refused_wherever_they_differ(data, tmp_path):
+    X, y = data
+    interrupted(data, tmp_path)
+    other = X.copy()
+    other[137, 11] += 1e-9
+    with pytest.raises(BadCheckpoint, match="another fit: X differ"):
+        fitted(MODELS["two_stage"], (other, y), tmp_path, random_state=3)
+
+
+def test_a_file_that_was_written_again_is_another(data, tmp_path):
+    X, y = data
+    np.save(tmp_path / "X.npy", X)
+    options = {"solver": "two_stage", "tol": 1e-8, "checkpoint": tmp_path / "kept"}
+
+    def fit():
+        source = scan_npy(tmp_path / "X.npy").X.source
+        return Ridge(0.5, **options).fit(Mortal(source), y)
+
+    Mortal.lives, Mortal.passes = 4, 0
+    with pytest.raises(Killed):
+        fit()
+    Mortal.lives = 1000
+    np.save(tmp_path / "X.npy", X)
+    with pytest.raises(BadCheckpoint, match="another fit: X differ"):
+        fit()
+
+
+def test_faults_in_the_data_are_not_remembered(data, tmp_path):
+    X, y = data
+    spoilt = X.copy()
+    spoilt[200, 3] = np.nan
+    with pytest.raises(NotFinite, match="row 200, column 3"):
+        fitted(MODELS["direct"], (spoilt, y), tmp_path / "kept")
+    fitted(MODELS["direct"], data, tmp_path / "kept")
+
+
+def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
+    X, y = data
+    lock = _locked(tmp_path)
+    with pytest.raises(BadCheckpoint, match="in use by another fit"):
+        Ridge(checkpoint=tmp_path).fit(X, y)
+    lock.close()
+    Ridge(checkpoint=tmp_path).fit(X, y)
+    assert not tmp_path.exists()
+
+
+def test_another_budget_goes_on_with_what_is_kept(data, tmp_path):
+    _, passes = fitted(MODELS["two_stage"], data, tmp_path / "known", random_state=3)
+    interrupted(data, tmp_path / "kept", memory_budget="1GB")
+    _, more = fitted(
+        MODELS["two_stage"], data, tmp_path / "kept", random_state=3, memory_budget="2GB"
+    )
+    assert more < passes
+
+
+def test_splits_are_part_of_a_fit(data, tmp_path):
+    X, y = data
+    known = RidgeCV(cv=list(KFold(7).split(X)), checkpoint=tmp_path / "kept").fit(X, y)
+    assert known.alpha_ == RidgeCV(cv=KFold(7)).fit(X, y).alpha_
+    make = MODELS["5-fold"]
+    with pytest.raises(Killed):
+        fitted(make, data, tmp_path / "kept", 5, random_state=3)
+    Mortal.lives = 1000
+    with pytest.raises(BadCheckpoint, match="splits of cv"):
+        RidgeCV(cv=KFold(5, shuffle=True, random_state=1), checkpoint=tmp_path / "kept",
+                random_state=3).fit(Mortal(ArraySource(X)), y)  # fmt: skip
+
+
 def test_damage_is_noticed(data, tmp_path):
     interrupted(data, tmp_path)
     for file in sorted(tmp_path.glob("*.pass")):
@@ -168,7 +238,8 @@ def test_damage_is_noticed(data, tmp_path):
     (tmp_path / HEADER).write_text("{")
     with pytest.raises(BadCheckpoint, match="is damaged"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
-    (tmp_path / HEADER).write_text('{"version": 99, "mine": {}, "free": {}}')
+    later = b'{"version": 99, "mine": {}, "free": {}}'
+    (tmp_path / HEADER).write_bytes(later + b"\n" + sha256(later).hexdigest().encode())
     with pytest.raises(BadCheckpoint, match="has format 99"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
 

@@ -103,8 +103,8 @@ def test_an_array_after_a_table_forgets_its_columns(frame, tmp_path):
 
 def test_missing_values_are_named(frame, tmp_path):
     frame.loc[17, "size"] = None
+    data = in_parquet(frame, tmp_path)
     with pytest.raises(MissingValue, match=r"'size'.*row 17"):
-        data = in_parquet(frame, tmp_path)
         Ridge().fit(data.X, data.y)
     filled = scan_parquet(tmp_path / "t.parquet", target="price", features=FEATURES, missing="mean")
     model = Ridge(0.7, tol=1e-10).fit(filled.X, filled.y)

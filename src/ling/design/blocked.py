@@ -31,6 +31,11 @@ HELD = 2**27
 class Blocked(Full):
     """Every product is an operation on blocks of rows, done where they lie; one pass each."""
 
+    @property
+    def identity(self) -> str:
+        """Something that is another if the data is, as far as that can be told."""
+        return ""
+
     @abstractmethod
     def run(self, operation: Operation) -> Outcome:
         """What all blocks give together."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from queue import Empty, Full, Queue
 from threading import Event, Thread
@@ -27,6 +27,8 @@ LARGE, SMALL = 64 * MB, MB
 AT_ONCE = 4
 # Share of the memory budget that is for blocks.
 SHARE = 0.25
+# Of so many rows less than this share is picked one by one; more are read with all others.
+PICKED = 0.02
 # What is read to measure how fast.
 SAMPLE = 128 * MB
 T = TypeVar("T")
@@ -56,6 +58,11 @@ class ChunkedDesign(Blocked):
         """The same, with blocks that fit into a share of the budget."""
         room = min(AT_ONCE * LARGE, max(AT_ONCE * SMALL, SHARE * budget))
         return ChunkedDesign(self.source, self.rows, room)
+
+    @property
+    def identity(self) -> str:
+        """The source's."""
+        return self.source.identity
 
     @property
     def picks(self) -> bool:
@@ -131,11 +138,11 @@ class ChunkedDesign(Blocked):
             yield from self.source.blocks(run, height)
             return
         assert self.rows is not None
-        if self.source.picks:
+        first, last = int(self.rows[0]), int(self.rows[-1]) + 1
+        if self.source.picks and len(self.rows) < PICKED * (last - first):
             for first in range(0, len(self.rows), height):
                 yield self.source.take(self.rows[first : first + height])
             return
-        first, last = int(self.rows[0]), int(self.rows[-1]) + 1
         for block in self.source.blocks(slice(first, last), height):
             here = np.searchsorted(self.rows, [first, first + len(block)])
             yield block[self.rows[here[0] : here[1]] - first]
@@ -180,6 +187,9 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
             put(None, StopIteration())
         except BaseException as error:  # handed on, and raised where the items are used
             put(None, error)
+        finally:
+            if isinstance(items, Generator):
+                items.close()  # files and readers of its own
 
     reader = Thread(target=work, name="ling-reader", daemon=True)
     reader.start()

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import groupby, pairwise
 from typing import Any, TypeAlias, TypeVar
@@ -20,13 +20,16 @@ import numpy as np
 
 from ling.design.base import Array
 from ling.design.operations import Operation, Outcome
-from ling.design.parts import GROUP, Layout, NoRoom, Work, merged, stripped
+from ling.design.parts import GROUP, Layout, Nodes, NoRoom, Work, aligned, merged, packed, stripped
 from ling.errors import ClusterLost, ClusterMemory, NotInstalled
 
 MB = 2**20
 #: Seconds without any worker, or with workers that have stopped for want of memory, until it is an
 #: error; dask's configuration may have another number as `ling.patience`.
 PATIENCE = 20.0
+# Seconds in which no worker does anything, though tasks are waited for, until they are sent again.
+STALLED = 300.0
+IDLE = "no worker has done anything for a long time, though there was something to do"
 # A look at the workers: after this many seconds of waiting, and then as often.
 FIRST_LOOK, LOOK = 0.3, 1.0
 # How often the same rows may have been on a worker that died; how many workers may in one pass.
@@ -39,6 +42,10 @@ INLINE = 8 * MB
 LEFT = 16 * MB
 # Graphs that hold data are meant to.
 QUIET = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+# How often calls may fail until no more are made.
+CALLS = 3
+# Under this name, which is no array's id, the plans of shares are kept.
+PLANS = 0
 # Numbers of an array by which a change in place shows.
 SAMPLE = 1024
 
@@ -63,6 +70,38 @@ class Pins:
     def __call__(self, key: Key) -> list[str]:
         """As dask's annotations have it."""
         return [self.places[key]] if key in self.places else []
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where blocks are to be made: consecutive ones on the same worker, as many on each slot."""
+
+    name: str
+    count: int
+    slots: tuple[str, ...]
+
+    def __call__(self, key: Key) -> list[str]:
+        """As dask's annotations have it."""
+        if not self.slots or not _is_of(self.name, key):
+            return []
+        return [self.slots[key[1] * len(self.slots) // self.count]]
+
+
+def _is_of(name: str, key: Key) -> bool:
+    """Whether a task makes blocks of that name, also if dask has put several together in it."""
+    return isinstance(key, tuple) and str(key[0]).endswith(name)
+
+
+def freed(name: str, dask_scheduler: Any) -> None:
+    """Lets blocks be made anywhere, on the scheduler.
+
+    They may be already, but tasks that wait while there is no worker at all do not see new ones.
+    """
+    tasks = [task for key, task in dask_scheduler.tasks.items() if _is_of(name, key)]
+    for task in tasks:
+        task.worker_restrictions = None
+    waiting = {task.key: "processing" for task in tasks if task.state == "no-worker"}
+    dask_scheduler.transitions(waiting, f"ling-{name}")
 
 
 @dataclass(frozen=True)
@@ -97,13 +136,25 @@ class Sent:
     groups: tuple[Bundle, ...]
     kept: dict[int, Kept] = field(default_factory=dict)
 
+    @cached_property
+    def by_worker(self) -> dict[str, list[int]]:
+        """The numbers of each worker's shares."""
+        found: dict[str, list[int]] = {}
+        for share in self.shares:
+            found.setdefault(share.worker, []).append(share.share)
+        return found
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(eq=False)
 class Placement:
-    """The worker that has each block, and the number of threads of each worker."""
+    """The worker that has each block, and the number of threads of each worker.
+
+    `calls` is how often calls past the scheduler may still fail where its tasks do not.
+    """
 
     workers: tuple[str, ...]
     threads: dict[str, int]
+    calls: int = CALLS
     sent: weakref.WeakKeyDictionary[Layout, Sent] = field(default_factory=weakref.WeakKeyDictionary)
 
     def of(self, layout: Layout) -> Sent:
@@ -116,19 +167,59 @@ class Placement:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A pass for which everything but the operation is on the workers.
+
+    It goes to all of them at once, past the scheduler's tasks: that takes a third of the time, and
+    for the scheduler it is one message a worker, however many blocks there are.
+    """
+
+    operation: bytes
+    shares: dict[str, list[int]]
+    plans: tuple[Key, ...]
+    pieces: dict[str, tuple[Key, ...]]
+    constants: dict[str, Array]
+
+    def of(self, worker: Any) -> Iterator[Callable[[], Nodes]]:
+        """What a worker has to do, share by share."""
+        data = worker.data
+        for share in self.shares[worker.address]:
+            work, blocks = data[self.plans[share]]
+            work = replace(work, names=tuple(self.pieces), constants=self.constants)
+            pieces = [keys[share] for keys in self.pieces.values()]
+            yield partial(work, self.operation, *(data[key] for key in (*blocks, *pieces)))
+
+
+async def answered(call: Call, dask_worker: Any) -> list[Nodes] | None:
+    """What a worker's shares give; None if they give nothing, whatever the reason."""
+    try:
+        loop, pool = asyncio.get_running_loop(), dask_worker.executors["default"]
+        return await asyncio.gather(*(loop.run_in_executor(pool, f) for f in call.of(dask_worker)))
+    except Exception:
+        return None  # the scheduler's tasks will bring the reason to light
+
+
 class Cluster:
     """Blocks on the workers of `client`: those of `collection`, a persisted array.
 
-    They have `heights` rows each, of `width` bytes.
+    They have `heights` rows each, of `width` bytes; `spread` is whether they were by `persisted`.
     """
 
-    def __init__(self, client: Any, collection: Any, heights: Sequence[int], width: int) -> None:
+    def __init__(
+        self, client: Any, collection: Any, heights: Sequence[int], width: int, spread: bool
+    ) -> None:
         self.client = client
         self.keys = block_keys(collection)
         self.heights = tuple(heights)
         self.width = width
         self.futures = held(collection, self.keys)
         self._placement: Placement | None = None
+        # Where blocks were to be made at first, if that was up to us.
+        self._first: Collection[str] = ()
+        if spread:
+            with telling(str):
+                self._first = set(_workers(client))
         self._left: list[Any] = []
 
     @property
@@ -149,10 +240,13 @@ class Cluster:
                     return self._pass(operation, layout, p, placement)
                 except WorkerGone as gone:
                     self._placement, dead = None, set(gone.args)
+                    self._free()
                 blocks = (part.block for part in layout.parts)
                 deaths.update(block for block in blocks if placement.workers[block] in dead)
                 if max(deaths.values(), default=0) > SAME:
                     break
+            if not deaths:
+                raise CancelledError(IDLE)
             block, count = deaths.most_common(1)[0]
             limits = [about["memory_limit"] for about in _workers(self.client).values()]
             raise _deaths(self._describe(self.keys[block]), count, min(limits, default=None))
@@ -161,30 +255,63 @@ class Cluster:
         count, sent = len(layout.parts), placement.of(layout)
         # Large sums are made on the workers, with a task for each group of parts.
         by_group = 8 * operation.n_summed(p) > LARGE and count > 1
-        bundles = sent.groups if by_group else sent.shares
         graph = Graph(type(operation).__name__.lower())
         arrays, constants = self._arrays(graph, layout, operation, sent)
-        common, first = graph.common(stripped(operation), len(bundles))
+        common, plans, failed = packed(stripped(operation)), sent.kept.get(PLANS), False
+        if plans and placement.calls and not by_group and not graph.tasks:
+            found = self._called(Call(common, sent.by_worker, plans.keys, arrays, constants))
+            if found is not None:
+                return _whole(count, found)
+            if (now := self._placed(anew=True)).workers != placement.workers:
+                return self._pass(operation, layout, p, now)
+            self._placement, failed = placement, True
+        bundles = sent.groups if by_group else sent.shares
+        inline, first = graph.common(common, len(bundles))
         outs = []
         for bundle in bundles:
-            parts = tuple(layout.parts[number] for number in bundle.numbers)
-            work = Work(
-                common, parts, bundle.numbers, count, bundle.offset, tuple(arrays), constants
-            )
-            blocks = [self.keys[part.block] for part in parts]
+            work, blocks = self._plan(layout, bundle)
+            work = replace(work, operation=inline, names=tuple(arrays), constants=constants)
             pieces = [keys[bundle.share] for keys in arrays.values()]
             outs.append(graph.add(work, [*first, *blocks, *pieces], bundle.worker))
         if by_group:
             outs = graph.tree(outs, bundles, count)
-        return self._outcome(graph, outs, count)
+        elif plans is None:
+            data = ((self._plan(layout, share), share.worker) for share in sent.shares)
+            keys = tuple(graph.data(plan, worker, "plan") for plan, worker in data)
+            graph.kept.append((sent.kept, PLANS, Kept(weakref.ref(layout), b"", keys)))
+        outcome = self._outcome(graph, outs, count)
+        placement.calls -= failed
+        return outcome
+
+    def _plan(self, layout: Layout, bundle: Bundle) -> tuple[Work, list[Key]]:
+        """A bundle's work, but for the operation and its arrays, and the keys of its blocks."""
+        parts = tuple(layout.parts[number] for number in bundle.numbers)
+        work = Work(None, parts, bundle.numbers, len(layout.parts), bundle.offset)
+        return work, [self.keys[part.block] for part in parts]
+
+    def _called(self, call: Call) -> list[Nodes] | None:
+        """What all workers answer; None if one of them does not."""
+
+        async def ask() -> Any:
+            return await self.client.run(answered, call, workers=list(call.shares))
+
+        self._left = []
+        try:
+            found = waited(self.client, ask(), call.shares)
+        except (WorkerGone, ClusterLost, ClusterMemory, CancelledError):
+            raise
+        except Exception:
+            return None
+        if any(nodes is None for nodes in found.values()):
+            return None
+        return [nodes for several in found.values() for nodes in several]
 
     def _outcome(self, graph: Graph, outs: list[Key], count: int) -> Outcome:
         with graph.submitted(self.client, outs) as futures:
             # Only now, as a message to the scheduler holds up the next for 10 ms.
             self._left = []
-            work = self.client.gather(futures, asynchronous=True)
-            found = waited(self.client, work, graph.workers)
-        (outcome,) = merged(count, *found).values()
+            found = gathered(self.client, futures, graph.workers)
+        outcome = _whole(count, found)
         if sum(array.nbytes for array in (*outcome.summed, *outcome.stacked)) <= LEFT:
             self._left = futures
         return outcome
@@ -212,11 +339,12 @@ class Cluster:
             graph.kept.append((kept, name, found))
         return found.keys
 
-    def _placed(self) -> Placement:
-        """Where all blocks are, once they are anywhere."""
+    def _placed(self, anew: bool = False) -> Placement:
+        """Where all blocks are, once they are anywhere; `anew` in case they have moved."""
         retries = SAME
+        self._placement = None if anew else self._placement
         while self._placement is None:
-            _ready(self.client, self.futures)
+            self._ready()
             if failed := [future for future in self.futures if future.status == "error"]:
                 error = failed[0].exception()
                 if type(error).__name__ != "KilledWorker":
@@ -234,6 +362,22 @@ class Cluster:
                 self._placement = Placement(tuple(sorted(w)[0] for w in places), threads)
         return self._placement
 
+    def _ready(self) -> None:
+        """Waits until all blocks are there, or have failed."""
+        try:
+            work = needed("distributed.client")._wait(self.futures)
+            waited(self.client, work, self._first, self.futures)
+        except WorkerGone as gone:
+            if not gone.args and not self._first:
+                raise CancelledError(IDLE) from gone
+            self._free()
+
+    def _free(self) -> None:
+        """Where blocks were to be made at first does not count any more."""
+        if self._first:
+            self._first = ()
+            self.client.run_on_scheduler(freed, self.keys[0][0])
+
     def _describe(self, key: Key) -> str:
         """A task in words."""
         if key not in self.keys:
@@ -249,7 +393,7 @@ class Graph:
 
     def __init__(self, name: str) -> None:
         spec = needed("dask._task_spec")
-        self.task, self.ref, self.node = spec.Task, spec.TaskRef, spec.DataNode
+        self.task, self.ref = spec.Task, spec.TaskRef
         self.name = f"ling-{name}-{uuid.uuid4().hex}"
         self.tasks: dict[Key, Any] = {}
         self.pins: dict[Key, str] = {}
@@ -268,19 +412,19 @@ class Graph:
             self.pins[key] = worker
         return key
 
-    def data(self, value: Any, worker: str = "") -> Key:
+    def data(self, value: Any, worker: str = "", name: str = "rows") -> Key:
         """A value: a task that can be done again if its worker is lost."""
-        key = (f"ling-rows-{self.name[-32:]}", len(self.tasks))
-        self.tasks[key] = self.node(key, value)
+        key = (f"ling-{name}-{self.name[-32:]}", len(self.tasks))
+        self.tasks[key] = self.task(key, aligned, value)
         if worker:
             self.pins[key] = worker
         return key
 
-    def common(self, operation: Operation, count: int) -> tuple[Operation | None, list[Key]]:
-        """The operation for `count` tasks: itself, or where it is large the key of it."""
-        if _n_bytes(operation) * count <= INLINE:
+    def common(self, operation: bytes, count: int) -> tuple[bytes | None, list[Key]]:
+        """What `count` tasks have in common: itself, or where it is large the key of it."""
+        if len(operation) * count <= INLINE:
             return operation, []
-        return None, [self.data(operation)]
+        return None, [self.data(operation, name="operation")]
 
     def tree(self, outs: list[Key], bundles: Sequence[Bundle], count: int) -> list[Key]:
         """Sums over groups, and over groups of these, until one is left."""
@@ -303,8 +447,7 @@ class Graph:
     @contextmanager
     def submitted(self, client: Any, outs: list[Key]) -> Iterator[list[Any]]:
         """Their futures, given up if something goes wrong; in one message."""
-        if client.status != "running":
-            raise CancelledError(f"the client is {client.status}")
+        refuse_closed(client)
         dask = needed("dask")
         # The token spares dask hashing all data.
         graph = needed("dask._expr").LLGExpr(self.tasks, _determ_token=self.name)
@@ -362,10 +505,9 @@ def persisted(client: Any, X: Any) -> Any:
     dask = needed("dask")
     with telling(str):
         threads = {w: int(about["nthreads"]) for w, about in _workers(client).items()}
-        slots = [worker for worker in sorted(threads) for _ in range(threads[worker])]
-        keys = block_keys(X)
-        places = {key: slots[i * len(slots) // len(keys)] for i, key in enumerate(keys) if slots}
-        annotations = dask.annotate(workers=Pins(places), allow_other_workers=True)
+        slots = tuple(worker for worker in sorted(threads) for _ in range(threads[worker]))
+        spread = Spread(X.name, X.numblocks[0], slots)
+        annotations = dask.annotate(workers=spread, allow_other_workers=True)
         with annotations, dask.config.set(QUIET):
             return client.persist(X)
 
@@ -376,7 +518,7 @@ def shapes(client: Any, X: Any) -> np.ndarray[Any, Any]:
     with telling(str):
         outs = [graph.add(np.shape, [key]) for key in block_keys(X)]
         with graph.submitted(client, outs) as futures:
-            found = waited(client, client.gather(futures, asynchronous=True), set())
+            found = gathered(client, futures, ())
     return np.array(found).reshape(*X.numblocks, 2)
 
 
@@ -436,16 +578,26 @@ def _lost(error: BaseException) -> ClusterLost:
 # Waiting
 
 
-def _ready(client: Any, futures: list[Any]) -> None:
-    """Waits until all of them are done, or have failed."""
-    wait = needed("distributed.client")._wait
-    waited(client, wait(futures), set())
+def gathered(client: Any, futures: list[Any], workers: Collection[str]) -> list[Any]:
+    """Their results, or the first error among them."""
+    # Errors are looked at here: a gather that is given up in the middle would complain of them.
+    work = client.gather(futures, errors="skip", asynchronous=True)
+    found = waited(client, work, workers, futures)
+    if len(found) < len(futures):
+        errors = [future.exception() for future in futures if future.status == "error"]
+        raise errors[0] if errors else CancelledError("it was cancelled")
+    return list(found)
 
 
-def waited(client: Any, work: Awaitable[T], workers: Collection[str]) -> T:
-    """What it gives, for as long as these workers, or at least some, are there."""
+def waited(
+    client: Any, work: Awaitable[T], workers: Collection[str], futures: Sequence[Any] = ()
+) -> T:
+    """What it gives, for as long as these workers, or at least some, are there.
+
+    `futures` are the tasks that it waits for.
+    """
     done = _started(client, work)
-    watch = Watch(client, workers)
+    watch = Watch(client, workers, futures)
     pause = FIRST_LOOK
     try:
         while True:
@@ -454,10 +606,19 @@ def waited(client: Any, work: Awaitable[T], workers: Collection[str]) -> T:
             except TimeoutError:
                 if done.done():
                     raise
+            except Exception:
+                refuse_closed(client)  # which shows as errors of all sorts
+                raise
             watch.look()
             pause = LOOK
     finally:
         done.cancel()
+
+
+def refuse_closed(client: Any) -> None:
+    """An error if the client is not connected to its scheduler."""
+    if client.status != "running":
+        raise CancelledError(f"the client is {client.status}")
 
 
 def _started(client: Any, work: Any) -> Any:
@@ -467,17 +628,18 @@ def _started(client: Any, work: Any) -> Any:
 class Watch:
     """Looks whether workers are there, and able to work."""
 
-    def __init__(self, client: Any, wanted: Collection[str]) -> None:
-        self.client, self.wanted = client, set(wanted)
+    def __init__(self, client: Any, wanted: Collection[str], futures: Sequence[Any]) -> None:
+        self.client, self.wanted, self.futures = client, set(wanted), futures
         patience = needed("dask").config.get("ling.patience", PATIENCE)
         self.patience = float(patience)
-        self.well = time.monotonic()
+        self.well = self.active = time.monotonic()
 
     def look(self) -> None:
         """An error if it is of no use to wait any longer."""
         workers = _workers(self.client, self.patience)
         if workers and (gone := self.wanted - set(workers)):
             raise WorkerGone(*gone)
+        self._refuse_stall(workers)
         paused = {worker for worker, about in workers.items() if about["status"] == "paused"}
         able = set(workers) - paused
         if able and able >= self.wanted:
@@ -495,16 +657,30 @@ class Watch:
             f"{_limit(workers[min(paused)]['memory_limit'])}. {_REMEDY}"
         )
 
+    def _refuse_stall(self, workers: dict[str, Any]) -> None:
+        """As if workers were gone, if tasks wait, and none of those there are does anything."""
+        counts = [about["metrics"].get("task_counts", {}) for about in workers.values()]
+        waiting = any(future.status == "pending" for future in self.futures)
+        if not waiting or any(set(count) - {"memory", "released"} for count in counts):
+            self.active = time.monotonic()
+        elif workers and time.monotonic() - self.active > STALLED:
+            raise WorkerGone
+
 
 def _workers(client: Any, patience: float = PATIENCE) -> dict[str, Any]:
     """Those that the scheduler knows, and what it knows about them."""
-    if client.status != "running":
-        raise CancelledError(f"the client is {client.status}")
+    refuse_closed(client)
     about = _started(client, client.scheduler.identity(n_workers=-1)).result(patience)
     return dict(about["workers"])
 
 
-# What goes to the workers
+# What goes to the workers, and comes from them
+
+
+def _whole(count: int, found: Iterable[Nodes]) -> Outcome:
+    """All that there is, as one."""
+    (outcome,) = merged(count, *found).values()
+    return outcome
 
 
 def _shares(layout: Layout, placement: Placement) -> Iterator[Bundle]:
@@ -534,20 +710,15 @@ def _groups(share: Bundle, layout: Layout) -> Iterator[Bundle]:
 
 
 def _rows_of(array: Array, layout: Layout, share: Bundle) -> Array:
-    """The rows of its parts; a view, if they lie together."""
+    """The rows of its parts."""
     parts = [layout.parts[number] for number in share.numbers]
-    if all(a.stop == b.start for a, b in pairwise(parts)):
-        return np.ascontiguousarray(array[parts[0].start : parts[-1].stop])
-    return np.concatenate([array[part.start : part.stop] for part in parts])
+    if not all(a.stop == b.start for a, b in pairwise(parts)):
+        return np.concatenate([array[part.start : part.stop] for part in parts])
+    rows = array[parts[0].start : parts[-1].stop]
+    # Distributed keeps small messages for a while, and a view in one would keep the array alive.
+    return rows.copy() if rows.nbytes < MB else np.ascontiguousarray(rows)
 
 
 def _looks(array: Array) -> bytes:
     """Some of its numbers: an array that was changed in place has to be sent again."""
     return np.ascontiguousarray(array[:: max(1, len(array) // SAMPLE)]).tobytes()
-
-
-def _n_bytes(operation: Operation) -> int:
-    """Of an operation as it travels."""
-    frames: list[Any] = []
-    head = needed("distributed.protocol.pickle").dumps(operation, buffer_callback=frames.append)
-    return len(head) + sum(memoryview(frame).nbytes for frame in frames)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -24,18 +26,26 @@ from ling.design.short import ShortCopy
 from ling.errors import BadCheckpoint
 
 VERSION = 1
-HEADER, ENDING, PART = "checkpoint.json", ".pass", ".part"
+HEADER, LOCK, ENDING, PART = "checkpoint.json", "lock", ".pass", ".part"
+DIGEST = 32
 
 
 class Journal:
-    """A folder with a header, which says whose passes these are, and a file for each pass."""
+    """A folder with a header, which says whose passes these are, and a file for each pass.
 
-    def __init__(self, folder: Path, header: dict[str, Any]) -> None:
+    One at a time may have it open.
+    """
+
+    def __init__(self, folder: Path, header: dict[str, Any], lock: IO[bytes]) -> None:
         self.folder = folder
         self.header = header
+        self.lock = lock
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], mine: dict[str, Any], free: Any) -> Journal:
+    def open(
+        cls, folder: str | os.PathLike[str], mine: dict[str, Any],
+        free: Callable[[], dict[str, Any]],
+    ) -> Journal:  # fmt: skip
         """The one in `folder`, if it is of the same fit, or a new one.
 
         `mine` is what makes a fit the same. `free()` gives what may be chosen once, such as a seed.
@@ -45,23 +55,30 @@ class Journal:
         if not file.exists():
             _refuse_other_files(place)
             place.mkdir(parents=True, exist_ok=True)
-            header = {"version": VERSION, "mine": mine, "free": free()}
-            text = json.dumps(header, indent=1).encode()
-            _write(file, lambda out: out.write(text))
-            return cls(place, header)
-        header = _read_header(file)
-        if header.get("version") != VERSION:
-            raise BadCheckpoint(
-                f"checkpoint {str(place)!r} has format {header.get('version')}, and this version "
-                f"of ling reads {VERSION}; pass another folder, or delete it."
-            )
-        other = [name for name in mine if header["mine"].get(name) != mine[name]]
-        if other:
-            raise BadCheckpoint(
-                f"checkpoint {str(place)!r} is of another fit: {', '.join(other)} differ(s); pass "
-                "another folder, or delete it to start anew."
-            )
-        return cls(place, header)
+        lock = _locked(place)
+        try:
+            header = _read_header(file) if file.exists() else {}
+            if header:
+                _refuse_another(place, header, mine)
+            journal = cls(place, header, lock)
+            if not header:
+                journal.choose(mine, free())
+        except BaseException:
+            lock.close()
+            raise
+        return journal
+
+    def choose(self, mine: dict[str, Any], free: dict[str, Any]) -> None:
+        """Say whose this is, and what has been chosen."""
+        self.header = {"version": VERSION, "mine": mine, "free": free}
+        text = json.dumps(self.header).encode()
+        whole = text + b"\n" + hashlib.sha256(text).hexdigest().encode()
+        _write(self.folder / HEADER, lambda out: out.write(whole))
+
+    @property
+    def mine(self) -> dict[str, Any]:
+        """What makes this fit the same."""
+        return dict(self.header["mine"])
 
     @property
     def free(self) -> dict[str, Any]:
@@ -72,7 +89,7 @@ class Journal:
         self, operation: Operation, rows: NDArray[np.intp] | None, run: Callable[[], Outcome]
     ) -> Outcome:
         """What the operation on these rows gave, or gives now, which is then kept."""
-        key = digest(operation, rows)
+        key = digest(json.dumps(self.mine), operation, rows)
         if key is None:
             return run()
         file = self.folder / f"{key}{ENDING}"
@@ -82,13 +99,50 @@ class Journal:
         _write(file, lambda out: _pack(found, out))
         return found
 
+    def leave(self) -> None:
+        """Let another go on."""
+        self.lock.close()
+
     def close(self) -> None:
-        """The fit is there: nothing needs to be kept."""
-        for file in [*self.folder.glob(f"*{ENDING}"), *self.folder.glob(f".*{PART}")]:
+        """Nothing needs to be kept: the fit is there, or will never be."""
+        ours = [*self.folder.glob(f"*{ENDING}"), *self.folder.glob(f"*{PART}")]
+        for file in [*ours, self.folder / HEADER, self.folder / LOCK]:
             file.unlink(missing_ok=True)
-        (self.folder / HEADER).unlink(missing_ok=True)
-        if not any(self.folder.iterdir()):
+        self.lock.close()
+        with suppress(OSError):  # somebody else has put something there
             self.folder.rmdir()
+
+
+def _locked(place: Path) -> IO[bytes]:
+    """A file that only one can have; the system lets go of it when a process dies."""
+    lock = (place / LOCK).open("ab")
+    try:
+        import fcntl
+    except ImportError:  # not everywhere: then users have to see to it
+        return lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise BadCheckpoint(
+            f"checkpoint {str(place)!r} is in use by another fit; pass a folder of its own for "
+            "each fit, or wait."
+        ) from error
+    return lock
+
+
+def _refuse_another(place: Path, header: dict[str, Any], mine: dict[str, Any]) -> None:
+    if header["version"] != VERSION:
+        raise BadCheckpoint(
+            f"checkpoint {str(place)!r} has format {header['version']}, and this version of ling "
+            f"reads {VERSION}; pass another folder, or delete it."
+        )
+    other = [name for name in mine if header["mine"].get(name) != mine[name]]
+    if other:
+        raise BadCheckpoint(
+            f"checkpoint {str(place)!r} is of another fit: {', '.join(other)} differ(s); pass "
+            "another folder, or delete it to start anew."
+        )
 
 
 class Journaled(Blocked):
@@ -139,7 +193,7 @@ def digest(*things: Any) -> str | None:
 
 
 def _feed(sha: Any, thing: Any) -> bool:
-    if isinstance(thing, np.ndarray):
+    if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
         _label(sha, f"{thing.dtype.str}{thing.shape}")
         constant = thing.ndim == 1 and thing.strides == (0,) and thing.size > 0
         sha.update(np.ascontiguousarray(thing[:1] if constant else thing).data)
@@ -149,6 +203,9 @@ def _feed(sha: Any, thing: Any) -> bool:
         # What is filled in on the way is not part of what is done.
         named = [f.name for f in fields(thing) if not f.name.startswith("_")]
         return all(_feed(sha, getattr(thing, name)) for name in named)
+    if isinstance(thing, list | tuple):
+        _label(sha, f"{len(thing)} things")
+        return all(_feed(sha, item) for item in thing)
     if thing is None or isinstance(thing, (bool, int, float, str, np.dtype)):
         _label(sha, repr(thing))
         return True
@@ -159,61 +216,38 @@ def _label(sha: Any, text: str) -> None:
     sha.update(f"{len(text)}:{text}".encode())
 
 
-class _Hashing:
-    """A file that hashes what goes through it; arrays pass in pieces, never as a copy."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-        self.sha = hashlib.sha256()
-
-    def write(self, content: bytes) -> int:
-        """On to the file."""
-        self.sha.update(content)
-        return self.file.write(content)
-
-    def read(self, size: int = -1, /) -> bytes:
-        """From the file."""
-        content = self.file.read(size)
-        self.sha.update(content)
-        return content
-
-
 def _pack(outcome: Outcome, file: IO[bytes]) -> None:
-    """How many arrays of each kind, the arrays, and a hash of it all."""
-    out = _Hashing(file)
-    out.write(bytes([len(outcome.summed), len(outcome.stacked)]))
+    """A hash of it all, how many arrays of each kind there are, and the arrays."""
+    file.write(bytes(DIGEST))
+    file.write(bytes([len(outcome.summed), len(outcome.stacked)]))
     for array in (*outcome.summed, *outcome.stacked):
-        np.lib.format.write_array(out, np.asarray(array), allow_pickle=False)
-    file.write(out.sha.digest())
+        np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
+    file.seek(DIGEST)
+    hashed = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
+    file.seek(0)
+    file.write(hashed)
 
 
 def _unpacked(path: Path) -> Outcome:
-    try:
-        with path.open("rb") as file:
-            into = _Hashing(file)
-            summed, stacked = into.read(2)
-            arrays = [
-                np.lib.format.read_array(into, allow_pickle=False) for _ in range(summed + stacked)
-            ]
-            whole = file.read() == into.sha.digest()
-    except (ValueError, OSError, EOFError) as error:
-        raise _damaged(path) from error
-    if not whole:
-        raise _damaged(path)
+    with path.open("rb") as file:
+        known = file.read(DIGEST)
+        if hashlib.file_digest(file, "sha256").digest() != known:
+            raise BadCheckpoint(
+                f"checkpoint file {str(path)!r} is damaged; delete its folder to start anew."
+            )
+        file.seek(DIGEST)
+        summed, stacked = file.read(2)
+        count = summed + stacked
+        arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in range(count)]
     return Outcome(tuple(arrays[:summed]), tuple(arrays[summed:]))
-
-
-def _damaged(path: Path) -> BadCheckpoint:
-    return BadCheckpoint(
-        f"checkpoint file {str(path)!r} is damaged; delete its folder to start anew."
-    )
 
 
 def _write(file: Path, put: Callable[[IO[bytes]], object]) -> None:
     """Whole or not at all."""
-    part = file.with_name(f".{file.name}.{os.getpid()}{PART}")
+    handle, name = tempfile.mkstemp(suffix=PART, dir=file.parent)
+    part = Path(name)
     try:
-        with part.open("wb") as out:
+        with os.fdopen(handle, "w+b") as out:
             put(out)
             out.flush()
             os.fsync(out.fileno())
@@ -223,14 +257,12 @@ def _write(file: Path, put: Callable[[IO[bytes]], object]) -> None:
 
 
 def _read_header(file: Path) -> dict[str, Any]:
-    try:
-        header = json.loads(file.read_text(encoding="utf-8"))
-        _ = header["mine"], header["free"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    text, _, known = file.read_bytes().rpartition(b"\n")
+    if hashlib.sha256(text).hexdigest().encode() != known:
         raise BadCheckpoint(
-            f"checkpoint {str(file)!r} is damaged ({error}); delete its folder to start anew."
-        ) from error
-    return dict(header)
+            f"checkpoint {str(file)!r} is damaged; delete its folder to start anew."
+        )
+    return dict(json.loads(text))
 
 
 def _refuse_other_files(place: Path) -> None:
@@ -239,7 +271,7 @@ def _refuse_other_files(place: Path) -> None:
     if not place.exists():
         return
     # A start that was killed may have left a part of its header.
-    strangers = [f.name for f in place.iterdir() if not f.name.endswith(PART)]
+    strangers = [f.name for f in place.iterdir() if not f.name.endswith(PART) and f.name != LOCK]
     if strangers:
         raise BadCheckpoint(
             f"checkpoint {str(place)!r} is not empty and not a checkpoint ({strangers[0]!r} is in "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -42,9 +44,28 @@ class Source(ABC):
         raise NotImplementedError
 
     @property
+    def identity(self) -> str:
+        """Something that is another if the data is: names, sizes and times of files, or a sum."""
+        return of_files(self.files)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Where it lies, if it does so in files of this machine."""
+        return ()
+
+    @property
     @abstractmethod
     def description(self) -> str:
         """What it is and where it lies, in a few words, for messages."""
+
+
+def of_files(paths: tuple[str, ...]) -> str:
+    """Their names, sizes and times of change."""
+    found = []
+    for path in paths:
+        about = os.stat(path)
+        found.append(f"{os.path.abspath(path)} {about.st_size} {about.st_mtime_ns}")
+    return "\n".join(found)
 
 
 class ArraySource(Source):
@@ -71,6 +92,14 @@ class ArraySource(Source):
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows."""
         return np.ascontiguousarray(self.array[rows], self.dtype)
+
+    @property
+    def identity(self) -> str:
+        """A sum over all bytes."""
+        found = 0
+        for block in self.blocks(slice(0, self.shape[0]), max(1, 2**22 // max(1, self.shape[1]))):
+            found = zlib.crc32(np.ascontiguousarray(block).data, found)
+        return f"crc32 {found}"
 
     @property
     def description(self) -> str:

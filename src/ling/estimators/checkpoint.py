@@ -13,7 +13,7 @@ import numpy as np
 from ling.design import Array, ArraySource, ChunkedDesign, DenseDesign, as_design
 from ling.design.blocked import Blocked
 from ling.design.journal import Journal, Journaled, digest
-from ling.errors import BadOption
+from ling.errors import BadCheckpoint, BadOption, ClusterLost, ClusterMemory, LingError
 from ling.estimators.fitting import Settings
 from ling.planning import Machine, measured_machine, memory_budget_bytes
 
@@ -25,7 +25,7 @@ NO_MATTER = "checkpoint", "memory_budget", "copy_X", "warm_start"
 
 @contextmanager
 def checkpointed(
-    model: Any, X: Any, Y: Array, weights: Array | None
+    model: Any, X: Any, Y: Array, weights: Array | None, splits: Any = None
 ) -> Iterator[tuple[Any, Settings]]:
     """X with its passes kept, and the settings of the first start; forgotten when all is done."""
     settings = Settings.of(model)
@@ -33,23 +33,35 @@ def checkpointed(
         yield X, settings
         return
     design = _in_blocks(X)
+    lazy = design.taken > 0 and not isinstance(X, np.ndarray)
 
     def free() -> dict[str, Any]:
-        lazy = design.taken > 0 and not isinstance(X, np.ndarray)
         return {
             "seed": _seed(settings.random_state),
+            "asked": _described(settings.memory_budget),
             "budget": memory_budget_bytes(settings.memory_budget, of_all=lazy),
             "machine": asdict(measured_machine()),
             "rate": design.rate if lazy else None,
         }
 
-    journal = Journal.open(model.checkpoint, _mine(model, design, Y, weights), free)
+    mine = _mine(model, design, Y, weights, splits)
+    journal = Journal.open(model.checkpoint, mine, free)
     chosen = journal.free
+    if chosen["asked"] != _described(settings.memory_budget):  # what is kept is as good with it
+        chosen |= {name: free()[name] for name in ("asked", "budget")}
+        journal.choose(mine, chosen)
     settings = replace(
         settings, random_state=chosen["seed"], memory_budget=chosen["budget"],
         machine=Machine(**chosen["machine"]),
     )  # fmt: skip
-    yield Journaled(design, journal), settings
+    try:
+        yield Journaled(design, journal), settings
+    except BaseException as error:
+        resumable = BadCheckpoint, ClusterLost, ClusterMemory
+        if isinstance(error, LingError) and not isinstance(error, resumable):
+            journal.close()  # a second start would end here too
+        journal.leave()
+        raise
     journal.close()
 
 
@@ -72,7 +84,9 @@ def _seed(state: Any) -> int:
     return int(rng.randint(2**31 - 1))
 
 
-def _mine(model: Any, design: Blocked, Y: Array, weights: Array | None) -> dict[str, Any]:
+def _mine(
+    model: Any, design: Blocked, Y: Array, weights: Array | None, splits: Any
+) -> dict[str, Any]:
     """What makes a fit the same fit."""
     n, p = design.shape
     count = min(n, LOOKED_AT)
@@ -86,14 +100,13 @@ def _mine(model: Any, design: Blocked, Y: Array, weights: Array | None) -> dict[
         "estimator": type(model).__name__,
         "shape of X": [n, p],
         "dtype of X": str(design.dtype),
-        "X": digest(design.take(np.unique(some))),
+        "X": digest(design.take(np.unique(some)), design.identity, design.names),
         "y": digest(Y),
         "sample_weight": digest(weights),
+        "splits of cv": digest(splits),
         **parameters,
     }
 
 
 def _described(value: Any) -> str:
-    if isinstance(value, (np.ndarray, list, tuple)):
-        return str(digest(np.asarray(value)))
-    return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
+    return digest(value) or re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))

@@ -299,7 +299,7 @@ class RidgeClassifierCV(Routed, Classifying):
         to_scorer, to_splitter = routed(self, weights, params)
         splits = splits_of(self, X, y, to_splitter)
         scoring = self._scoring(X, y, Y, weights, to_scorer, decision)
-        with checkpointed(self, X, Y, weights) as (X, settings):
+        with checkpointed(self, X, Y, weights, splits) as (X, settings):
             chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
         keep(self, chosen.fit, 2)
         self._keep_decision(decision)

@@ -148,7 +148,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         to_scorer, to_splitter = routed(self, weights, params)
         splits = splits_of(self, X, y, to_splitter)
         scoring = self._scoring(X, y, Y, weights, to_scorer)
-        with checkpointed(self, X, Y, weights) as (X, settings):
+        with checkpointed(self, X, Y, weights, splits) as (X, settings):
             chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
             kept = self._statistics_of(
                 chosen.problem, chosen.centring, chosen.fit, settings, chosen.degrees

@@ -74,6 +74,11 @@ class ArrowSource(Source):
         return block
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Those of its parts."""
+        return tuple(part.path for part in self.rows.parts if part.path)
+
+    @property
     def description(self) -> str:
         """Where the table lies."""
         return self.rows.description
@@ -166,6 +171,12 @@ class Asked:
     unknown: str = "error"
 
     def __post_init__(self) -> None:
+        for name, value in (("target", self.target), ("features", self.features)):
+            texts = [value] if value is None or isinstance(value, str) else value
+            if not isinstance(texts, list | tuple) or not all(
+                isinstance(text, str | None) for text in texts
+            ):
+                raise BadOption(f"{name}={value!r}; pass the name of a column, or a list of names.")
         if self.missing not in ("error", "mean"):
             raise BadOption(f"missing={self.missing!r}; pass 'error' or 'mean'.")
         if self.unknown not in ("error", "ignore"):

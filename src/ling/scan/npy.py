@@ -78,6 +78,11 @@ class NpySource(Source):
         return picked.astype(self.dtype, copy=False)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.layout.path,)
+
+    @property
     def description(self) -> str:
         """Where the file lies."""
         return f"npy file {self.layout.path!r}"
@@ -174,6 +179,8 @@ def _source(X: Any) -> Source:
             f"X is a {type(X).__name__}; pass the path of a .npy file, or a numpy.memmap. "
             "What is in memory goes to the estimator as it is."
         )
+    if X.ndim != 2:
+        raise WrongShape(f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features).")
     layout = mapped_layout(X)
     return ArraySource(X) if layout is None else NpySource(_matrix(layout))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ READ_AT_ONCE = MB // 16
 
 class Part(ABC):
     """One file, or one table in memory."""
+
+    @property
+    def path(self) -> str:
+        """Where it lies on this machine; nothing, if it does not."""
+        return ""
 
     @abstractmethod
     def count(self) -> int:
@@ -63,6 +69,11 @@ class ParquetPart(Part):
 
     fragment: Any
 
+    @property
+    def path(self) -> str:
+        """Where it lies on this machine."""
+        return _local(self.fragment)
+
     def count(self) -> int:
         """Its number of rows, from the end of the file."""
         return sum(group.num_rows for group in self.fragment.row_groups)
@@ -79,6 +90,8 @@ class ParquetPart(Part):
                 metadata=self.fragment.metadata,
                 pre_buffer=False,
                 buffer_size=READ_AT_ONCE,
+                # Texts as numbers of categories: batches are sized as if all columns were numbers.
+                read_dictionary=self._texts(columns),
             )
             batches = table.iter_batches(
                 batch_rows(len(columns)), groups, [name for name in columns if name not in fixed]
@@ -94,6 +107,17 @@ class ParquetPart(Part):
         chosen = [i for i in range(len(groups)) if ends[i] > start and begins[i] < stop]
         return [groups[i].id for i in chosen], begins[chosen[0]] if chosen else start
 
+    def _texts(self, columns: Sequence[str]) -> list[str]:
+        from pyarrow import types
+
+        schema = self.fragment.physical_schema
+        known = {field.name: field.type for field in schema}
+        return [
+            name for name in columns
+            if name in known
+            and (types.is_string(known[name]) or types.is_large_string(known[name]))
+        ]  # fmt: skip
+
     def _fixed(self) -> dict[str, Any]:
         """Columns that are not in the file, but in the names of its folders (`city=Oslo/`)."""
         from pyarrow.dataset import get_partition_keys
@@ -107,6 +131,11 @@ class ScannedPart(Part):
 
     fragment: Any
     schema: Any
+
+    @property
+    def path(self) -> str:
+        """Where it lies on this machine."""
+        return _local(self.fragment)
 
     def count(self) -> int:
         """Its number of rows; CSV has to be read for it."""
@@ -155,6 +184,11 @@ class Rows:
                 f"{self.description} now gives {read} rows, not {stop - start} as when it was "
                 "scanned; scan it again."
             )
+
+
+def _local(fragment: Any) -> str:
+    path = getattr(fragment, "path", "")
+    return path if os.path.exists(path) else ""
 
 
 def batch_rows(n_columns: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,15 @@ class ZarrSource(Source):
                 if filled == len(block):
                     yield block
                     block, filled = self._empty(height, start, stop), 0
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All of its store, if that is a folder."""
+        root = getattr(self.array.store, "root", None)
+        if root is None:
+            return ()
+        folder = Path(root, self.array.path)
+        return tuple(sorted(str(path) for path in folder.rglob("*") if path.is_file()))
 
     @property
     def description(self) -> str:

@@ -1,0 +1,33 @@
+"""Clusters of worker processes on this machine, loopback only."""
+
+from contextlib import contextmanager
+
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+
+@contextmanager
+def cluster(n_workers, **options):
+    """A client of workers with one thread each."""
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address="127.0.0.1:0", **options,
+        ) as made,
+        distributed.Client(made) as client,
+    ):  # fmt: skip
+        yield client
+
+
+@pytest.fixture(scope="session")
+def client():
+    with cluster(3) as found:
+        yield found
+
+
+@pytest.fixture
+def workers(client):
+    """Their addresses."""
+    client.wait_for_workers(3)
+    return sorted(client.scheduler_info()["workers"])

@@ -1,0 +1,183 @@
+"""What goes wrong on a cluster: workers die, all of them, the scheduler, the client."""
+
+import os
+import signal
+import threading
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+from ling.design import cluster as module
+from ling.design.dask import DaskDesign
+from ling.errors import ClusterLost, ClusterMemory
+from tests.cluster.conftest import cluster
+from tests.design.arrays import P, matrix
+
+# What distributed says about connections to workers that were killed.
+pytestmark = pytest.mark.filterwarnings("default::ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(module, "FIRST_LOOK", 0.1)
+    monkeypatch.setattr(module, "LOOK", 0.2)
+
+
+def pids(client):
+    about = client.run(os.getpid)
+    return list(about.values())
+
+
+def slow(rows):
+    time.sleep(0.3)
+    return rows[:, :1] ** 2
+
+
+class Killer(threading.Thread):
+    """Kills a worker every now and then."""
+
+    def __init__(self, client, times, pause):
+        super().__init__()
+        self.client, self.times, self.pause = client, times, pause
+        self.killed = []
+
+    def run(self):
+        for _ in range(self.times):
+            time.sleep(self.pause)
+            victim = next(pid for pid in pids(self.client) if pid not in self.killed)
+            os.kill(victim, signal.SIGKILL)
+            self.killed.append(victim)
+
+
+def test_workers_that_die_in_mid_pass_change_nothing(rng):
+    X = matrix()
+    with cluster(3) as client:
+        design = DaskDesign.of(da.from_array(X, chunks=(10, P)))
+        y = rng.standard_normal((len(X), 2))
+        wanted = design.rmatmat(y).tobytes()
+        killer = Killer(client, 3, 0.4)
+        killer.start()
+        found = design.each_row(slow)
+        killer.join()
+        np.testing.assert_allclose(found, X[:, :1] ** 2)
+        assert len(killer.killed) == 3
+        # What was sent once is there again, and so are the lost blocks.
+        assert design.rmatmat(y).tobytes() == wanted
+
+
+def test_a_worker_that_dies_between_passes_changes_nothing(rng):
+    X = matrix()
+    with cluster(2) as client:
+        design = DaskDesign.of(da.from_array(X, chunks=(10, P)))
+        y = rng.standard_normal(len(X))
+        wanted = design.rmatmat(y).tobytes()
+        os.kill(pids(client)[0], signal.SIGKILL)
+        assert design.rmatmat(y).tobytes() == wanted
+
+
+def test_rows_that_kill_every_worker_are_named():
+    def deadly(rows):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with cluster(1):
+        design = DaskDesign.of(da.from_array(matrix(), chunks=(50, P)))
+        design.gram()
+        with pytest.raises(ClusterMemory, match=r"4 workers died .* rows 0 to 50 of X, a chunk of"):
+            design.each_row(deadly)
+
+
+def test_no_workers_left():
+    with cluster(1) as client, dask.config.set({"ling.patience": 1.0}):
+        design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+        design.gram()
+        client.cluster.scale(0)
+        while client.scheduler_info()["workers"]:
+            time.sleep(0.05)
+        started = time.monotonic()
+        with pytest.raises(ClusterLost, match="no worker for 1 seconds; start workers"):
+            design.gram()
+        assert time.monotonic() - started < 10
+
+
+def test_all_workers_die_at_once_and_come_back(rng):
+    X = matrix()
+    with cluster(2) as client:
+        design = DaskDesign.of(da.from_array(X, chunks=(10, P)))
+        y = rng.standard_normal(len(X))
+        wanted = design.rmatmat(y).tobytes()
+        for pid in pids(client):
+            os.kill(pid, signal.SIGKILL)
+        assert design.rmatmat(y).tobytes() == wanted
+
+
+def test_a_worker_that_retires_leaves_its_blocks_to_others(rng):
+    X = matrix()
+    with cluster(2) as client:
+        design = DaskDesign.of(da.from_array(X, chunks=(10, P)))
+        wanted = [design.gram_matmat(np.ones(P)).tobytes() for _ in range(2)]
+        before = design.blocks._placement.workers
+        client.retire_workers(before[:1])
+        assert design.gram_matmat(np.ones(P)).tobytes() == wanted[0] == wanted[1]
+        assert set(design.blocks._placement.workers) == {before[-1]}
+
+
+def test_never_any_workers():
+    with cluster(0), dask.config.set({"ling.patience": 0.5}):
+        design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+        with pytest.raises(ClusterLost, match=r"no worker for 0\.5 seconds"):
+            design.gram()
+
+
+def test_blocks_that_nobody_may_make(monkeypatch):
+    monkeypatch.setattr(module, "STALLED", 0.5)
+    with cluster(1) as client:
+        array = client.persist(da.from_array(matrix(), chunks=(10, P)), workers=["127.0.0.1:1"])
+        with pytest.raises(ClusterLost, match="no worker has done anything"):
+            DaskDesign.of(array).gram()
+
+
+def test_a_client_that_was_closed():
+    with cluster(1) as client:
+        design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+        design.gram()
+        client.close()
+        with pytest.raises(ClusterLost, match="connect a new Client"):
+            design.gram()
+
+
+def test_a_cluster_that_goes_in_mid_pass():
+    with cluster(1) as client:
+        design = DaskDesign.of(da.from_array(matrix(), chunks=(30, P)))
+        design.gram()
+        closing = threading.Timer(0.5, client.cluster.close)
+        closing.start()
+        with pytest.raises(ClusterLost, match="and X with it"):
+            design.each_row(slow)
+        closing.join()
+
+
+def test_a_restart_of_the_cluster():
+    with cluster(1) as client:
+        design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+        design.gram()
+        client.restart()
+        with pytest.raises(ClusterLost, match="make X again"):
+            design.gram()
+
+
+def test_an_interrupt_gives_up_what_is_under_way():
+    with cluster(1) as client:
+        design = DaskDesign.of(da.from_array(matrix(), chunks=(20, P)))
+        design.gram()
+        main = threading.main_thread().ident
+        threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            design.each_row(slow)
+        time.sleep(0.2)
+        waiting = client.run_on_scheduler(
+            lambda dask_scheduler: [k for k in dask_scheduler.tasks if "eachrow" in str(k)]
+        )
+        assert waiting == []
