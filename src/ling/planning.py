@@ -222,7 +222,10 @@ def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
     rate = machine.gemm if shape.dense else machine.sparse
     seconds = max(work / rate, a_pass) + factor / machine.factor + solves / machine.gemm
     seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
-    double = Prediction("direct", seconds, _direct_bytes(shape, False), 3.0)
+    again = 8.0 * n * p / 2**27 if shape.blocked and p > n else 0.0  # rows against all others
+    double = Prediction(
+        "direct", seconds + again * a_pass, _direct_bytes(shape, False), 3.0 + again
+    )
     if precision == "float64" or not shape.dense or p > n or shape.n_alphas > 1:
         return [double]
     # The inverse of the factor is formed too; then a gradient, and sometimes a step or two.
@@ -312,7 +315,7 @@ def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> flo
     if budget is None and of_all:
         return 0.25 * _all_memory()
     if budget is None:
-        return 0.5 * _free_memory_lately(int(time.monotonic()))
+        return 0.5 * min(_free_memory_lately(int(time.monotonic())), _allowed_memory())
     if isinstance(budget, str):
         units = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "B": 1.0}
         text = budget.strip().upper()
@@ -355,9 +358,21 @@ def _free_memory() -> float:
 
 def _all_memory() -> float:
     try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        pages = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
         return 8e9  # a system that does not tell
+    return min(pages, _allowed_memory())
+
+
+@cache
+def _allowed_memory() -> float:
+    """What a container may use, if it is one and says so."""
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            return float(Path("/sys/fs/cgroup", name).read_text(encoding="ascii"))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return np.inf
 
 
 def measured_machine() -> Machine:

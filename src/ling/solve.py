@@ -159,6 +159,8 @@ def _least_norm_step(problem: Problem, plan: Plan) -> Prediction:
     """alpha = 0: without a bound an iteration cannot tell when it is there; singular values can."""
     n, p = problem.shape
     n_bytes = 24.0 * n * p
+    if plan.shape.blocked and n_bytes > plan.memory_budget:
+        n_bytes = 32.0 * min(n, p) ** 2  # then eigenvalues of a Gram matrix have to do
     if n_bytes > plan.memory_budget:
         raise BadOption(
             f"alpha=0 takes {n_bytes / 1e6:.3g} MB for the singular values of X, and memory_budget "

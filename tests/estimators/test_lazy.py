@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
 
-from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path
-from ling.design import ArraySource, ChunkedDesign
+from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, plan, ridge_path
+from ling.design import AffineDesign, ArraySource, ChunkedDesign
 from ling.errors import LingError, NotFinite, WrongShape, WrongType
-from ling.estimators import lazy, streamed
+from ling.estimators import lazy
 from ling.scan import scan_npy
 
 ENGINES = "direct", "krylov", "two_stage", "row_sketch"
@@ -32,8 +32,7 @@ def in_blocks(X, source=Sequential, height=32):
 def nothing_is_kept(monkeypatch):
     """Small data would be read into memory, and blocks made larger."""
     monkeypatch.setattr(lazy, "KEPT", 0.0)
-    for module in (lazy, streamed):
-        monkeypatch.setattr(module, "fits_memory", lambda storage, model: storage)
+    monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
 
 
 def data(n=400, p=30, t=1, seed=0, offset=3.0):
@@ -161,8 +160,8 @@ def test_a_memory_map_larger_than_the_budget_is_read_in_blocks(tmp_path, monkeyp
     X, y = data(4000, 300)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert lazy.opened(mapped, Ridge(memory_budget="1MB")) is not None
-    assert lazy.opened(mapped, Ridge(memory_budget="1GB")) is None
+    assert lazy.opened(mapped, "1MB") is not None
+    assert lazy.opened(mapped, "1GB") is None
     options = {"tol": 1e-9}
     assert_same(
         Ridge(memory_budget="8MB", **options).fit(mapped, y), Ridge(**options).fit(X, y), 1e-6
@@ -203,6 +202,58 @@ def test_memory_stays_within_the_budget(tmp_path, monkeypatch, solver):
     assert model.report_.certificate.holds
 
 
+def test_leave_one_out_stays_within_the_budget(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300_000, 6)).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    y = X.sum(axis=1) + rng.standard_normal(len(X))
+    design, alphas = scan_npy(tmp_path / "X.npy").X, np.logspace(-2, 4, 30)
+    known = RidgeCV(alphas).fit(X.astype(np.float64), y)
+    RidgeCV(alphas[:1], memory_budget="12MB").fit(design, y)  # compiles
+    tracemalloc.start()
+    model = RidgeCV(alphas, memory_budget="12MB").fit(design, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # All leverages would be 72 MB; y and what is made of it are ten numbers a row.
+    assert peak < 12e6 + 10 * y.nbytes < 8 * 30 * len(X)
+    assert model.alpha_ == known.alpha_
+
+
+def test_a_zero_alpha_is_solved_from_the_gram_matrix():
+    X, y = data()
+    model = Ridge(0.0, memory_budget="100KB").fit(in_blocks(X), y)
+    np.testing.assert_allclose(model.coef_, Ridge(0.0).fit(X, y).coef_, rtol=1e-6)
+    assert model.report_.status.name == "UNCERTIFIED"
+
+
+def test_paths_know_their_columns():
+    X, y = data()
+    path = ridge_path(X, y, [1.0])
+    with pytest.raises(WrongShape, match="29 features, but RidgePath is expecting 30"):
+        path.predict(X[:, 1:])
+    with pytest.raises(WrongShape, match="29 features, but RidgePath is expecting 30"):
+        path.predict(in_blocks(X[:, 1:]))
+
+
+def test_a_plan_is_of_what_a_fit_would_do(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    X, y = data()
+    np.save(tmp_path / "X.npy", X)
+    design = scan_npy(tmp_path / "X.npy").X
+    assert not plan(design, y).shape.blocked
+    assert plan(design, y, memory_budget="100KB").shape.blocked
+
+
+def test_integers_that_are_mapped_count_as_what_they_become(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    counts = np.random.default_rng(0).integers(0, 9, (2000, 50), dtype=np.uint8)
+    np.save(tmp_path / "X.npy", counts)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert lazy.opened(mapped, 4 * counts.nbytes) is not None
+    assert lazy.opened(mapped, 16 * counts.nbytes) is None
+
+
 def test_what_is_wrong_is_named(tmp_path):
     X, y = data()
     with pytest.raises(WrongShape, match="X has 400 rows and y has 399"):
@@ -218,5 +269,11 @@ def test_what_is_wrong_is_named(tmp_path):
     np.save(tmp_path / "X.npy", X)
     with pytest.raises(WrongType, match=r"fit\(data.X, data.y\)"):
         Ridge().fit(scan_npy(tmp_path / "X.npy"), y)
+    with pytest.raises(NotFinite, match="row 123, column 7"):
+        list(Ridge().fit(X, y).predict_blocks(in_blocks(spoilt)))
+    with pytest.raises(WrongType, match="a map of other data"):
+        Ridge().fit(AffineDesign.centred(X), y)
+    with pytest.raises(WrongType, match="y is not numeric"):
+        Ridge().fit(in_blocks(X), np.full(len(X), "word"))
     with pytest.raises(LingError, match="no rows"):
         Ridge().fit(in_blocks(X[:0]), y[:0])

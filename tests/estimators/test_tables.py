@@ -101,6 +101,33 @@ def test_an_array_after_a_table_forgets_its_columns(frame, tmp_path):
     assert not hasattr(model, "feature_names_in_")
 
 
+def test_batches_of_a_table(frame):
+    table = pa.Table.from_pandas(frame[FEATURES], preserve_index=False)
+    y = frame["price"].to_numpy()
+    model = Ridge(0.7).partial_fit(table, y)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.partial_fit(np.zeros((1, 5)), y[:1])
+    assert model.predict(table.slice(0, 3)).shape == (3,)
+
+
+def test_paths_match_columns_by_name(frame):
+    table = pa.Table.from_pandas(frame[FEATURES], preserve_index=False)
+    path = ridge_path(table, frame["price"], [1.0, 10.0])
+    other = table.select(["count", "colour", "size"]).slice(0, 4)
+    np.testing.assert_allclose(path.predict(other), path.predict(table)[:4])
+
+
+def test_targets_in_arrow(frame):
+    table = pa.Table.from_pandas(frame[FEATURES], preserve_index=False)
+    targets = pa.Table.from_pandas(frame[["price", "weight"]], preserve_index=False)
+    assert Ridge().fit(table, targets).coef_.shape == (2, 5)
+    gap = pa.array([None if i == 17 else 1.0 for i in range(300)])
+    with pytest.raises(MissingValue, match="row 17"):
+        Ridge().fit(table, gap)
+    with pytest.raises(LingError, match="target=1; pass the name"):
+        scan_parquet("nowhere.parquet", target=1)
+
+
 def test_missing_values_are_named(frame, tmp_path):
     frame.loc[17, "size"] = None
     data = in_parquet(frame, tmp_path)

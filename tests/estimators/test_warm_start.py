@@ -23,7 +23,7 @@ class Losing(ChunkedDesign):
 @pytest.fixture
 def data(monkeypatch):
     monkeypatch.setattr("ling.estimators.lazy.KEPT", 0.0)
-    monkeypatch.setattr("ling.estimators.lazy.fits_memory", lambda storage, model: storage)
+    monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 60)) @ np.diag(np.linspace(3, 0.05, 60))
     return X, X @ rng.standard_normal(60) + rng.standard_normal(500)

@@ -365,3 +365,17 @@ def test_missing_packages_are_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
     with pytest.raises(NotInstalled, match=re.escape("pip install 'ling[parquet]'")):
         scan_parquet(tmp_path)
+
+
+def test_float32_only_where_all_files_are(tmp_path):
+    for name, kind in (("1", pa.float32()), ("2", pa.float64())):
+        table = pa.table({"a": pa.array([0.1, 0.2], kind), "y": [1.0, 2.0]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    assert scan_parquet(tmp_path, target="y").X.dtype == np.float64
+    assert scan_parquet(tmp_path / "1.parquet", target="y").X.dtype == np.float32
+
+
+def test_columns_that_would_share_a_name_are_refused():
+    table = pa.table({"a": ["x=1", "z"], "a=x": ["1", "2"]})
+    with pytest.raises(BadOption, match="two columns of X would be called 'a=x=1'"):
+        scan_arrow(table)

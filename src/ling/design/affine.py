@@ -157,6 +157,11 @@ class AffineDesign(Design):
         return self.storage.affine_row_gram(self.affine, dtype)
 
     @property
+    def row_gram_passes(self) -> float:
+        """As the storage's."""
+        return self.storage.row_gram_passes
+
+    @property
     def matvec_flops(self) -> float:
         """FLOPs of X~ v."""
         n, p = self.shape

@@ -76,6 +76,8 @@ class RowMap(RowWise):
     @property
     def seen(self) -> Array:
         """scale u - shift, for all rows."""
+        if self._seen is None and self._squares is not None:
+            raise AssertionError("rows lie elsewhere, and only sums of squares were asked for")
         if self._seen is None:
             self._seen = np.empty(self.shift.shape)
         return self._seen
@@ -183,6 +185,11 @@ class Design(ABC):
     @abstractmethod
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
         """X X', the Gram matrix of the dual problem, one pass."""
+
+    @property
+    def row_gram_passes(self) -> float:
+        """Passes that X X' takes."""
+        return 1.0
 
     @abstractmethod
     def take(self, rows: NDArray[np.intp]) -> Array:
@@ -355,12 +362,15 @@ class Storage(Design):
     def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
         """Row and column of the first number that is NaN or, in size, above `limit`."""
 
-    def refuse_not_finite(self, limit: float = LARGEST) -> None:
-        """An error that names the first number that is NaN or above `limit`, if there is one."""
+    def refuse_not_finite(self, limit: float = LARGEST, first: int = 0) -> None:
+        """An error that names the first number that is NaN or above `limit`, if there is one.
+
+        The first row is called `first`.
+        """
         found = self.first_not_finite(limit)
         if found is None:
             return
-        i, j = found
+        i, j = found[0] + first, found[1]
         name = "" if self.names is None else f" ({self.names[j]})"
         raise NotFinite(
             f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "

@@ -92,6 +92,12 @@ class Blocked(Full):
         wanted = self.dtype if dtype is None else np.dtype(dtype)
         return self._sum(Gram(affine, wanted), (p, p), wanted)
 
+    @property
+    def row_gram_passes(self) -> float:
+        """One to have some rows, and one to multiply them with all, for each time."""
+        n, p = self.shape
+        return 1.0 + float(np.ceil(8.0 * n * p / HELD))
+
     def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
         """X~X~', as many rows at a time as can be held, against all: a pass for each time."""
         n, p = self.shape

@@ -102,8 +102,13 @@ class Metered(Design):
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
         """X X', one pass."""
         G = self.design.row_gram(dtype)
-        self.meter.add(self.row_gram_flops, self.share)
+        self.meter.add(self.row_gram_flops, self.share * self.row_gram_passes)
         return G
+
+    @property
+    def row_gram_passes(self) -> float:
+        """As the design's."""
+        return self.design.row_gram_passes
 
     @property
     def matvec_flops(self) -> float:

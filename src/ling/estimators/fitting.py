@@ -170,13 +170,15 @@ def warn_unless_certified(model: Any, fit: Fit, settings: Settings) -> None:
     )
 
 
-def plan_for(design: Design, n_targets: int, n_alphas: int, settings: Settings) -> Plan:
-    """What each engine would cost."""
+def plan_for(
+    design: Design, n_targets: int, n_alphas: int, settings: Settings, kept: bool = False
+) -> Plan:
+    """What each engine would cost; `kept` is whether data that is read will be in memory then."""
     n, p = design.shape
     storage, affine = storage_and_map(design)
     shape = Shape(
         n, p, storage.n_stored, storage.dtype.itemsize, storage.is_dense, n_targets, n_alphas,
-        storage.rate, storage.by_blocks, storage.shortens(affine),
+        None if kept else storage.rate, storage.by_blocks and not kept, storage.shortens(affine),
     )  # fmt: skip
     budget = budget_for(storage, settings)
     return make_plan(shape, budget, settings.precision, settings.tol, settings.machine)

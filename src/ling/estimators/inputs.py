@@ -11,9 +11,9 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 from sklearn.utils.validation import _check_y as check_y
 
-from ling.design import Array, Storage
+from ling.design import Array, ChunkedDesign, Storage
 from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
-from ling.estimators.lazy import fitting_memory, in_hand, opened
+from ling.estimators.lazy import fits_memory, fitting_memory, in_hand, opened
 
 
 def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Any]:
@@ -22,13 +22,13 @@ def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any)
     refuse_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # classes may be words
     first = options.get("reset", True)
-    storage = opened(X) if first else checked_columns(model, X)
+    storage = opened(X, _budget(model)) if first else checked_columns(model, X)
     if storage is not None:
         y = _checked_targets(model, storage, y, numeric)
         if first:
             remember_columns(model, storage)
         return fitting_memory(storage, model), y
-    if hasattr(model, "encoding_"):  # of an earlier fit to a table
+    if first and hasattr(model, "encoding_"):  # of an earlier fit to a table
         del model.encoding_
     with naming(X=X, **numeric):
         # Non-finite numbers in X show in the first pass over it; those in y are looked for.
@@ -47,6 +47,8 @@ def _checked_targets(model: Any, storage: Storage, y: Any, numeric: dict[str, An
         raise WrongShape("X has no rows; at least one is needed.")
     with naming(**numeric):
         y = check_y(y, multi_output=True, y_numeric=bool(numeric), estimator=model)
+        if numeric and y.dtype.kind in "US":
+            raise WrongType("y is text")
     if len(y) != n:
         raise WrongShape(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
     return y
@@ -64,10 +66,15 @@ def remember_columns(model: Any, storage: Storage) -> None:
 
 def checked_columns(model: Any, X: Any) -> Storage | None:
     """The storage behind an X to predict for, if it is lazy; its columns are those of the fit."""
-    storage = opened(X, model)
+    storage = opened(X, _budget(model), getattr(model, "encoding_", None))
     if storage is not None:
         refuse_other_columns(model, storage.shape[1], storage.names)
-    return storage
+    return fits_memory(storage, model) if isinstance(storage, ChunkedDesign) else storage
+
+
+def _budget(model: Any) -> float | str | None:
+    budget: float | str | None = getattr(model, "memory_budget", None)
+    return budget
 
 
 def refuse_other_columns(model: Any, p: int, columns: tuple[str, ...] | None) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from ling.design import Array, ArraySource, ChunkedDesign, Design, Storage
 from ling.design.affine import storage_and_map
+from ling.design.base import float_dtype
 from ling.design.chunked import in_memory
-from ling.errors import WrongType
+from ling.errors import MissingValue, WrongType
 from ling.planning import memory_budget_bytes
 
 log = logging.getLogger("ling")
@@ -19,25 +20,36 @@ log = logging.getLogger("ling")
 KEPT = 0.5
 
 
-def opened(X: Any, model: Any = None) -> Storage | None:
+def opened(X: Any, budget: float | str | None = None, encoding: Any = None) -> Storage | None:
     """The storage behind X if it is lazy, and None for what scikit-learn understands.
 
-    Tables become numbers as they did when `model` was fitted, if it was.
+    Memory maps are read in blocks where the numbers are more than the budget. Tables become numbers
+    as `encoding` says, if there is one.
     """
     from ling.scan import Dataset, scan_arrow
 
     if isinstance(X, Dataset):
-        raise WrongType("X is a Dataset; pass its two parts: fit(data.X, data.y).")
+        raise WrongType("X is a Dataset; pass its X, and its y: fit(data.X, data.y).")
     if isinstance(X, Design):
-        return storage_and_map(X)[0]
+        return _storage(X)
     if _library(X) == "pyarrow":
-        encoding = getattr(model, "encoding_", None)
         return scan_arrow(X, like=encoding).X
     if on_cluster(X):
         return _clustered(X)
-    if isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > _budget(model):
-        return ChunkedDesign(ArraySource(X))
+    if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub":
+        n_bytes = X.size * float_dtype(X.dtype).itemsize
+        if n_bytes > memory_budget_bytes(budget, of_all=True):
+            return ChunkedDesign(ArraySource(X))
     return None
+
+
+def _storage(X: Design) -> Storage:
+    storage, affine = storage_and_map(X)
+    if not affine.is_identity:
+        raise WrongType(
+            f"X is {X!r}, a map of other data; pass the data itself, and sample_weight for weights."
+        )
+    return storage
 
 
 def fitting_memory(storage: Storage, model: Any) -> Storage:
@@ -45,10 +57,15 @@ def fitting_memory(storage: Storage, model: Any) -> Storage:
     if not isinstance(storage, ChunkedDesign):
         return storage
     storage = fits_memory(storage, model)
-    if storage.n_bytes <= KEPT * _budget(model):
+    if keeps(storage, _budget(model)):
         log.info("X is %.3g MB: read into memory", storage.n_bytes / 1e6)
         return in_memory(storage)
     return storage
+
+
+def keeps(storage: Design, budget: float) -> bool:
+    """Whether a fit would read it once and keep it."""
+    return isinstance(storage, ChunkedDesign) and storage.n_bytes <= KEPT * budget
 
 
 def fits_memory(storage: ChunkedDesign, model: Any) -> ChunkedDesign:
@@ -61,8 +78,18 @@ def in_hand(values: Any) -> Any:
     if on_cluster(values):
         return np.asarray(values.compute())
     if _library(values) == "pyarrow":
-        return values.to_numpy(zero_copy_only=False)
+        return _from_arrow(values)
     return values
+
+
+def _from_arrow(values: Any) -> Any:
+    if hasattr(values, "columns"):  # a table
+        return np.column_stack([_from_arrow(column) for column in values.columns])
+    if values.null_count:
+        row = values.is_null().to_numpy(zero_copy_only=False).argmax()
+        raise MissingValue(f"y, or sample_weight, has no value in row {row} (rows count from 0).")
+    chunks = values.chunks if hasattr(values, "chunks") else [values]
+    return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
 
 
 def on_cluster(X: Any) -> bool:

@@ -19,8 +19,13 @@ from ling.design import Array, as_design
 from ling.engines.base import generator
 from ling.errors import BadOption
 from ling.estimators.fitting import Settings, plan_for
-from ling.estimators.inputs import checked_data, targets_of, weights_of
-from ling.estimators.lazy import opened
+from ling.estimators.inputs import (
+    checked_columns,
+    checked_data,
+    refuse_other_columns,
+    targets_of,
+    weights_of,
+)
 from ling.report import Cost
 from ling.selection import Samples, checked, default_grid
 from ling.selection.path import solution_path
@@ -45,6 +50,9 @@ class RidgePath:
     method: str
     seconds: float
     cost: Cost
+    n_features_in_: int
+    feature_names_in_: Any = field(repr=False)
+    encoding_: Any = field(repr=False)
     _degrees: Callable[[], tuple[Array, Array]] = field(repr=False)
 
     @property
@@ -77,7 +85,8 @@ class RidgePath:
     def predict(self, X: Any) -> Array:
         """(n_samples, n_alphas), or (n_samples, n_alphas, n_targets)."""
         flat = self.coef.reshape(-1, self.coef.shape[-1])
-        design = opened(X) or as_design(X)
+        design = checked_columns(self, X) or as_design(X)
+        refuse_other_columns(self, design.shape[1], None)
         found = design.matmat(flat.T.astype(np.float64))
         return np.asarray(found.reshape(len(found), *self.coef.shape[:-1]) + self.intercept)
 
@@ -131,7 +140,8 @@ def ridge_path(
     started = time.perf_counter()
     if isinstance(tol, bool) or not isinstance(tol, Real) or not tol >= 0:
         raise BadOption(f"tol is {tol!r}; pass a number >= 0.")
-    X, y = checked_data(_Inputs(memory_budget), X, y, sample_weight, y_numeric=True)
+    inputs = _Inputs(memory_budget)
+    X, y = checked_data(inputs, X, y, sample_weight, y_numeric=True)
     weights, Y = weights_of(sample_weight, X), targets_of(y)
     given = (
         None
@@ -161,6 +171,9 @@ def ridge_path(
         method=path.method,
         seconds=time.perf_counter() - started,
         cost=problem.design.cost,
+        n_features_in_=X.shape[1],
+        feature_names_in_=getattr(inputs, "feature_names_in_", None),
+        encoding_=getattr(inputs, "encoding_", None),
         _degrees=path.degrees,
     )
     _warn_unless_certified(found)

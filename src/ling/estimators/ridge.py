@@ -25,10 +25,10 @@ from ling.estimators.fitting import (
     warn_unless_certified,
 )
 from ling.estimators.inputs import alphas_of, checked_data, targets_of, weights_of
-from ling.estimators.lazy import opened
+from ling.estimators.lazy import keeps, opened
 from ling.estimators.partial import Partial
 from ling.estimators.resuming import resumable
-from ling.planning import Plan
+from ling.planning import Plan, memory_budget_bytes
 
 
 class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -67,7 +67,8 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
         Of the direct engine's Gram matrix; refinement and certificate are in float64 anyway.
     memory_budget : float or str, default=None
         Bytes, or text like "2GB", that a fit may take on top of the data; None for half of what
-        is free.
+        is free. Of data that is read or mapped, everything that is in memory counts, but for y;
+        None is a quarter of the machine's memory then.
     statistics : bool, default=None
         Whether to keep what `coef_std_errors()` and `predict(X, return_std=True)` need, about
         n_features * min(n_samples, n_features) numbers. None keeps it where that is at most 8 MB
@@ -191,7 +192,7 @@ def plan(
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
     engine ...
     """
-    design = opened(X) or as_design(X)
+    design = opened(X, memory_budget) or as_design(X)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     if y is not None and np.shape(y)[0] != design.shape[0]:
         raise WrongShape(
@@ -200,4 +201,5 @@ def plan(
         )
     settings = Settings(tol=tol, precision=precision, memory_budget=memory_budget)
     n_alphas = len(np.unique(alphas_of(alpha, n_targets)))
-    return plan_for(design, n_targets, n_alphas, settings)
+    kept = keeps(design, memory_budget_bytes(memory_budget, of_all=True))
+    return plan_for(design, n_targets, n_alphas, settings, kept)

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ling.design import ChunkedDesign
 from ling.estimators.inputs import checked_columns
-from ling.estimators.lazy import fits_memory
 
 
 class Streamed:
@@ -24,7 +23,8 @@ class Streamed:
         check_is_fitted(self, "coef_")
         storage = checked_columns(self, X)
         if isinstance(storage, ChunkedDesign):
-            for rows, block in fits_memory(storage, self).blocks():
+            for rows, block in storage.blocks():
+                block.refuse_not_finite(first=rows.start)
                 yield rows, self.predict(block)  # type: ignore[attr-defined]
             return
         found = self.predict(X)  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -253,14 +254,26 @@ def _dataset(schema: Any, parts: Sequence[Part], description: str, asked: Asked)
         encoding, counts = discover(parts, names, texts, asked.missing)
     else:
         encoding, counts = asked.encoding, tuple(part.count() for part in parts)
+    _refuse_twins(encoding)
     rows = Rows(tuple(parts), counts, description)
-    source = ArrowSource(rows, encoding, _dtype(kinds.values()), asked.unknown)
+    stored = [kind for part in parts for kind in part.kinds(names)]
+    source = ArrowSource(rows, encoding, _dtype([*kinds.values(), *stored]), asked.unknown)
     several = asked.target is not None and not isinstance(asked.target, str)
     return Dataset(source, TableOthers(rows, known, asked.targets, several), encoding)
 
 
+def _refuse_twins(encoding: Encoding) -> None:
+    """Text with a "=" in it may be taken for another column's."""
+    twins = [name for name, count in Counter(encoding.names).items() if count > 1]
+    if twins:
+        raise BadOption(
+            f"two columns of X would be called {twins[0]!r}; rename a column of the table, or "
+            "leave it out with features=[...]."
+        )
+
+
 def _dtype(kinds: Any) -> Any:
-    """float32 if all columns are, else float64."""
+    """float32 if all columns are, in all files, else float64."""
     from pyarrow import types
 
     return np.float32 if all(types.is_float32(kind) for kind in kinds) else np.float64

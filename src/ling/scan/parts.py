@@ -33,6 +33,10 @@ class Part(ABC):
         """Where it lies on this machine; nothing, if it does not."""
         return ""
 
+    def kinds(self, columns: Sequence[str]) -> list[Any]:
+        """Types of these columns in the file itself, if it says so."""
+        return []
+
     @abstractmethod
     def count(self) -> int:
         """Its number of rows."""
@@ -107,16 +111,19 @@ class ParquetPart(Part):
         chosen = [i for i in range(len(groups)) if ends[i] > start and begins[i] < stop]
         return [groups[i].id for i in chosen], begins[chosen[0]] if chosen else start
 
+    def kinds(self, columns: Sequence[str]) -> list[Any]:
+        """Of those that are in the file."""
+        known = {field.name: field.type for field in self.fragment.physical_schema}
+        return [known[name] for name in columns if name in known]
+
     def _texts(self, columns: Sequence[str]) -> list[str]:
         from pyarrow import types
 
+        def is_text(kind: Any) -> bool:
+            return bool(types.is_string(kind) or types.is_large_string(kind))
+
         schema = self.fragment.physical_schema
-        known = {field.name: field.type for field in schema}
-        return [
-            name for name in columns
-            if name in known
-            and (types.is_string(known[name]) or types.is_large_string(known[name]))
-        ]  # fmt: skip
+        return [field.name for field in schema if field.name in columns and is_text(field.type)]
 
     def _fixed(self) -> dict[str, Any]:
         """Columns that are not in the file, but in the names of its folders (`city=Oslo/`)."""

@@ -17,6 +17,9 @@ from ling.problem import Problem
 from ling.selection.folds import EXACT, Fitted, kernel
 from ling.selection.samples import Rows, Samples, Validation
 
+# Of the memory budget, for what there is for each sample.
+SHARE = 0.2
+
 
 class ExactLeaveOneOut(Validation):
     """Predictions for each sample by the fit to all others, from X'X or from X X'."""
@@ -78,11 +81,16 @@ class _Primal:
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
         fitted = self._fitted(alphas)
-        kept = 1 - self._leverages(fitted, alphas)
-        for at, P in enumerate(fitted.predictions(alphas)):
-            residuals = np.subtract(self.samples.Y, P, out=P)
-            residuals /= kept[:, at, None]
-            yield residuals
+        # A number for each sample and alpha, three times over, is within a part of the budget.
+        n_bytes = 24.0 * self.samples.shape[0]
+        step = int(np.clip(SHARE * self.samples.budget / n_bytes, 1, len(alphas)))
+        for first in range(0, len(alphas), step):
+            some = alphas[first : first + step]
+            kept = 1 - self._leverages(fitted, some)
+            for at, P in enumerate(fitted.predictions(some)):
+                residuals = np.subtract(self.samples.Y, P, out=P)
+                residuals /= kept[:, at, None]
+                yield residuals
 
     def _leverages(self, fitted: Fitted, alphas: Array) -> Array:
         samples, form = self.samples, fitted.form

@@ -90,11 +90,14 @@ def seconds(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> tuple
         return np.inf, a_pass
     t, m, longest = samples.n_targets, min(s.n, s.p), max(s.n, s.p)
     forming = 1.0 if n_splits == 1 else 2.0
+    forming_passes = 2 + forming
     if s.dense:
         forming *= float(longest) * m * m / machine.gemm
     else:
         forming *= float(s.nnz) ** 2 / longest / machine.sparse
     slower = SLOWER if m < LARGE else SLOWEST
+    # X is read for means, products and predictions.
+    forming = max(forming, forming_passes * pass_seconds(s, machine))
     direct = forming + n_splits * 4 / 3 * float(m) ** 3 * slower / machine.gemm
     return direct + 2.0 * s.n * m * t * n_alphas / machine.gemm, a_pass
 
