@@ -1,7 +1,8 @@
 """`python -m benchmarks.cluster`: X on two workers against the same X in one process.
 
 Both have two threads and the same numbers. A pass is X'(X v) of the centred X with a fresh v, as an
-iteration does it. Another X, of next to no rows, shows what a pass costs beside its products.
+iteration does it. Another X, of next to no rows, shows what a pass costs beside its products. A fit
+is one of the same engine, in float64 throughout, to the same y.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Figure, brief, judge, say, table, take_turns
+from ling import Ridge
 from ling.design import AffineDesign, DenseDesign
 from ling.design.dask import DaskDesign
 
 WORKERS = 2
 HERE, THERE, EMPTY = "in process", "cluster", "cluster, nothing to do"
+FIT_HERE, FIT_THERE = "a fit in process", "a fit on the cluster"
 FIGURES = (Figure(THERE, HERE, 1.5), Figure(EMPTY, HERE, 0.5))
+FIT = Figure(FIT_THERE, FIT_HERE, 1.5)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def cluster() -> Iterator[Any]:
     """Workers with one thread each, on this machine."""
     from distributed import Client, LocalCluster
 
-    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": ":0"}
     with LocalCluster(WORKERS, **options) as made, Client(made) as client:
         yield client
 
@@ -73,6 +77,10 @@ def cluster() -> Iterator[Any]:
 def passes(design: AffineDesign, vectors: np.ndarray[Any, Any]) -> None:
     for v in vectors:
         design.gram_matmat(v)
+
+
+def fit(X: Any, y: Any) -> Ridge:
+    return Ridge(10.0, solver="two_stage", precision="float64", random_state=0).fit(X, y)
 
 
 def moved(call: Callable[[], None]) -> float:
@@ -96,18 +104,25 @@ def main(line: Sequence[str]) -> int:
     vectors = np.random.default_rng(0).standard_normal((asked.passes, shape.p))
     with threadpool_limits(WORKERS), cluster():
         tiny = on_workers(Shape(2 * WORKERS, 4, WORKERS))
+        here, there = in_process(shape), on_workers(shape).persist()
+        y = here @ vectors[0] + np.random.default_rng(1).standard_normal(shape.n)
         contest = {
-            HERE: partial(passes, AffineDesign.centred(DenseDesign(in_process(shape))), vectors),
-            THERE: partial(passes, AffineDesign.centred(DaskDesign.of(on_workers(shape))), vectors),
+            HERE: partial(passes, AffineDesign.centred(DenseDesign(here)), vectors),
+            THERE: partial(passes, AffineDesign.centred(DaskDesign.of(there)), vectors),
             EMPTY: partial(passes, AffineDesign.centred(DaskDesign.of(tiny)), vectors[:, :4]),
+            FIT_HERE: partial(fit, here, y),
+            FIT_THERE: partial(fit, there, y),
         }
         for call in contest.values():
             call()  # compiles, and sends what is sent once
         seconds = take_turns(contest, asked.turns)
+        counted = {name: contest[name]().report_.cost.passes for name in (FIT_HERE, FIT_THERE)}
         traffic = moved(contest[THERE]) / asked.passes
-    print(table([judge("one pass", figure, seconds) for figure in FIGURES]))
-    one = {name: brief(min(found) / asked.passes) for name, found in seconds.items()}
+    rows = [judge("one pass", figure, seconds) for figure in FIGURES]
+    print(table([*rows, judge("a fit", FIT, seconds)]))
+    one = {name: brief(min(seconds[name]) / asked.passes) for name in (HERE, THERE, EMPTY)}
     print(f"\nSeconds of a pass: {one}; {traffic / 1e3:.0f} kB moved in one.")
+    print(f"Passes of a fit: {counted}")
     return 0
 
 
