@@ -11,7 +11,7 @@ import numpy as np
 
 from ling.design import AffineDesign, Array, Design, Metered, RowMap, ShortCopy, as_design
 from ling.design.affine import storage_and_map
-from ling.design.base import LARGEST
+from ling.design.arrays import LARGEST
 from ling.errors import NotFinite
 from ling.minorant import EPS, sum_noise
 

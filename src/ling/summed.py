@@ -11,7 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import linalg
 
 from ling.design import Array, Metered
-from ling.design.base import Affine, Between, Design, Storage
+from ling.design.base import Design, Storage
+from ling.design.between import Between
+from ling.design.maps import Affine
 from ling.design.metered import Meter
 from ling.errors import NotFinite
 from ling.minorant import EPS, sum_noise

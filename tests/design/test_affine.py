@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import AffineDesign, DenseDesign, Metered, SparseDesign, Storage
+from ling.design import (
+    AffineDesign,
+    ArraySource,
+    ChunkedDesign,
+    DenseDesign,
+    Metered,
+    SparseDesign,
+    Storage,
+)
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 from tests.design.laws import assert_close
 from tests.design.registry import DESIGNS, Parts, case_of
@@ -191,3 +199,13 @@ def test_arrays_and_lists_will_do_in_place_of_a_design(rng):
         np.testing.assert_allclose(design.matmat(np.eye(3)), centred, atol=1e-12)
     corrected = AffineDesign.corrected(X, [[1.0]] * 5, [[2.0]] * 3)
     np.testing.assert_allclose(corrected.matmat(np.eye(3)), X - 2.0)
+
+
+def test_rows_that_cannot_be_held_together_are_multiplied_in_turn(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((20, 7))
+    design = AffineDesign.centred(ChunkedDesign(ArraySource(X), room=4 * 6 * 7 * 8))
+    whole = design.row_gram()
+    assert design.row_gram_passes == 1
+    monkeypatch.setattr("ling.design.blocked.HELD", 8 * 7 * 6)
+    assert design.row_gram_passes == 5
+    np.testing.assert_allclose(design.row_gram(), whole, atol=1e-12)

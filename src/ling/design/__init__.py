@@ -1,7 +1,9 @@
 """Everything X can be, behind one protocol."""
 
 from ling.design.affine import AffineDesign
-from ling.design.base import Array, Between, Design, Masked, RowMap, Storage, as_design
+from ling.design.arrays import Array
+from ling.design.base import Design, Storage, as_design
+from ling.design.between import Between, Masked, RowMap
 from ling.design.chunked import ChunkedDesign
 from ling.design.dense import DenseDesign
 from ling.design.metered import Meter, Metered

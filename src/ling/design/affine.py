@@ -8,18 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ling.design.base import (
-    Affine,
-    Array,
-    Between,
-    Design,
-    RowMap,
-    Storage,
-    as_design,
-    as_numbers,
-    constant,
-    scaled,
-)
+from ling.design.arrays import Array, as_numbers, constant, scaled
+from ling.design.base import Design, Storage, as_design
+from ling.design.between import Between, RowMap
+from ling.design.maps import Affine
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 
 # Up to this many products of columns are cheap enough to do without BLAS.

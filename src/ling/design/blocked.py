@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ling.design.base import LARGEST, Affine, Array, Between, Full, RowMap
+from ling.design.arrays import LARGEST, Array
+from ling.design.base import Full
+from ling.design.between import Between, RowMap
+from ling.design.maps import Affine
 from ling.design.operations import (
     AgainstRows,
     EachRow,
@@ -94,9 +97,10 @@ class Blocked(Full):
 
     @property
     def row_gram_passes(self) -> float:
-        """One to have some rows, and one to multiply them with all, for each time."""
+        """One to hold all rows or, if they are too many, one more for each part of them."""
         n, p = self.shape
-        return 1.0 + float(np.ceil(8.0 * n * p / HELD))
+        times = float(np.ceil(8.0 * n * p / HELD))
+        return 1.0 if times <= 1 else 1.0 + times
 
     def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
         """X~X~', as many rows at a time as can be held, against all: a pass for each time."""
@@ -107,6 +111,8 @@ class Blocked(Full):
         for first in range(0, n, step):
             held = np.arange(first, min(first + step, n))
             rows = affine.apply(self.take(held), held).astype(wanted, copy=False)
+            if len(held) == n:
+                return np.asarray(rows @ rows.T)
             K[:, held] = self.run(AgainstRows(affine, rows, wanted)).stacked[0]
         return (K + K.T) / 2
 

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Affine, Array, consecutive
+from ling.design.arrays import Array, consecutive
 from ling.design.blocked import Blocked
 from ling.design.dense import DenseDesign
+from ling.design.maps import Affine
 from ling.design.operations import Operation, Outcome, at, together
 from ling.design.short import SHARED, ShortCopy, shortened
 from ling.design.source import Source

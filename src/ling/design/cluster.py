@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ling.design.base import Array
+from ling.design.arrays import Array
 from ling.design.operations import Operation, Outcome
 from ling.design.parts import GROUP, Layout, Nodes, NoRoom, Work, aligned, merged, packed, stripped
 from ling.errors import ClusterLost, ClusterMemory, NotInstalled

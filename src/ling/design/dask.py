@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Array, float_dtype
+from ling.design.arrays import Array, float_dtype
 from ling.design.blocked import Blocked
 from ling.design.chunked import ahead
 from ling.design.cluster import (

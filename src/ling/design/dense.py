@@ -10,17 +10,10 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import blas
 
 from ling.design import threads
-from ling.design.base import (
-    LARGEST,
-    Affine,
-    Array,
-    Between,
-    Full,
-    RowMap,
-    consecutive,
-    float_dtype,
-    mirrored,
-)
+from ling.design.arrays import LARGEST, Array, consecutive, float_dtype, mirrored
+from ling.design.base import Full
+from ling.design.between import Between, RowMap
+from ling.design.maps import Affine
 from ling.design.short import ShortCopy, shortened
 from ling.errors import WrongShape
 

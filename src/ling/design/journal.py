@@ -19,8 +19,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Affine, Array
+from ling.design.arrays import Array
 from ling.design.blocked import Blocked
+from ling.design.maps import Affine
 from ling.design.operations import Operation, Outcome
 from ling.design.short import ShortCopy
 from ling.errors import BadCheckpoint

@@ -8,7 +8,9 @@ from threading import Lock
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ling.design.base import Array, Between, Design
+from ling.design.arrays import Array
+from ling.design.base import Design
+from ling.design.between import Between
 from ling.report import Cost
 
 

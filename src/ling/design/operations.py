@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ling.design.affine import AffineDesign
-from ling.design.base import Affine, Array, Between, RowMap, RowWise
+from ling.design.arrays import Array
+from ling.design.between import Between, RowMap, RowWise
 from ling.design.dense import FEW, DenseDesign
+from ling.design.maps import Affine
 
 
 @dataclass(frozen=True, eq=False)

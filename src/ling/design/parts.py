@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Array, consecutive
+from ling.design.arrays import Array, consecutive
 from ling.design.dense import DenseDesign
 from ling.design.operations import GramTimes, Moments, Operation, Outcome, together
 from ling.errors import WrongType

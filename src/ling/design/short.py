@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design import threads
-from ling.design.base import Array
+from ling.design.arrays import Array
 
 # Rows that share a step.
 SHARED = 32

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Array, float_dtype
+from ling.design.arrays import Array, float_dtype
 
 
 class Source(ABC):

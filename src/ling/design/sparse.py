@@ -10,17 +10,10 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from ling.design import threads
-from ling.design.base import (
-    LARGEST,
-    Affine,
-    Array,
-    Between,
-    RowMap,
-    Storage,
-    float_dtype,
-    mirrored,
-    scaled,
-)
+from ling.design.arrays import LARGEST, Array, float_dtype, mirrored, scaled
+from ling.design.base import Storage
+from ling.design.between import Between, RowMap
+from ling.design.maps import Affine
 from ling.errors import WrongShape
 
 # A block of this many stored entries (12 bytes each) stays in a core's second-level cache.

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from ling.design.base import Array
+from ling.design.arrays import Array
 
 NAME = "ling-kernel"
 ROOM = 2**27

@@ -10,7 +10,7 @@ import numpy as np
 
 from ling.design import Array, ArraySource, ChunkedDesign, Design, Storage
 from ling.design.affine import storage_and_map
-from ling.design.base import float_dtype
+from ling.design.arrays import float_dtype
 from ling.design.chunked import in_memory
 from ling.errors import MissingValue, WrongType
 from ling.planning import memory_budget_bytes

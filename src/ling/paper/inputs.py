@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ling.design import AffineDesign, Array, Design, Meter, Metered, Storage, as_design
-from ling.design.base import as_numbers
+from ling.design.arrays import as_numbers
 from ling.errors import BadOption, NotFinite, WrongShape, WrongType
 
 # Squares of numbers up to this size, and sums of many, are still finite.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ling.design import Array, DenseDesign, Meter, Metered, RowMap, SparseDesign
 from ling.design.affine import storage_and_map
-from ling.design.base import scaled
+from ling.design.arrays import scaled
 from ling.errors import BadOption, Diverged, WrongType
 from ling.paper.fit import Fit
 from ling.paper.inputs import (

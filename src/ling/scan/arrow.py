@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Array
+from ling.design.arrays import Array
 from ling.design.chunked import ahead
 from ling.design.source import Source
 from ling.errors import BadOption, MissingValue, UnknownColumn, WrongShape, WrongType

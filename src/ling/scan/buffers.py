@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ling.design.base import Array
+from ling.design.arrays import Array
 
 
 class Buffers:

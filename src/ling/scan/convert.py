@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Array
+from ling.design.arrays import Array
 from ling.errors import MissingValue, UnknownCategory, WrongType
 from ling.scan.encoding import Column, Encoding, Numeric
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Array, float_dtype
+from ling.design.arrays import Array, float_dtype
 from ling.design.source import ArraySource, Source
 from ling.errors import MissingData, WrongShape, WrongType
 from ling.scan.dataset import ArrayOthers, Dataset, check_target_shape

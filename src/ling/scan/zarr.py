@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.base import Array, float_dtype
+from ling.design.arrays import Array, float_dtype
 from ling.design.source import Source
 from ling.errors import MissingData, NotInstalled, WrongShape, WrongType
 from ling.scan.dataset import ArrayOthers, Dataset, check_target_shape

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ling.design import AffineDesign, Array, Metered
 from ling.design.affine import storage_and_map
-from ling.design.base import Affine
+from ling.design.maps import Affine
 from ling.problem import Centring, Problem
 
 Rows = NDArray[np.intp]

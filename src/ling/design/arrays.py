@@ -1,0 +1,73 @@
+"""What all designs do with plain arrays."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling.errors import WrongType
+
+Array: TypeAlias = NDArray[np.floating[Any]]
+LARGEST = float(np.finfo(np.float64).max)
+
+
+def constant(n: int, value: float = 1.0) -> Array:
+    """The same number n times, in the room of one."""
+    return np.broadcast_to(np.float64(value), (n,))
+
+
+def consecutive(rows: NDArray[np.intp]) -> slice | None:
+    """The slice that `rows` are, if they are one."""
+    first, count = (int(rows[0]), len(rows)) if len(rows) else (0, 0)
+    if np.array_equal(rows, np.arange(first, first + count)):
+        return slice(first, first + count)
+    return None
+
+
+def scaled(A: Array, scale: Array | None) -> Array:
+    """diag(scale) A, for A of one or two dimensions."""
+    if scale is None:
+        return A
+    scale = scale.astype(A.dtype, copy=False)
+    return A * (scale if A.ndim == 1 else scale[:, None])
+
+
+def mirrored(G: Array) -> Array:
+    """G with its upper triangle copied onto the lower one, in place and block by block."""
+    size, step = len(G), 512
+    for a in range(0, size, step):
+        b = min(a + step, size)
+        corner = G[a:b, a:b]
+        np.copyto(corner, corner.T.copy(), where=np.tri(b - a, k=-1, dtype=bool))
+        G[b:, a:b] = G[a:b, b:].T
+    return G
+
+
+def as_numbers(values: Any, name: str) -> np.ndarray[Any, Any]:
+    """An array of real numbers, not copied if it is one; `name` is what a message calls it."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise WrongType(
+            f"{name} is a masked array; fill or drop the masked entries, and pass {name}.data."
+        )
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise WrongType(
+            f"{name} cannot be read as an array ({error}); pass rows of equal length."
+        ) from error
+    float_dtype(array.dtype, name)
+    return array
+
+
+def float_dtype(dtype: np.dtype[Any], name: str = "X") -> np.dtype[Any]:
+    """float32 for float32, float64 for every other real type; an error for the rest."""
+    if dtype.kind == "c":
+        raise WrongType(f"{name} is complex; pass its real part, or real and imaginary columns.")
+    if dtype.kind not in "fiub":
+        raise WrongType(
+            f"{name} has dtype {dtype}; pass numbers: encode text and categories first, "
+            f"or convert with {name}.astype(float)."
+        )
+    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
