@@ -12,9 +12,9 @@ from distributed import wait
 from threadpoolctl import threadpool_limits
 
 from ling.design import AffineDesign, RowMap
-from ling.design import cluster as module
-from ling.design.cluster import Pins, block_keys
 from ling.design.dask import DaskDesign
+from ling.design.dask import cluster as module
+from ling.design.dask.tasks import Pins, block_keys
 from ling.errors import BadOption, ClusterMemory, WrongType
 from tests.design.arrays import ARRAYS, P, matrix, pair
 from tests.design.products import EVERYTHING
@@ -33,7 +33,7 @@ def test_everything_agrees_with_dense(name, rng):
 @pytest.mark.parametrize("name", ["many", "uneven"])
 def test_sums_made_on_the_workers(name, rng, monkeypatch):
     monkeypatch.setattr(module, "LARGE", 0)
-    monkeypatch.setattr(module, "INLINE", 0)
+    monkeypatch.setattr("ling.design.dask.tasks.INLINE", 0)
     array, X = pair(name)
     design = DaskDesign.of(array)
     for everything in EVERYTHING:

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import ling.design.dask as module
-from ling.design.cluster import _rows_of, needed
-from ling.design.dask import DaskDesign, _sums
+import ling.design.dask.design as module
+from ling.design.dask import DaskDesign
+from ling.design.dask.cluster import _rows_of
+from ling.design.dask.design import _sums
+from ling.design.dask.faults import needed
+from ling.design.dask.parts import GROUP, Layout, merged
 from ling.design.operations import Outcome
-from ling.design.parts import GROUP, Layout, merged
 from ling.errors import ClusterMemory, NotInstalled, WrongShape, WrongType
 
 dask = pytest.importorskip("dask")
@@ -186,7 +188,7 @@ def test_layouts_of_subsets_of_subsets(rng):
 
 
 def test_rows_of_a_share():
-    from ling.design.cluster import Bundle
+    from ling.design.dask.cluster import Bundle
 
     layout, array = Layout.whole([3, 4, 5]), np.arange(24.0).reshape(12, 2)
     np.testing.assert_array_equal(_rows_of(array, layout, Bundle("", (0, 1), 0)), array[:7])

@@ -13,17 +13,11 @@ from numpy.typing import NDArray
 from ling.design.arrays import Array, float_dtype
 from ling.design.blocked import Blocked
 from ling.design.chunked import ahead
-from ling.design.cluster import (
-    Cluster,
-    Theirs,
-    is_there,
-    needed,
-    persisted,
-    shapes,
-    telling,
-)
+from ling.design.dask.cluster import Cluster
+from ling.design.dask.faults import Theirs, needed, telling
+from ling.design.dask.parts import Layout, Work, merged, worked
+from ling.design.dask.tasks import is_there, persisted, shapes
 from ling.design.operations import Operation, Outcome
-from ling.design.parts import Layout, Work, merged, worked
 from ling.errors import BadOption, WrongShape, WrongType
 
 MB = 2**20

@@ -1,0 +1,5 @@
+"""Dask arrays: blocks of rows stay on the workers, and what is done goes to them."""
+
+from ling.design.dask.design import DaskDesign
+
+__all__ = ["DaskDesign"]
