@@ -11,7 +11,7 @@ from ling.errors import LingError
 
 __version__ = "0.1.0"
 _ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path")
-_SCANS = ("Dataset", "scan_csv", "scan_npy", "scan_parquet", "scan_zarr")
+_SCANS = ("Dataset", "scan_arrow", "scan_csv", "scan_npy", "scan_parquet", "scan_zarr")
 _DISPLAYS = ("CVDisplay", "PathDisplay", "SpectrumDisplay")
 __all__ = ["LingError", "datasets", "design", "paper", *_DISPLAYS, *_ESTIMATORS, *_SCANS]
 

@@ -28,7 +28,11 @@ SMALL = 2**18
 CALL = 1e-4
 # And that LAPACK takes to make a block orthogonal.
 BLOCK = 5e-3
-SURE = {"direct": 0.5}
+# How much longer a direct solution may take, as it is sure of its cost. What iterates sees whether
+# it pays from a sample, which counts for less the longer it would take.
+SURE, LONG, LONG_SURE = 0.5, 10.0, 0.9
+# While blocks are read, a Gram matrix has not the machine for itself.
+READING = 1.3
 # Above this size, a copy of X in 16-bit integers saves more than it costs.
 COPIED = 2**25
 VERSION = 3
@@ -65,8 +69,9 @@ class Shape:
     n_alphas: int
     # Bytes a second at which X is read, if it does not lie in memory.
     rate: float | None = None
-    # Whether it lies in blocks, each of which has sums of its own.
+    # Whether it lies in blocks, each of which has sums of its own, and how large they are.
     blocked: bool = False
+    block_bytes: float = np.inf
     # Whether a copy in 16-bit integers can be made.
     shortens: bool = True
 
@@ -143,9 +148,15 @@ def make_plan(
             judged[prediction.engine] = replace(
                 prediction, fits=prediction.n_bytes <= memory_budget
             )
-    # A direct solution is sure of its cost; what iterates has to promise a clear gain.
-    order = sorted(judged.values(), key=lambda p: (not p.fits, p.seconds * SURE.get(p.engine, 1.0)))
+    order = sorted(judged.values(), key=lambda p: (not p.fits, _judged(p)))
     return Plan(shape, tuple(order), memory_budget, machine)
+
+
+def _judged(prediction: Prediction) -> float:
+    """Seconds, of what is sure of them fewer."""
+    if prediction.engine != "direct":
+        return prediction.seconds
+    return prediction.seconds * (SURE if prediction.seconds < LONG else LONG_SURE)
 
 
 @lru_cache(maxsize=256)
@@ -207,7 +218,8 @@ def _direct_bytes(shape: Shape, single: bool) -> float:
     squares = 2 if single else 2 + (k if k < 8 else 2)
     # Blocks of X, centred: in one buffer by compiled loops, in three by NumPy.
     mapped = shape.dense and shape.p <= shape.n and shape.itemsize == 8
-    blocks = min(33 * MB, 8.0 * shape.n * shape.p) * (1 if mapped else 3) if shape.dense else 0.0
+    block = min(33.0 * MB, 8.0 * shape.n * shape.p, shape.block_bytes)
+    blocks = block * (1 if mapped else 3) if shape.dense else 0.0
     more = (0 if shape.dense else 1) + shape.blocked
     return item * m * m * (squares + more) + blocks + _common_bytes(shape, 1)
 
@@ -216,6 +228,7 @@ def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
     n, p = shape.n, shape.p
     m, longest = min(n, p), max(n, p)
     work = float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / max(n, p)
+    work *= READING if shape.rate else 1.0
     factor = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 8)
     solves = 6.0 * m * m * shape.n_targets
     a_pass = pass_seconds(shape, machine)

@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path
 from ling.design.dask import DaskDesign
-from ling.errors import ClusterLost, WrongShape
+from ling.errors import ClusterLost, WrongShape, WrongType
 from tests.cluster.conftest import cluster
 from tests.cluster.test_faults import Killer
 
@@ -64,6 +64,26 @@ def test_data_frames(client, data):
     np.testing.assert_allclose(model.predict(features).compute(), known.predict(frame.iloc[:, :P]))
     with pytest.raises(WrongShape, match="'c0' was there is 'c39' now"):
         model.predict(features[list(features.columns[::-1])])
+
+
+def test_data_frames_from_parquet(client, data, tmp_path):
+    """Dask puts partitions together when columns are chosen, and then miscounts them."""
+    X, y = data
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(P)]).assign(y=y, big=X[:, 0] > 2)
+    for number in range(5):
+        frame.iloc[number * 120 : (number + 1) * 120].to_parquet(tmp_path / f"{number}.parquet")
+    table = dd.read_parquet(tmp_path)
+    columns = ["c0", "c1", "big"]
+    model = Ridge(tol=1e-9).fit(table[columns], table["y"])
+    known = Ridge(tol=1e-9).fit(frame[columns], frame["y"])
+    np.testing.assert_allclose(model.coef_, known.coef_)
+    assert list(model.feature_names_in_) == columns
+    assert model.score(table[columns], table["y"]) == pytest.approx(
+        known.score(frame[columns], frame["y"])
+    )
+    text = table.assign(word="a")
+    with pytest.raises(WrongType, match=r"column 'word' of X has dtype .*get_dummies"):
+        Ridge().fit(text[["c0", "word"]], table["y"])
 
 
 @pytest.mark.parametrize("cv", [None, 3, KFold(3, shuffle=True, random_state=0)])

@@ -243,6 +243,10 @@ def test_a_plan_is_of_what_a_fit_would_do(tmp_path, monkeypatch):
     design = scan_npy(tmp_path / "X.npy").X
     assert not plan(design, y).shape.blocked
     assert plan(design, y, memory_budget="100KB").shape.blocked
+    monkeypatch.setattr(lazy, "KEPT", 0.0)
+    planned = plan(design, y, memory_budget="100MB")
+    assert planned.memory_budget == pytest.approx(75e6)
+    assert planned.steps[0].fits
 
 
 def test_integers_that_are_mapped_count_as_what_they_become(tmp_path, monkeypatch):

@@ -176,6 +176,8 @@ class Storage(Design):
     encoding: Any = None
     #: Bytes of it that are in memory and count as the fit's own.
     taken: float = 0.0
+    #: Bytes of a block, where rows lie in blocks.
+    block_bytes: float = np.inf
     #: Bytes a second at which it is read, if it does not lie in memory.
     rate: float | None = None
     #: What there is to say about how it was opened.

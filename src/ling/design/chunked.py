@@ -53,6 +53,7 @@ class ChunkedDesign(Blocked):
         self.names = source.names
         self.encoding = source.encoding
         self.taken = room
+        self.block_bytes = room / AT_ONCE
         self._rate: float | None = None
 
     def within(self, budget: float) -> ChunkedDesign:

@@ -157,6 +157,7 @@ class Journaled(Blocked):
         self.rows = rows
         self.shape, self.dtype, self.names = design.shape, design.dtype, design.names
         self.taken, self.notes, self.encoding = design.taken, design.notes, design.encoding
+        self.block_bytes = design.block_bytes
 
     @property
     def rate(self) -> float | None:  # type: ignore[override]

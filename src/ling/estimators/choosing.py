@@ -203,7 +203,9 @@ def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, 
     found = []
     for number, (train, test) in enumerate(splits):
         # In the order of the data: where it is read, it is read once from end to end.
-        train, test = (np.sort(_indices(rows, samples.shape[0], number)) for rows in (train, test))
+        train, test = (
+            _in_order(_indices(rows, samples.shape[0], number)) for rows in (train, test)
+        )
         if not len(test):
             raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
         for name, rows in (("training", train), ("test", test)):
@@ -214,6 +216,10 @@ def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, 
                 )
         found.append((train, test))
     return found
+
+
+def _in_order(rows: Any) -> Any:
+    return np.sort(rows) if (np.diff(rows) < 0).any() else rows
 
 
 def _indices(rows: Any, n: int, number: int) -> Any:

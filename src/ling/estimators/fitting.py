@@ -178,7 +178,8 @@ def plan_for(
     storage, affine = storage_and_map(design)
     shape = Shape(
         n, p, storage.n_stored, storage.dtype.itemsize, storage.is_dense, n_targets, n_alphas,
-        None if kept else storage.rate, storage.by_blocks and not kept, storage.shortens(affine),
+        None if kept else storage.rate, storage.by_blocks and not kept, storage.block_bytes,
+        storage.shortens(affine),
     )  # fmt: skip
     budget = budget_for(storage, settings)
     return make_plan(shape, budget, settings.precision, settings.tol, settings.machine)

@@ -99,8 +99,8 @@ def on_cluster(X: Any) -> bool:
 
 def mapped(X: Any, function: Callable[[Array], Any], p: int) -> Any:
     """function(rows), as a dask array that is computed when it is asked for."""
-    if not hasattr(X, "map_blocks"):  # a data frame
-        X = X.to_dask_array()
+    if not hasattr(X, "map_blocks"):
+        X = _numbers(X)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     meta = np.asarray(function(np.zeros((1, p), X.dtype)))[:0]
@@ -114,9 +114,22 @@ def _clustered(X: Any) -> Storage:
 
     if hasattr(X, "map_blocks"):
         return DaskDesign.of(X)
-    found = DaskDesign.of(X.to_dask_array(lengths=True))
+    found = DaskDesign.of(_numbers(X))
     found.names = tuple(str(name) for name in X.columns)
     return found
+
+
+def _numbers(frame: Any) -> Any:
+    """A data frame of Dask's as an array; truth values are numbers, text is not."""
+    odd = [name for name, kind in frame.dtypes.items() if kind.kind not in "fiub"]
+    if odd:
+        raise WrongType(
+            f"column {odd[0]!r} of X has dtype {frame.dtypes[odd[0]]}; encode it first, as by "
+            "dask.dataframe.get_dummies(X, dtype=float), or leave it out."
+        )
+    single = all(kind == np.float32 for kind in frame.dtypes)
+    # Its partitions' lengths are found later: Dask may have put some of them together.
+    return frame.astype(np.float32 if single else np.float64).to_dask_array()
 
 
 def _library(values: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from ling.report import Certificate, Status
 from ling.summary import Summary, summing_cost
 from ling.summed import NoRows, Summed, posed
 
+log = logging.getLogger("ling")
 # Matrices of p^2 numbers that are there at the same time, without the factors.
 COPIES = 6
 CANCELLED = (
@@ -80,6 +82,8 @@ class Partial(Statistics):
                     "remove=True, and nothing was added by partial_fit (fit keeps no sums); add "
                     "batches before you remove some."
                 )
+            if first and hasattr(self, "coef_"):
+                log.warning("partial_fit starts anew: fit keeps nothing that could be added to.")
             X, y = checked_data(self, X, y, sample_weight, y_numeric=True, reset=first)
             Y, weights = targets_of(y), weights_of(sample_weight, X)
             alphas = alphas_of(self.alpha, Y.shape[1])

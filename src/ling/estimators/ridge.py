@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling import problem as problems
-from ling.design import as_design
+from ling.design import ChunkedDesign, as_design
 from ling.errors import WrongShape
 from ling.estimators.checkpoint import checkpointed
 from ling.estimators.fitting import (
@@ -193,6 +193,9 @@ def plan(
     engine ...
     """
     design = opened(X, memory_budget) or as_design(X)
+    budget = memory_budget_bytes(memory_budget, of_all=True)
+    if isinstance(design, ChunkedDesign):
+        design = design.within(budget)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     if y is not None and np.shape(y)[0] != design.shape[0]:
         raise WrongShape(
@@ -201,5 +204,4 @@ def plan(
         )
     settings = Settings(tol=tol, precision=precision, memory_budget=memory_budget)
     n_alphas = len(np.unique(alphas_of(alpha, n_targets)))
-    kept = keeps(design, memory_budget_bytes(memory_budget, of_all=True))
-    return plan_for(design, n_targets, n_alphas, settings, kept)
+    return plan_for(design, n_targets, n_alphas, settings, keeps(design, budget))

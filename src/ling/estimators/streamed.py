@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ling.design import ChunkedDesign
 from ling.estimators.inputs import checked_columns
+from ling.estimators.lazy import in_hand, on_cluster
 
 
 class Streamed:
-    """What all estimators offer for X that is scanned."""
+    """What all estimators offer for X that is scanned, or on a cluster."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 of the predictions or, of a classifier, their accuracy; as scikit-learn's."""
+        if not on_cluster(X):
+            return float(super().score(X, in_hand(y), in_hand(sample_weight)))  # type: ignore[misc]
+        measure = accuracy_score if is_classifier(self) else r2_score
+        predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]
+        return float(measure(in_hand(y), predicted, sample_weight=in_hand(sample_weight)))
 
     def predict_blocks(self, X: Any) -> Iterator[tuple[slice, Any]]:
         """Rows, from where to where, and `predict` for them: one block of X after the other.

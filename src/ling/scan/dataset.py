@@ -58,7 +58,7 @@ class ArrayOthers(Others):
         if values.dtype.kind not in "fiub":
             return values
         values = values.astype(np.float64)
-        gaps = np.isnan(values.reshape(self.n, -1)).any(axis=1)
+        gaps = np.isnan(values.reshape(len(values), -1 if values.size else 1)).any(axis=1)
         if gaps.any():
             raise missing_target("y", int(gaps.argmax()))
         return values

@@ -80,7 +80,7 @@ def parts_of(dataset: Any) -> tuple[Part, ...]:
 def _found(source: Any, kind: str) -> tuple[list[str], str | None]:
     """The files, in order, and the folder they were found in, if it was one."""
     if is_path(source):
-        path = os.fspath(source)
+        path = os.path.expanduser(os.fspath(source))
         if os.path.isdir(path):
             return _inside(path, kind), path
         return _matching(path), None

@@ -136,7 +136,9 @@ class DirectFolds(Validation):
 
 def _primal(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
     """From X'X of all rows, less that of the rows left out, or from the rows trained on."""
-    left_out = np.setdiff1d(np.arange(samples.shape[0]), train)
+    without = np.ones(samples.shape[0], dtype=bool)
+    without[train] = False
+    left_out = np.flatnonzero(without)
     sums = None
     # Rows that are there twice, as in a bootstrap, are not what the others leave.
     if len(left_out) < len(train) == samples.shape[0] - len(left_out):

@@ -18,7 +18,7 @@ from ling.selection.folds import EXACT, Fitted, kernel
 from ling.selection.samples import Rows, Samples, Validation
 
 # Of the memory budget, for what there is for each sample.
-SHARE = 0.2
+SHARE = 0.5
 
 
 class ExactLeaveOneOut(Validation):
@@ -81,12 +81,13 @@ class _Primal:
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
         fitted = self._fitted(alphas)
-        # A number for each sample and alpha, three times over, is within a part of the budget.
-        n_bytes = 24.0 * self.samples.shape[0]
+        # A number for each sample and alpha, twice over, is within a part of the budget.
+        n_bytes = 16.0 * self.samples.shape[0]
         step = int(np.clip(SHARE * self.samples.budget / n_bytes, 1, len(alphas)))
         for first in range(0, len(alphas), step):
             some = alphas[first : first + step]
-            kept = 1 - self._leverages(fitted, some)
+            kept = self._leverages(fitted, some)
+            np.subtract(1, kept, out=kept)
             for at, P in enumerate(fitted.predictions(some)):
                 residuals = np.subtract(self.samples.Y, P, out=P)
                 residuals /= kept[:, at, None]
@@ -94,16 +95,17 @@ class _Primal:
 
     def _leverages(self, fitted: Fitted, alphas: Array) -> Array:
         samples, form = self.samples, fitted.form
-        n = samples.shape[0]
-        found = np.empty((n, len(alphas)))
-        if samples.n_targets * len(alphas) > n:  # then predictions need the same rows
-            found[:] = form.forms(fitted.turned_rows[0].array, alphas)
+        if (
+            samples.n_targets * len(alphas) > samples.shape[0]
+        ):  # then predictions need the same rows
+            found = form.forms(fitted.turned_rows[0].array, alphas)
         else:
             Q = form.Q
-            found[:] = samples.design.each_row(lambda rows: form.forms(rows @ Q, alphas))
+            found = samples.design.each_row(lambda rows: form.forms(rows @ Q, alphas))
         if samples.fit_intercept:
             found += 1 / float(samples.weights.sum())
-        return np.asarray(found * samples.weights[:, None])
+        found *= samples.weights[:, None]
+        return found
 
 
 class _Dual:
