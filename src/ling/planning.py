@@ -18,6 +18,7 @@ from scipy import linalg
 from scipy.linalg import blas
 
 from ling.design import threads
+from ling.design.blocked import HELD
 from ling.errors import BadOption
 
 log = logging.getLogger("ling")
@@ -235,7 +236,7 @@ def _direct(shape: Shape, machine: Machine, precision: str) -> list[Prediction]:
     rate = machine.gemm if shape.dense else machine.sparse
     seconds = max(work / rate, a_pass) + factor / machine.factor + solves / machine.gemm
     seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
-    again = 8.0 * n * p / 2**27 if shape.blocked and p > n else 0.0  # rows against all others
+    again = 8.0 * n * p / HELD if shape.blocked and p > n else 0.0  # rows against all others
     double = Prediction(
         "direct", seconds + again * a_pass, _direct_bytes(shape, False), 3.0 + again
     )

@@ -59,7 +59,9 @@ class ChunkedDesign(Blocked):
     def within(self, budget: float) -> ChunkedDesign:
         """The same, with blocks that fit into a share of the budget."""
         room = min(AT_ONCE * LARGE, max(AT_ONCE * SMALL, SHARE * budget))
-        return ChunkedDesign(self.source, self.rows, room)
+        found = ChunkedDesign(self.source, self.rows, room)
+        found._rate = self._rate  # of the source, and measured by reading
+        return found
 
     @property
     def identity(self) -> str:

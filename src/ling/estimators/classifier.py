@@ -16,7 +16,6 @@ from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ling import problem as problems
 from ling.design import Array
 from ling.estimators.checkpoint import checkpointed
 from ling.estimators.choosing import (
@@ -32,13 +31,12 @@ from ling.estimators.fitting import (
     SOLVERS,
     Finish,
     Settings,
-    fitted,
     keep,
     predictions,
     warn_unless_certified,
 )
 from ling.estimators.inputs import alphas_of, checked_data, weights_of
-from ling.estimators.resuming import resumable
+from ling.estimators.resuming import fit_from
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.streamed import Streamed
 from ling.selection import Scorer, Scoring, SquaredErrors
@@ -206,11 +204,7 @@ class RidgeClassifier(Classifying):
         X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
         alphas = alphas_of(self.alpha, Y.shape[1])
         with checkpointed(self, X, Y, weights) as (X, settings):
-            problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
-            with resumable(self, problem, centring) as start:
-                fit = fitted(
-                    problem, centring, X, bool(self.fit_intercept), settings, started, start=start
-                )
+            *_, fit = fit_from(self, X, Y, alphas, weights, settings, started)
         keep(self, fit, 2)
         self._keep_decision(decision)
         warn_unless_certified(self, fit, settings)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_y as check_y
 
 from ling.design import Array, ChunkedDesign, Storage
 from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
-from ling.estimators.lazy import fits_memory, fitting_memory, in_hand, opened
+from ling.estimators.lazy import budget_asked, fits_memory, fitting_memory, in_hand, opened
 
 
 def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Any]:
@@ -22,7 +22,7 @@ def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any)
     refuse_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # classes may be words
     first = options.get("reset", True)
-    storage = opened(X, _budget(model)) if first else checked_columns(model, X)
+    storage = opened(X, budget_asked(model)) if first else checked_columns(model, X)
     if storage is not None:
         y = _checked_targets(model, storage, y, numeric)
         if first:
@@ -36,8 +36,7 @@ def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any)
             model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             ensure_all_finite=False, **options,
         )  # fmt: skip
-        if numeric and y.dtype.kind in "US":
-            raise WrongType("y is text")
+        _refuse_text(y, numeric)
     return X, y
 
 
@@ -47,11 +46,16 @@ def _checked_targets(model: Any, storage: Storage, y: Any, numeric: dict[str, An
         raise WrongShape("X has no rows; at least one is needed.")
     with naming(**numeric):
         y = check_y(y, multi_output=True, y_numeric=bool(numeric), estimator=model)
-        if numeric and y.dtype.kind in "US":
-            raise WrongType("y is text")
+        _refuse_text(y, numeric)
     if len(y) != n:
         raise WrongShape(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
     return y
+
+
+def _refuse_text(y: Any, numeric: dict[str, Any]) -> None:
+    """Where y has to be numbers; `naming` says what to do."""
+    if numeric and y.dtype.kind in "US":
+        raise WrongType("y is text")
 
 
 def remember_columns(model: Any, storage: Storage) -> None:
@@ -66,15 +70,10 @@ def remember_columns(model: Any, storage: Storage) -> None:
 
 def checked_columns(model: Any, X: Any) -> Storage | None:
     """The storage behind an X to predict for, if it is lazy; its columns are those of the fit."""
-    storage = opened(X, _budget(model), getattr(model, "encoding_", None))
+    storage = opened(X, budget_asked(model), getattr(model, "encoding_", None))
     if storage is not None:
         refuse_other_columns(model, storage.shape[1], storage.names)
     return fits_memory(storage, model) if isinstance(storage, ChunkedDesign) else storage
-
-
-def _budget(model: Any) -> float | str | None:
-    budget: float | str | None = getattr(model, "memory_budget", None)
-    return budget
 
 
 def refuse_other_columns(model: Any, p: int, columns: tuple[str, ...] | None) -> None:

@@ -136,5 +136,11 @@ def _library(values: Any) -> str:
     return type(values).__module__.partition(".")[0]
 
 
+def budget_asked(model: Any) -> float | str | None:
+    """The model's `memory_budget`, if it has one."""
+    budget: float | str | None = getattr(model, "memory_budget", None)
+    return budget
+
+
 def _budget(model: Any) -> float:
-    return memory_budget_bytes(getattr(model, "memory_budget", None), of_all=True)
+    return memory_budget_bytes(budget_asked(model), of_all=True)

@@ -1,4 +1,4 @@
-"""`warm_start=`: where iterations start from, and where they were when they could not go on."""
+"""One fit, and `warm_start=`: where it starts from, and where it was when it could not go on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,24 @@ import numpy as np
 
 from ling.design import Array
 from ling.errors import ClusterLost
-from ling.problem import Centring, Problem
+from ling.estimators.fitting import Fit, Settings, fitted
+from ling.problem import Centring, Problem, build
+
+
+def fit_from(
+    model: Any, X: Any, Y: Array, alphas: Array, weights: Array | None, settings: Settings,
+    started: float,
+) -> tuple[Problem, Centring, Fit]:  # fmt: skip
+    """The problem that data and alphas stand for, solved from where the model says."""
+    fit_intercept = bool(model.fit_intercept)
+    problem, centring = build(X, Y, alphas, weights, fit_intercept)
+    with _resumable(model, problem, centring) as start:
+        fit = fitted(problem, centring, X, fit_intercept, settings, started, start=start)
+    return problem, centring, fit
 
 
 @contextmanager
-def resumable(model: Any, problem: Problem, centring: Centring) -> Iterator[Array | None]:
+def _resumable(model: Any, problem: Problem, centring: Centring) -> Iterator[Array | None]:
     """Coefficients to start from, if asked for; those of a fit that is lost are kept for that."""
     try:
         yield _start(model, problem, centring) if model.warm_start else None

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ling import problem as problems
 from ling.design import ChunkedDesign, as_design
 from ling.errors import WrongShape
 from ling.estimators.checkpoint import checkpointed
@@ -19,7 +18,6 @@ from ling.estimators.fitting import (
     SCIKIT_LEARN,
     SOLVERS,
     Settings,
-    fitted,
     keep,
     plan_for,
     warn_unless_certified,
@@ -27,7 +25,7 @@ from ling.estimators.fitting import (
 from ling.estimators.inputs import alphas_of, checked_data, targets_of, weights_of
 from ling.estimators.lazy import keeps, opened
 from ling.estimators.partial import Partial
-from ling.estimators.resuming import resumable
+from ling.estimators.resuming import fit_from
 from ling.planning import Plan, memory_budget_bytes
 
 
@@ -163,11 +161,7 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
         alphas = alphas_of(self.alpha, Y.shape[1])
         self._refuse_statistics(alphas)
         with checkpointed(self, X, Y, weights) as (X, settings):
-            problem, centring = problems.build(X, Y, alphas, weights, bool(self.fit_intercept))
-            with resumable(self, problem, centring) as start:
-                fit = fitted(
-                    problem, centring, X, bool(self.fit_intercept), settings, started, start=start
-                )
+            problem, centring, fit = fit_from(self, X, Y, alphas, weights, settings, started)
             kept = self._statistics_of(problem, centring, fit, settings)
         keep(self, fit, y.ndim)
         self._kept = kept
