@@ -1,8 +1,11 @@
 """All that a design can do, against the same done with the dense matrix that it stands for."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ling.design import AffineDesign, DenseDesign, Masked, RowMap
+from ling.design.between import RowSums
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -38,6 +41,22 @@ def moments(design, X, rng):
             agree(found, want)
 
 
+@dataclass(frozen=True, eq=False)
+class Squares(RowSums):
+    """X'left, and sums of x^2."""
+
+    left: np.ndarray
+
+    def per_row(self):
+        return {"left": self.left}
+
+    def with_rows(self, arrays):
+        return Squares(**arrays)
+
+    def __call__(self, X):
+        return X.T @ self.left, (X**2).sum(axis=0)
+
+
 def between(design, X, rng):
     """What can happen between the two halves of X'(X V), over maps of every kind."""
     n, p = X.shape
@@ -53,9 +72,11 @@ def between(design, X, rng):
         agree(mine.rmatmat(left), dense.rmatmat(left))
         agree(mine.each_row(lambda rows: rows @ V), dense.each_row(lambda rows: rows @ V))
         _row_maps(mine, dense, V, rng)
-        masks = rng.integers(0, 2, (n, 2)).astype(float)
-        masked = Masked(masks, np.array([0, 1, 1]), rng.standard_normal(3))
-        agree(mine.gram_matmat(V, masked), dense.gram_matmat(V, masked))
+        for training in (rng.integers(0, 3, (n, 2)), rng.integers(-1, 2, n).astype(np.int16)):
+            masked = Masked(training, weights, np.array([0, 1, 1]), rng.standard_normal(3))
+            agree(mine.gram_matmat(V, masked), dense.gram_matmat(V, masked))
+        for a, b in zip(mine.sum_rows(Squares(left)), dense.sum_rows(Squares(left)), strict=True):
+            agree(a, b)
         shift = rng.standard_normal((n, 3))
         moved = lambda U, rows, s=shift: U - s[rows]  # noqa: E731
         agree(mine.gram_matmat(V, moved), dense.gram_matmat(V, moved))

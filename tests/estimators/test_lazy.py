@@ -4,13 +4,20 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, plan, ridge_path
 from ling.design import AffineDesign, ArraySource, ChunkedDesign
 from ling.errors import LingError, NotFinite, WrongShape, WrongType
 from ling.estimators import lazy
 from ling.scan import scan_npy
+from ling.selection import route
 
 ENGINES = "direct", "krylov", "two_stage", "row_sketch"
 
@@ -215,9 +222,84 @@ def test_leave_one_out_stays_within_the_budget(tmp_path, monkeypatch):
     model = RidgeCV(alphas, memory_budget="12MB").fit(design, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # All leverages would be 72 MB; y and what is made of it are ten numbers a row.
-    assert peak < 12e6 + 10 * y.nbytes < 8 * 30 * len(X)
+    # All leverages would be 72 MB.
+    assert peak < 12e6 + 2 * y.nbytes
     assert model.alpha_ == known.alpha_
+    assert model.report_.cost.passes <= 4
+
+
+@pytest.mark.parametrize("options", [{"cv": 5}, {"gcv_mode": "stochastic"}], ids=["folds", "gcv"])
+def test_rows_may_be_many_when_alpha_is_chosen(tmp_path, monkeypatch, options):
+    monkeypatch.undo()
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400_000, 5)).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    y = X.sum(axis=1) + rng.standard_normal(len(X))
+    design = scan_npy(tmp_path / "X.npy").X
+    model = RidgeCV(**options, random_state=0, memory_budget="6MB")
+    model.fit(design, y)  # compiles
+    tracemalloc.start()
+    model.fit(design, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Masks of all folds would be 5 numbers a row, probes 24, the numbers of training rows 4.
+    assert peak < 15e6 + 3 * y.nbytes
+    assert model.report_.cost.passes <= 16
+
+
+SPLITS = {
+    "folds": 4,
+    "shuffled": KFold(4, shuffle=True, random_state=0),
+    "repeated": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+    "one": [(np.arange(100, 400), np.arange(100))],
+    "bootstrap": [
+        (np.random.default_rng(seed).integers(0, 400, 400), np.arange(seed, 400, 3))
+        for seed in range(3)
+    ],
+    "tested twice": [(np.arange(200, 400), np.repeat(np.arange(100), 2)) for _ in range(2)],
+    "each": None,
+}
+
+
+@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("scoring", [None, "neg_mean_squared_error", "r2"])
+@pytest.mark.parametrize("cv", SPLITS.values(), ids=SPLITS)
+@pytest.mark.parametrize("iterates", [False, True], ids=["direct", "iterated"])
+def test_scores_are_those_of_predictions(cv, scoring, weighted, iterates, monkeypatch):
+    """Samples add to scores in the pass that predicts them; in memory they are predicted first."""
+    if iterates:
+        monkeypatch.setattr(route, "_direct_bytes", lambda samples: np.inf)
+    X, y = data(t=2)
+    weights = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
+    options = {"cv": cv, "scoring": scoring, "alpha_per_target": True, "random_state": 0}
+    if iterates and cv is None:
+        options["gcv_mode"] = "stochastic"
+    found = RidgeCV(np.logspace(-1, 5, 6), tol=1e-7, **options)
+    found.fit(in_blocks(X, ArraySource), y, weights)
+    known = RidgeCV(np.logspace(-1, 5, 6), tol=1e-7, **options).fit(X, y, weights)
+    for name in ("mean_score", "std_error", "folds"):
+        close = {"rtol": 1e-4 if iterates else 1e-9, "atol": 1e-9}
+        values = (getattr(model.cv_results_, name) for model in (found, known))
+        np.testing.assert_allclose(*values, **close)
+
+
+@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
+@pytest.mark.parametrize("cv", [None, 3], ids=["each", "folds"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_accuracies_are_those_of_predictions(cv, n_classes, weighted):
+    X, y = data()
+    labels = np.array(list("abcd"))[
+        np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+    ]
+    weights = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
+    known, found = (
+        RidgeClassifierCV([1.0, 1e3, 1e5], cv=cv, scoring="accuracy").fit(design, labels, weights)
+        for design in (X, in_blocks(X, ArraySource))
+    )
+    np.testing.assert_allclose(found.cv_results_.folds, known.cv_results_.folds, rtol=1e-12)
+    assert np.isfinite(found.cv_results_.std_error).all()
 
 
 def test_a_zero_alpha_is_solved_from_the_gram_matrix():

@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 )
 
 from ling import problem as problems
-from ling.selection import Samples
+from ling.selection import Samples, Splits
 from tests import reference
 
 ALPHAS = np.geomspace(1e-3, 1e4, 8)
@@ -41,6 +41,9 @@ class Data:
         ones = np.ones(self.Y.shape[1])
         problem, centring = problems.build(self.X, self.Y, ones, self.weights, self.fit_intercept)
         return Samples.of(problem, centring, self.Y, self.weights, self.fit_intercept)
+
+    def splits(self, pairs) -> Splits:
+        return Splits.of(pairs, len(self.Y))
 
     def predictions(self, train, test, alpha):
         """Of an exact fit to the rows `train`, for the rows `test`; (n_test, t)."""
@@ -101,4 +104,5 @@ SPLITTERS = {
 def splits_of(splitter, data):
     n = data.Y.shape[0]
     groups = np.arange(n) % 7 if isinstance(splitter, GroupKFold) else None
-    return list(splitter.split(np.zeros((n, 1)), None, groups))
+    pairs = splitter.split(np.zeros((n, 1)), None, groups)
+    return [(np.sort(train), np.sort(test)) for train, test in pairs]

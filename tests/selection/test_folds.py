@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from ling.selection import DirectFolds, ExactLeaveOneOut, IteratedFolds, StochasticLeaveOneOut
+from ling.selection import (
+    DirectFolds,
+    ExactLeaveOneOut,
+    IteratedFolds,
+    StochasticLeaveOneOut,
+)
 from tests.selection.problems import ALPHAS, DATA, SPLITTERS, splits_of
 
 every_data = pytest.mark.parametrize("data", DATA.values(), ids=DATA)
@@ -22,7 +27,7 @@ def test_direct_folds_are_a_loop_of_exact_fits(data, splitter):
     data = data()
     splits = usable(splits_of(splitter, data), data)
     seen = 0
-    for number, at, P in DirectFolds(data.samples(), splits).predictions(ALPHAS):
+    for number, at, P in DirectFolds(data.samples(), data.splits(splits)).predictions(ALPHAS):
         exact = data.predictions(*splits[number], ALPHAS[at])
         assert np.abs(P - exact).max() <= 1e-8 * max(1.0, np.abs(exact).max())
         seen += 1
@@ -35,7 +40,7 @@ def test_iterated_folds_are_within_their_certificate(data, splitter):
     data = data()
     tol = 1e-7 if np.abs(data.dense).max() < 1e4 else 0.1  # large means take the digits
     splits = usable(splits_of(splitter, data), data)
-    folds = IteratedFolds(data.samples(), splits, tol)
+    folds = IteratedFolds(data.samples(), data.splits(splits), tol)
     folds.work(ALPHAS)
     certified = folds.certified(ALPHAS)
     assert certified.all()
@@ -60,11 +65,11 @@ def test_iterated_folds_are_within_their_certificate(data, splitter):
 def test_iterated_folds_predict_like_direct_ones(data):
     data = data()
     splits = usable(splits_of(SPLITTERS["shuffled"], data), data)
-    folds = IteratedFolds(data.samples(), splits, 1e-9)
+    folds = IteratedFolds(data.samples(), data.splits(splits), 1e-9)
     folds.work(ALPHAS)
     for (_, _, P), (_, _, Q) in zip(
         folds.predictions(ALPHAS),
-        DirectFolds(data.samples(), splits).predictions(ALPHAS),
+        DirectFolds(data.samples(), data.splits(splits)).predictions(ALPHAS),
         strict=True,
     ):
         assert np.allclose(P, Q, rtol=1e-5, atol=1e-5 * np.abs(Q).max())
@@ -95,7 +100,9 @@ def test_degrees_of_freedom_are_the_trace(data):
     assert np.allclose(found, exact, rtol=1e-7, atol=1e-7)
     assert not error.any()
     splits = usable(splits_of(SPLITTERS["shuffled"], data), data)
-    assert np.allclose(DirectFolds(data.samples(), splits).degrees(ALPHAS)[0], exact, rtol=1e-7)
+    assert np.allclose(
+        DirectFolds(data.samples(), data.splits(splits)).degrees(ALPHAS)[0], exact, rtol=1e-7
+    )
 
 
 def test_estimated_degrees_of_freedom_are_within_their_standard_errors():
@@ -119,7 +126,7 @@ def test_folds_by_passes_share_them():
         splits = splits_of(SPLITTERS["shuffled"], data)[:n_splits]
         samples = data.samples()
         before = samples.problem.design.cost.passes
-        folds = IteratedFolds(samples, splits, 1e-6)
+        folds = IteratedFolds(samples, data.splits(splits), 1e-6)
         folds.work(ALPHAS)
         passes.append(samples.problem.design.cost.passes - before)
         assert passes[-1] == folds.passes + 1  # one for the right-hand sides
@@ -128,7 +135,8 @@ def test_folds_by_passes_share_them():
 
 def test_folds_that_iterate_give_up_when_another_way_is_faster():
     data = DATA["tall"]()
-    folds = IteratedFolds(data.samples(), splits_of(SPLITTERS["shuffled"], data), 1e-12, worth=1)
+    splits = data.splits(splits_of(SPLITTERS["shuffled"], data))
+    folds = IteratedFolds(data.samples(), splits, 1e-12, worth=1)
     folds.work(ALPHAS)
     assert folds.gave_up
     assert folds.passes <= 3
@@ -141,7 +149,7 @@ def test_a_fold_that_holds_nearly_all_of_x_leaves_the_others_their_digits():
     data = DATA["tall"]().__class__(X, X @ w + rng.standard_normal((60, 1)))
     splits = [(np.arange(10, 60), np.arange(10))]
     alphas = np.array([1e-3])
-    ((_, _, P),) = DirectFolds(data.samples(), splits).predictions(alphas)
+    ((_, _, P),) = DirectFolds(data.samples(), data.splits(splits)).predictions(alphas)
     exact = data.predictions(*splits[0], alphas[0])
     assert np.abs(P - exact).max() <= 1e-8 * np.abs(exact).max()
 
@@ -151,7 +159,7 @@ def test_many_targets_take_the_way_of_turned_rows():
     data = DATA["tall"]()
     many = data.__class__(data.X, data.X @ rng.standard_normal((6, 30)))
     splits = splits_of(SPLITTERS["consecutive"], many)
-    for number, at, P in DirectFolds(many.samples(), splits).predictions(ALPHAS):
+    for number, at, P in DirectFolds(many.samples(), many.splits(splits)).predictions(ALPHAS):
         exact = many.predictions(*splits[number], ALPHAS[at])
         assert np.abs(P - exact).max() <= 1e-8 * np.abs(exact).max()
 
@@ -165,7 +173,7 @@ def test_one_large_column_does_not_take_the_digits_of_the_others(size, kind):
     data = data.__class__(X, data.Y)
     alphas = np.array([1e-2, 1.0, 1e2])
     splits = splits_of(SPLITTERS["shuffled" if kind == "folds" else "one sample each"], data)
-    way = DirectFolds(data.samples(), splits)
+    way = DirectFolds(data.samples(), data.splits(splits))
     if kind == "leave-one-out":
         way = ExactLeaveOneOut(data.samples())
     for number, at, P in way.predictions(alphas):
@@ -181,9 +189,9 @@ def test_rows_that_are_trained_on_twice_count_twice(data):
     rng = np.random.default_rng(0)
     n = len(data.Y)
     splits = [(rng.integers(0, n, n), np.arange(n)) for _ in range(3)]
-    iterated = IteratedFolds(data.samples(), splits, 1e-9)
+    iterated = IteratedFolds(data.samples(), data.splits(splits), 1e-9)
     iterated.work(ALPHAS)
-    for way in (DirectFolds(data.samples(), splits), iterated):
+    for way in (DirectFolds(data.samples(), data.splits(splits)), iterated):
         for number, at, P in way.predictions(ALPHAS):
             exact = data.predictions(*splits[number], ALPHAS[at])
             assert np.allclose(P, exact, atol=1e-6 * np.abs(exact).max())
@@ -196,7 +204,7 @@ def test_wide_folds_with_means_that_drift_keep_their_digits(share):
     data = DATA["wide"]().__class__(X, rng.standard_normal((60, 1)))
     alphas = np.array([share * ((X - X.mean(axis=0)) ** 2).sum()])
     splits = splits_of(SPLITTERS["consecutive"], data)
-    for number, _, P in DirectFolds(data.samples(), splits).predictions(alphas):
+    for number, _, P in DirectFolds(data.samples(), data.splits(splits)).predictions(alphas):
         exact = data.predictions(*splits[number], alphas[0])
         assert np.abs(P - exact).max() <= 1e-9 * np.abs(exact).max()
 
@@ -206,7 +214,7 @@ def test_a_target_that_is_constant_in_a_training_set_is_certified():
     X, Y = rng.standard_normal((40, 30)), np.full((40, 1), -0.1)
     Y[:10] = 0.7
     data = DATA["tall"]().__class__(X, Y)
-    folds = IteratedFolds(data.samples(), [(np.arange(10, 40), np.arange(10))], 1e-6)
+    folds = IteratedFolds(data.samples(), data.splits([(np.arange(10, 40), np.arange(10))]), 1e-6)
     folds.work(ALPHAS)
     assert folds.certified(ALPHAS).all()
     assert all(np.allclose(P, -0.1) for _, _, P in folds.predictions(ALPHAS))
@@ -220,7 +228,9 @@ def test_the_same_seed_gives_the_same_bits():
     splits = splits_of(SPLITTERS["consecutive"], data)
     found = []
     for _ in range(2):
-        folds = IteratedFolds(data.samples(), splits, 1e-6, rng=np.random.default_rng(0))
+        folds = IteratedFolds(
+            data.samples(), data.splits(splits), 1e-6, rng=np.random.default_rng(0)
+        )
         folds.work(ALPHAS)
         found.append(np.concatenate([P for _, _, P in folds.predictions(ALPHAS)]))
     assert np.array_equal(*found)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ling.design.arrays import Array, as_numbers, constant, scaled
 from ling.design.base import Design, Storage, as_design
-from ling.design.between import Between, RowMap
+from ling.design.between import Between, RowMap, RowSums
 from ling.design.maps import Affine
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 
@@ -139,6 +139,12 @@ class AffineDesign(Design):
         if self.storage.by_blocks:
             return self.storage.affine_each_row(self.affine, function)
         return super().each_row(function)
+
+    def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
+        """What all rows of X~ add up to, one pass."""
+        if self.storage.by_blocks:
+            return self.storage.affine_sum_rows(self.affine, sums)
+        return super().sum_rows(sums)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X~'X~, one pass."""

@@ -18,6 +18,13 @@ def constant(n: int, value: float = 1.0) -> Array:
     return np.broadcast_to(np.float64(value), (n,))
 
 
+def rows_of(array: Array, rows: slice | NDArray[np.intp]) -> Array:
+    """Some rows; those of an array whose rows are all one take no room."""
+    if array.strides[0] == 0 and not isinstance(rows, slice):
+        return np.broadcast_to(array[:1], (len(rows), *array.shape[1:]))
+    return array[rows]
+
+
 def consecutive(rows: NDArray[np.intp]) -> slice | None:
     """The slice that `rows` are, if they are one."""
     first, count = (int(rows[0]), len(rows)) if len(rows) else (0, 0)

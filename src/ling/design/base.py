@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from ling.design.arrays import LARGEST, Array, as_numbers
-from ling.design.between import Between, RowMap
+from ling.design.between import Between, RowMap, RowSums
 from ling.design.maps import Affine
 from ling.errors import NotFinite, WrongShape
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Bytes of rows that are looked at together.
 BLOCK = 2**25
+# The same for rows of which only sums are kept, all that is made of them included.
+SUMMED = 2**23
 
 
 class Design(ABC):
@@ -77,6 +79,18 @@ class Design(ABC):
         height = max(256, BLOCK // (8 * max(1, p)))
         parts = [np.arange(a, min(a + height, n)) for a in range(0, max(n, 1), height)]
         return np.concatenate([function(self.take(rows)) for rows in parts])
+
+    def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
+        """What all rows add up to, one pass."""
+        n, p = self.shape
+        height = max(256, SUMMED // (8 * (p + sums.width)))
+        total: tuple[Array, ...] = ()
+        for first in range(0, max(n, 1), height):
+            rows = np.arange(first, min(first + height, n))
+            mine = {name: a[first : first + height] for name, a in sums.per_row().items()}
+            found = sums.with_rows(mine)(self.take(rows))
+            total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
+        return total
 
     @property
     @abstractmethod
@@ -194,6 +208,10 @@ class Storage(Design):
 
     def affine_each_row(self, affine: Affine, function: Callable[[Array], Array]) -> Array:
         """function(rows of X~), where `by_blocks`."""
+        raise NotImplementedError
+
+    def affine_sum_rows(self, affine: Affine, sums: RowSums) -> tuple[Array, ...]:
+        """What all rows of X~ add up to, where `by_blocks`."""
         raise NotImplementedError
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +16,40 @@ from ling.design.arrays import Array, constant, scaled
 Between: TypeAlias = Callable[[Array, slice], Array]
 
 
-class RowWise(ABC):
-    """A `between` that says which of its arrays have a row for each of X's.
+class PerRow(ABC):
+    """Says which of its arrays have a row for each of X's.
 
     So these can be cut and, where rows of X lie elsewhere, sent there.
     """
 
     @abstractmethod
-    def per_row(self) -> dict[str, Array]:
+    def per_row(self) -> dict[str, Any]:
         """Those arrays by name."""
 
     @abstractmethod
-    def with_rows(self, arrays: dict[str, Array]) -> RowWise:
+    def with_rows(self, arrays: dict[str, Any]) -> Self:
         """The same for some of the rows, whose arrays these are."""
+
+
+class RowWise(PerRow):
+    """A `between` that knows its rows."""
 
     @abstractmethod
     def __call__(self, U: Array, rows: slice) -> Array:
         """What becomes of U = X V, on these rows."""
+
+
+class RowSums(PerRow):
+    """Sums over rows of X, to which every row adds on its own."""
+
+    @property
+    def width(self) -> int:
+        """Numbers that it needs room for, for each row."""
+        return 1
+
+    @abstractmethod
+    def __call__(self, X: Array) -> tuple[Array, ...]:
+        """What these rows, dense and in float64, add; its arrays are new."""
 
 
 @dataclass(eq=False)
@@ -92,13 +109,13 @@ class RowMap(RowWise):
         found = (np.ascontiguousarray(a) for a in (self.scale, self.shift, self.post))
         return *found, self.seen  # type: ignore[return-value]
 
-    def per_row(self) -> dict[str, Array]:
+    def per_row(self) -> dict[str, Any]:
         """Scale, shift and post."""
         return {"scale": self.scale, "shift": self.shift, "post": self.post}
 
-    def with_rows(self, arrays: dict[str, Array]) -> RowMap:
+    def with_rows(self, arrays: dict[str, Any]) -> Self:
         """Some of the rows."""
-        return RowMap(**arrays, whole=self.whole)
+        return type(self)(**arrays, whole=self.whole)
 
     def __call__(self, U: Array, rows: slice) -> Array:
         """The same, as any other `between`."""
@@ -110,25 +127,38 @@ class RowMap(RowWise):
 
 @dataclass(frozen=True, eq=False)
 class Masked(RowWise):
-    """u -> mask (u - shift), where each column of U has one of the columns of `masks`."""
+    """u -> mask (u - shift), where each column of U belongs to the training set of a split.
 
-    masks: Array
+    `training` says which rows these have, as small integers: (n,), the split that leaves a row out,
+    or (n, n_splits), how often each has it. A mask is that, times the weights of the rows.
+    """
+
+    training: NDArray[Any]
+    weights: Array
     owner: NDArray[np.intp]
     shifts: Array
 
-    def per_row(self) -> dict[str, Array]:
-        """The masks."""
-        return {"masks": self.masks}
+    def per_row(self) -> dict[str, Any]:
+        """Who has the rows, and their weights."""
+        return {"training": self.training, "weights": self.weights}
 
-    def with_rows(self, arrays: dict[str, Array]) -> Masked:
+    def with_rows(self, arrays: dict[str, Any]) -> Self:
         """Some of the rows."""
-        return replace(self, masks=arrays["masks"])
+        return replace(self, **arrays)
 
     def __call__(self, U: Array, rows: slice) -> Array:
         """On these rows."""
         U = U - self.shifts
-        U *= self.masks[rows][:, self.owner]
+        U *= times_trained(self.training[rows], self.owner)
+        U *= self.weights[rows, None]
         return U
+
+
+def times_trained(training: NDArray[Any], splits: NDArray[np.intp]) -> Array:
+    """(n_rows, n): how often each of these splits has the rows in its training set."""
+    if training.ndim == 1:
+        return np.asarray(training[:, None] != splits)
+    return np.asarray(training[:, splits])
 
 
 def _rows(values: Array | float, n: int) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ling.design.arrays import LARGEST, Array
 from ling.design.base import Full
-from ling.design.between import Between, RowMap
+from ling.design.between import Between, RowMap, RowSums
 from ling.design.maps import Affine
 from ling.design.operations import (
     AgainstRows,
@@ -23,6 +23,7 @@ from ling.design.operations import (
     Operation,
     Outcome,
     Rows,
+    SumRows,
     Times,
     TransposedTimes,
 )
@@ -89,6 +90,15 @@ class Blocked(Full):
         """function(rows), one pass."""
         return self.affine_each_row(Affine(), function)
 
+    def affine_sum_rows(self, affine: Affine, sums: RowSums) -> tuple[Array, ...]:
+        """What all rows of X~ add up to, one pass: `sums` goes to where they are."""
+        found = self.run(SumRows(affine, sums)).summed
+        return found or sums.with_rows(_none_of(sums))(np.zeros((0, self.shape[1])))
+
+    def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
+        """What all rows add up to, one pass."""
+        return self.affine_sum_rows(Affine(), sums)
+
     def affine_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
         """X~'X~, one pass."""
         p = self.shape[1]
@@ -152,3 +162,7 @@ class Blocked(Full):
     def _sum(self, operation: Operation, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         found = self.run(operation).summed
         return found[0] if found else np.zeros(shape, dtype)
+
+
+def _none_of(sums: RowSums) -> dict[str, Array]:
+    return {name: array[:0] for name, array in sums.per_row().items()}

@@ -77,7 +77,9 @@ class DenseDesign(Full):
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         # With many columns, adding to `out` is work too; larger blocks do it less often.
         size = min(max(2, columns // 8), 16) if c_order else max(4, columns)
-        for rows, block in self._blocks(dtype, size * MB):
+        # U has to stay in cache too, where it is wider than X.
+        p = max(1, self.shape[1])
+        for rows, block in self._blocks(dtype, size * MB * p // max(p, columns)):
             U = block @ V
             out += block.T @ (U if between is None else between(U, rows))
         return out

@@ -197,7 +197,7 @@ def digest(*things: Any) -> str | None:
 def _feed(sha: Any, thing: Any) -> bool:
     if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
         _label(sha, f"{thing.dtype.str}{thing.shape}")
-        constant = thing.ndim == 1 and thing.strides == (0,) and thing.size > 0
+        constant = thing.ndim > 0 and thing.strides[0] == 0 and thing.size > 0
         sha.update(np.ascontiguousarray(thing[:1] if constant else thing).data)
         return True
     if is_dataclass(thing):

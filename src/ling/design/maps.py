@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.arrays import Array, scaled
+from ling.design.arrays import Array, rows_of, scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Affine:
 
     def subset(self, rows: slice | NDArray[np.intp]) -> Affine:
         """The same map of some rows of X."""
-        return self.with_rows({name: array[rows] for name, array in self.per_row().items()})
+        return self.with_rows({name: rows_of(a, rows) for name, a in self.per_row().items()})
 
     def apply(
         self,

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ling.design.arrays import Array
 from ling.design.base import Design
-from ling.design.between import Between
+from ling.design.between import Between, RowSums
 from ling.report import Cost
 
 
@@ -81,6 +81,12 @@ class Metered(Design):
     def each_row(self, function: Callable[[Array], Array]) -> Array:
         """function(rows), one pass."""
         found = self.design.each_row(function)
+        self.meter.add(0.0, self.share)
+        return found
+
+    def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
+        """What all rows add up to, one pass."""
+        found = self.design.sum_rows(sums)
         self.meter.add(0.0, self.share)
         return found
 

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from ling.design.affine import AffineDesign
 from ling.design.arrays import Array
-from ling.design.between import Between, RowMap, RowWise
+from ling.design.between import Between, PerRow, RowMap, RowSums, RowWise
 from ling.design.dense import FEW, DenseDesign
 from ling.design.maps import Affine
 
@@ -155,16 +155,11 @@ class GramTimes(Mapped):
 
     def per_row(self) -> dict[str, Array]:
         """Those of the map, and those of `between`."""
-        found = super().per_row()
-        if isinstance(self.between, RowWise):
-            found |= {f"between {name}": a for name, a in self.between.per_row().items()}
-        return found
+        return super().per_row() | _named(self.between)
 
     def placed(self, start: int, arrays: dict[str, Array]) -> Operation:
         """With the map and the `between` of these rows."""
-        theirs = {name.removeprefix("between "): array for name, array in arrays.items()
-                  if name.startswith("between ")}  # fmt: skip
-        mine = {name: array for name, array in arrays.items() if not name.startswith("between ")}
+        mine, theirs = _parted(arrays)
         between = self.between
         if isinstance(between, RowWise):
             between = between.with_rows(theirs)
@@ -216,6 +211,27 @@ class EachRow(Mapped):
         """For a few of them at a time."""
         design = block if self.affine.is_identity else AffineDesign(block, self.affine)
         return Outcome(stacked=(design.each_row(self.function),))
+
+
+@dataclass(frozen=True, eq=False)
+class SumRows(Mapped):
+    """What rows of X~ add up to."""
+
+    sums: RowSums
+
+    def per_row(self) -> dict[str, Array]:
+        """Those of the map, and those of the sums."""
+        return super().per_row() | _named(self.sums)
+
+    def placed(self, start: int, arrays: dict[str, Array]) -> Operation:
+        """With the map and the sums of these rows."""
+        mine, theirs = _parted(arrays)
+        return SumRows(self.affine.with_rows(mine), self.sums.with_rows(theirs))
+
+    def __call__(self, block: DenseDesign) -> Outcome:
+        """For a few of them at a time."""
+        design = block if self.affine.is_identity else AffineDesign(block, self.affine)
+        return Outcome(design.sum_rows(self.sums))
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,6 +303,23 @@ class AgainstRows(Mapped):
         part = AffineDesign(block, self.affine).take(np.arange(block.shape[0]))
         found = part.astype(self.dtype, copy=False) @ self.rows.T
         return Outcome(stacked=(found,))
+
+
+# Before the names of arrays that are not the map's, but of what goes with it.
+THEIRS = "with "
+
+
+def _named(something: Any) -> dict[str, Array]:
+    if not isinstance(something, PerRow):
+        return {}
+    return {f"{THEIRS}{name}": array for name, array in something.per_row().items()}
+
+
+def _parted(arrays: dict[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Those of the map, and those of what goes with it."""
+    theirs = {name: array for name, array in arrays.items() if name.startswith(THEIRS)}
+    mine = {name: array for name, array in arrays.items() if name not in theirs}
+    return mine, {name.removeprefix(THEIRS): array for name, array in theirs.items()}
 
 
 def _columns(U: Array) -> int:

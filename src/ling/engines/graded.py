@@ -51,7 +51,7 @@ class Graded:
         inner, _ = lapack.dpotrs(factor, C / scale[:, None], lower=True)
         return np.asarray(inner / scale[:, None])
 
-    def forms(self, Z: Array, alphas: Array) -> Array:
+    def forms(self, Z: Array, alphas: Array, *, often: bool = False) -> Array:
         """z'(A + alpha I)^-1 z for every row z of Z and every alpha."""
         found = np.empty((len(Z), len(alphas)))
         for at, alpha in enumerate(alphas):

@@ -119,9 +119,9 @@ class Tridiagonal:
             turned[:, mine] = self.solve(turned[:, mine], float(alpha))
         return self.back(turned)
 
-    def forms(self, Z: Array, alphas: Array) -> Array:
-        """z'(T + alpha I)^-1 z for every row z of Z and every alpha."""
-        if Z.size * len(alphas) <= COMPILED:
+    def forms(self, Z: Array, alphas: Array, *, often: bool = False) -> Array:
+        """z'(T + alpha I)^-1 z for every row z of Z and every alpha; `often`: for many Z."""
+        if not often and Z.size * len(alphas) <= COMPILED:
             columns = [np.einsum("ji,ji->i", Z.T, self.solve(Z.T, a)) for a in alphas]
             return np.stack(columns, axis=1)
         from ling.engines.kernels import tridiagonal_forms

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from ling.errors import BadOption, EdgeOfGrid
 from ling.estimators.fitting import Fit, Settings, fitted, plan_for
 from ling.planning import Plan
 from ling.problem import Centring, Problem
-from ling.selection import CVResults, Samples, Scoring, checked, choose
+from ling.selection import CVResults, Samples, Scoring, Splits, checked, choose
 from ling.selection.loo import forget_form
 from ling.selection.route import Route, k_fold, leave_one_out
 
@@ -42,7 +41,7 @@ class Chosen:
 
 
 def fit_choosing(
-    model: Any, X: Any, Y: Array, weights: Array | None, splits: Sequence[Any] | None,
+    model: Any, X: Any, Y: Array, weights: Array | None, splits: Splits | None,
     scoring: Scoring, settings: Settings,
 ) -> Chosen:  # fmt: skip
     """Score all alphas, choose, and fit to all samples with the chosen one."""
@@ -80,7 +79,7 @@ def fit_choosing(
 
 
 def _routes(
-    model: Any, samples: Samples, splits: Sequence[Any] | None, given: Array | None, plan: Plan,
+    model: Any, samples: Samples, splits: Splits | None, given: Array | None, plan: Plan,
     rng: np.random.Generator,
 ) -> list[Route]:  # fmt: skip
     """Ways to leave samples out: the first that does not give up is taken."""
@@ -88,7 +87,8 @@ def _routes(
         _need_two(samples)
         stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
         return [leave_one_out(samples, plan, model.tol, rng, stochastic)]
-    routes = k_fold(samples, _checked_splits(splits, samples), given, plan, model.tol, rng)
+    _refuse_weightless(splits, samples)
+    routes = k_fold(samples, splits, given, plan, model.tol, rng)
     if given is None or given.all():
         return routes
     routes = [route for route in routes if route.direct]
@@ -196,41 +196,14 @@ def _need_two(samples: Samples) -> None:
         )
 
 
-def _checked_splits(splits: Sequence[Any], samples: Samples) -> list[tuple[Any, Any]]:
-    """Integer arrays, none of them empty."""
-    if not splits:
-        raise BadOption("cv gives no split; pass at least one (train, test) pair.")
-    found = []
-    for number, (train, test) in enumerate(splits):
-        # In the order of the data: where it is read, it is read once from end to end.
-        train, test = (
-            _in_order(_indices(rows, samples.shape[0], number)) for rows in (train, test)
-        )
-        if not len(test):
-            raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
-        for name, rows in (("training", train), ("test", test)):
+def _refuse_weightless(splits: Splits, samples: Samples) -> None:
+    """Every split has to train on something, and to test something."""
+    if (samples.weights > 0).all() and splits.tested_by is not None and len(splits) > 1:
+        return
+    for number in range(len(splits)):
+        for name, rows in (("training", splits.train(number)), ("test", splits.test(number))):
             if not samples.weights[rows].any():
                 raise BadOption(
                     f"split {number} of cv has no {name} samples with a weight above 0; pass other "
                     "splits, or fewer of them."
                 )
-        found.append((train, test))
-    return found
-
-
-def _in_order(rows: Any) -> Any:
-    return np.sort(rows) if (np.diff(rows) < 0).any() else rows
-
-
-def _indices(rows: Any, n: int, number: int) -> Any:
-    rows = np.asarray(rows)
-    if not rows.size:
-        return np.zeros(0, dtype=np.intp)
-    if rows.dtype == bool and rows.shape == (n,):
-        return np.flatnonzero(rows)
-    if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.min() < -n or rows.max() >= n:
-        raise BadOption(
-            f"split {number} of cv is not made of numbers of samples; pass integers from 0 to "
-            f"{n - 1}, or a mask of {n} booleans."
-        )
-    return np.arange(n)[rows]

@@ -39,7 +39,7 @@ from ling.estimators.inputs import alphas_of, checked_data, weights_of
 from ling.estimators.resuming import fit_from
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.streamed import Streamed
-from ling.selection import Scorer, Scoring, SquaredErrors
+from ling.selection import Accuracy, Scorer, Scoring, SquaredErrors
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +79,11 @@ class Classifying(Streamed, ClassifierMixin, BaseEstimator):
     ) -> tuple[Any, Any, Array, Array | None, Decision]:
         """X, y, the classes as columns of -1 and 1, weights, and the way back to classes."""
         X, y = checked_data(self, X, y, sample_weight)
-        binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
-        Y = np.asarray(binarizer.fit_transform(y), dtype=np.float64)
+        binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(y)
         decision = Decision(binarizer)
         if not decision.multilabel:
             y = column_or_1d(y, warn=True)
+        Y = _signs(y, decision)
         weights = weights_of(sample_weight, X)
         if self.class_weight:
             balance = compute_sample_weight(self.class_weight, y)
@@ -112,6 +112,24 @@ class Classifying(Streamed, ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _signs(y: Any, decision: Decision) -> Array:
+    """1 in the column of the class, -1 in others; one column for two classes, the second's.
+
+    As LabelBinarizer does it, but in the room of the result: samples may be many.
+    """
+    if decision.multilabel:
+        return np.asarray(decision.binarizer.transform(y), dtype=np.float64)
+    classes = decision.classes
+    if len(classes) <= 2:
+        Y = np.full((len(y), 1), -1.0)
+        Y[y == classes[-1] if len(classes) == 2 else [], 0] = 1.0
+        return Y
+    Y = np.full((len(y), len(classes)), -1.0)
+    for column, name in zip(Y.T, classes, strict=True):
+        column[y == name] = 1.0
+    return Y
 
 
 def _squeezed(values: Array) -> Array:
@@ -308,8 +326,9 @@ class RidgeClassifierCV(Routed, Classifying):
     ) -> Scoring:  # fmt: skip
         if self.scoring is None and self.cv is None:
             return SquaredErrors(Y, weights)
-        call = get_scorer("accuracy")
-        if self.scoring is not None:
-            call = check_scoring(self, scoring=self.scoring)
+        if self.scoring in (None, "accuracy") and not decision.multilabel:
+            call = get_scorer("accuracy")
+            return Accuracy(call, y, decision, parameters=parameters, Y=Y)
+        call = check_scoring(self, scoring=self.scoring or "accuracy")
         looked_at = None if predicts_only(call) else X
         return Scorer(call, y, decision, looked_at, False, parameters)

@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring, get_scorer
 from sklearn.metrics._scorer import _BaseScorer
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import KFold, check_cv
 from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.metadata_routing import process_routing
 
 from ling.design import Array, Design
 from ling.errors import BadOption
+from ling.selection import Splits
 
 
 class Routed:
@@ -83,13 +84,17 @@ def _takes_weights(scorer: Any) -> bool:
     return False
 
 
-def splits_of(model: Any, X: Any, y: Any, parameters: dict[str, Any]) -> list[Any] | None:
-    """All (train, test) pairs of the model's splitter; None if single samples are left out."""
+def splits_of(model: Any, X: Any, y: Any, parameters: dict[str, Any]) -> Splits | None:
+    """Those of the model's splitter; None if single samples are left out."""
     if model.cv is None:
         return None
+    n = X.shape[0]
+    splitter = check_cv(model.cv, y, classifier=is_classifier(model))
+    if type(splitter) is KFold and not splitter.shuffle and n >= splitter.n_splits:
+        return Splits.in_turn(n, splitter.n_splits)  # the numbers of all rows would take room
     if isinstance(X, Design):  # splitters only count its rows
-        X = np.broadcast_to(np.float64(0), (X.shape[0], 1))
-    return list(check_cv(model.cv, y, classifier=is_classifier(model)).split(X, y, **parameters))
+        X = np.broadcast_to(np.float64(0), (n, 1))
+    return Splits.of(splitter.split(X, y, **parameters), n)
 
 
 def predicts_only(call: Any) -> bool:

@@ -7,10 +7,12 @@ from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
 from ling.selection.loo import ExactLeaveOneOut
 from ling.selection.results import CVResults
 from ling.selection.samples import Samples, Validation
-from ling.selection.scoring import R2, Scorer, Scoring, SquaredErrors
+from ling.selection.scoring import R2, Accuracy, Scorer, Scoring, SquaredErrors
+from ling.selection.splits import Splits
 
 __all__ = [
     "R2",
+    "Accuracy",
     "CVResults",
     "DirectFolds",
     "ExactLeaveOneOut",
@@ -18,6 +20,7 @@ __all__ = [
     "Samples",
     "Scorer",
     "Scoring",
+    "Splits",
     "SquaredErrors",
     "StochasticLeaveOneOut",
     "Validation",

@@ -12,6 +12,7 @@ from ling.selection.grid import default_grid, extended
 from ling.selection.results import CVResults
 from ling.selection.samples import Validation
 from ling.selection.scoring import Scoring
+from ling.selection.tally import Measure
 
 # Alphas below the best whose fits have to be certified too, so that the best is known to be one.
 BELOW = 2
@@ -52,26 +53,53 @@ def choose(
 def _table(
     validation: Validation, scoring: Scoring, alphas: Array, method: str, store: bool
 ) -> CVResults:
-    n_splits = len(validation.tests)
+    measure = None
+    enough = validation.n_splits > 1 or scoring.sums_tell_errors
+    if validation.adds_up and enough and not store:
+        measure = scoring.measure
+    if measure is None:
+        folds, std_error, stored = _predicted(validation, scoring, alphas, store)
+    else:
+        folds, std_error = _added_up(validation, scoring, alphas, measure)
+        stored = None
+    if validation.n_splits > 1:
+        std_error = folds.std(axis=1, ddof=1) / np.sqrt(validation.n_splits)
+    return CVResults(
+        alphas, folds.mean(axis=1), std_error, folds, validation.certified(alphas), method, stored
+    )
+
+
+def _added_up(
+    validation: Validation, scoring: Scoring, alphas: Array, measure: Measure
+) -> tuple[Array, Array]:
+    """Scores (n_alphas, n_splits, ...), and the standard errors of the last split's."""
+    sums = validation.sums(alphas, measure)
+    found = []
+    for number in range(validation.n_splits):
+        score, error = scoring.of_sums(sums[number], validation.tested(number))
+        found.append(score)
+    return np.stack(found, axis=1), error
+
+
+def _predicted(
+    validation: Validation, scoring: Scoring, alphas: Array, store: bool
+) -> tuple[Array, Array, Array | None]:
+    """The same from predictions, and what they are worth, sample by sample, if wanted."""
+    n_splits = validation.n_splits
     scores: list[list[Array]] = [[np.array(np.nan)] * n_splits for _ in alphas]
     errors: list[Array] = [np.array(np.nan)] * len(alphas)
     stored: list[Array] = []
+    tested = -1
     for split, at, P in validation.predictions(alphas):
-        rows = validation.tests[split]
+        if split != tested:
+            tested, rows = split, validation.test(split)
         if n_splits == 1:
             scores[at][split], errors[at] = scoring.with_error(P, rows)
         else:
             scores[at][split] = scoring.score(P, rows)
         if store:
             stored.append(scoring.kept(P, rows))
-    folds = np.array(scores)
-    std_error = np.array(errors)
-    if n_splits > 1:
-        std_error = folds.std(axis=1, ddof=1) / np.sqrt(n_splits)
-    return CVResults(
-        alphas, folds.mean(axis=1), std_error, folds, validation.certified(alphas), method,
-        np.stack(stored, axis=-1) if store else None,
-    )  # fmt: skip
+    return np.array(scores), np.array(errors), np.stack(stored, axis=-1) if store else None
 
 
 def _uncertified(results: CVResults) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,9 @@ from ling.design import AffineDesign, Array, DenseDesign, Design, Metered
 from ling.engines.graded import Graded, form_of
 from ling.engines.tridiagonal import Tridiagonal
 from ling.minorant import EPS
-from ling.selection.samples import Rows, Samples, Validation
+from ling.selection.samples import Samples, Validation
+from ling.selection.splits import Rows, Splits, runs
+from ling.selection.tally import BySplit, Measure
 
 # A training set's Gram matrix is what is left of the total; less than this has lost digits.
 LEFT = 1e-4
@@ -43,15 +45,20 @@ class Sums:
 class Fitted:
     """All coefficients of one training set: M (A + alpha I)^-1 C + constant are predictions.
 
-    `form` is A's, `C` the right-hand side, `rows` M as a design, `constant` what the intercept
-    takes: y_shift - x_shift'w.
+    `form` is A's, `C` the right-hand side, `to_predict` gives M as a design, `constant` what the
+    intercept takes: y_shift - x_shift'w.
     """
 
     form: Tridiagonal | Graded
     C: Array
-    rows: Design
+    to_predict: Callable[[], Design]
     x_shift: Array
     y_shift: Array
+
+    @cached_property
+    def rows(self) -> Design:
+        """M."""
+        return self.to_predict()
 
     @cached_property
     def turned(self) -> Array:
@@ -65,6 +72,15 @@ class Fitted:
         turned = self.rows.each_row(lambda rows: rows @ Q)
         return DenseDesign(turned), self.form.to(self.x_shift[:, None])[:, 0]
 
+    def turned_coefficients(self, alphas: Array) -> Array:
+        """Q'(A + alpha I)^-1 C for all alphas, side by side."""
+        return np.hstack([self.form.solve(self.turned, float(alpha)) for alpha in alphas])
+
+    def coefficients(self, alphas: Array) -> tuple[Array, Array]:
+        """(p, n_alphas * t), and the constants that go with them."""
+        W = self.form.back(self.turned_coefficients(alphas))
+        return W, np.tile(self.y_shift, len(alphas)) - self.x_shift @ W
+
     def predictions(self, alphas: Array) -> Iterator[Array]:
         """(n_rows, t) for each alpha in turn."""
         targets = self.C.shape[1]
@@ -74,7 +90,7 @@ class Fitted:
         step = max(1, ROOM // max(1, targets * (len(self.form) + self.rows.shape[0])))
         for start in range(0, len(alphas), step):
             some = alphas[start : start + step]
-            W = np.hstack([self.form.solve(self.turned, float(alpha)) for alpha in some])
+            W = self.turned_coefficients(some)
             W = W if many else self.form.back(W)
             P = rows.matmat(W) + (np.tile(self.y_shift, len(some)) - shift @ W)
             for at in range(len(some)):
@@ -87,15 +103,37 @@ class DirectFolds(Validation):
     `keep` says whether more alphas may follow, for which factorisations are kept if they fit.
     """
 
-    def __init__(
-        self, samples: Samples, splits: Sequence[tuple[Rows, Rows]], keep: bool = False
-    ) -> None:
+    def __init__(self, samples: Samples, splits: Splits, keep: bool = False) -> None:
         self.samples = samples
         self.keep = keep
         self.splits = splits
-        self.tests = [test for _, test in splits]
+        self.n_splits = len(splits)
         self._kept: dict[int, Fitted] = {}
         self._errors: dict[int, Array] = {}
+
+    def test(self, number: int) -> Rows:
+        """The rows that a split tests."""
+        return self.splits.test(number)
+
+    @property
+    def adds_up(self) -> bool:
+        """Where rows lie apart, and Gram matrices are what there is of them."""
+        n, p = self.samples.shape
+        return self.samples.by_blocks and p <= n and not self.splits.tests_repeatedly
+
+    def sums(self, alphas: Array, measure: Measure) -> Array:
+        """(n_splits, n_alphas, s, 2), one pass for all splits."""
+        samples, found = self.samples, []
+        n_fits = self.n_splits * samples.n_targets
+        for some in samples.turns(alphas, n_fits * samples.shape[1]):
+            fits = [self._fitted(k, alphas).coefficients(some) for k in range(self.n_splits)]
+            W, constants = (np.stack(parts) for parts in zip(*fits, strict=True))
+            tally = BySplit(
+                measure, samples.centring.y_mean, samples.centring.y_unit, len(some),
+                self.splits.testing, W, constants,
+            )  # fmt: skip
+            found.append(samples.design.sum_rows(tally)[0])
+        return np.concatenate(found, axis=1)
 
     def certified(self, alphas: Array) -> Array:
         """For which of the alphas predicted last rounding leaves enough digits in every fit."""
@@ -110,49 +148,55 @@ class DirectFolds(Validation):
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """The number of the split and of the alpha, and predictions for its test rows."""
-        for number in range(len(self.splits)):
+        for number in range(self.n_splits):
             fitted = self._fitted(number, alphas)
-            self._errors[number] = fitted.form.error(alphas)
-            self.samples.problem.design.meter.add(4 / 3 * float(len(fitted.form)) ** 3)
             for at, P in enumerate(fitted.predictions(alphas)):
                 yield number, at, self.samples.in_units(P)
 
     def _fitted(self, number: int, alphas: Array) -> Fitted:
         """Kept for the next alphas, if all of them fit."""
-        if number in self._kept:
-            return self._kept[number]
-        n, p = self.samples.shape
-        train, test = self.splits[number]
-        if p <= n:
-            found = _primal(self.samples, train, test, float(alphas.min()))
-        else:
-            found = _dual(self.samples, train, test, float(alphas.min()))
-        rows = sum(len(test) for test in self.tests)
-        n_bytes = 16.0 * (len(self.splits) * min(n, p) ** 2 + rows * min(n, p))
-        if self.keep and n_bytes <= 0.5 * self.samples.budget:
-            self._kept[number] = found
+        found = self._kept.get(number)
+        if found is None:
+            n, p = self.samples.shape
+            make = _primal if p <= n else _dual
+            found = make(self.samples, self.splits, number, float(alphas.min()))
+            self.samples.problem.design.meter.add(4 / 3 * float(len(found.form)) ** 3)
+            rows = 0 if self.adds_up else n
+            n_bytes = 16.0 * (self.n_splits * min(n, p) ** 2 + rows * min(n, p))
+            if self.keep and n_bytes <= 0.5 * self.samples.budget:
+                self._kept[number] = found
+        self._errors[number] = found.form.error(alphas)
         return found
 
 
-def _primal(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
+def _primal(samples: Samples, splits: Splits, number: int, least: float) -> Fitted:
     """From X'X of all rows, less that of the rows left out, or from the rows trained on."""
-    without = np.ones(samples.shape[0], dtype=bool)
-    without[train] = False
-    left_out = np.flatnonzero(without)
+    left_out = splits.left_out(number)
     sums = None
     # Rows that are there twice, as in a bootstrap, are not what the others leave.
-    if len(left_out) < len(train) == samples.shape[0] - len(left_out):
+    if left_out is not None and 2 * len(left_out) < samples.shape[0]:
         total = _total(samples)
-        mass = float(samples.weights[train].sum())
-        sums = _centred(samples, replace(total - _sums(samples, left_out), mass=mass))
+        sums = total - _sums(samples, left_out)
+        sums = _centred(samples, replace(sums, mass=_mass_without(samples, left_out)))
         before, after = np.diag(total.gram), np.diag(sums.gram)
         if EPS * before[after < LEFT * before].sum() > 1e-10 * least:  # rounding that would show
             sums = None
     if sums is None:
+        train = splits.train(number)
         x, y = _means(samples, train)
         sums = replace(_sums(samples, train, x, y), x=x, y=y)
-    rows = samples.design.subset(test)
-    return Fitted(form_of(sums.gram, least), sums.xy, rows, sums.x, sums.y)
+
+    def to_predict() -> Design:
+        return samples.design.subset(splits.test(number))
+
+    return Fitted(form_of(sums.gram, least), sums.xy, to_predict, sums.x, sums.y)
+
+
+def _mass_without(samples: Samples, left_out: Rows) -> float:
+    """Weights of all other rows; a difference would have lost digits."""
+    kept = np.ones(samples.shape[0], dtype=bool)
+    kept[left_out] = False
+    return float(sum(samples.weights[run][kept[run]].sum() for run in runs(len(kept))))
 
 
 def _centred(samples: Samples, sums: Sums) -> Sums:
@@ -204,9 +248,10 @@ def _means(samples: Samples, rows: Rows) -> tuple[Array, Array]:
     return x, y
 
 
-def _dual(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
+def _dual(samples: Samples, splits: Splits, number: int, least: float) -> Fitted:
     """From X X' of all rows: that of the training rows, centred on their own mean."""
     K = kernel(samples)
+    train, test = splits.train(number), splits.test(number)
     roots, Y = samples.roots[train], samples.problem.targets[train]
     inner = K[np.ix_(train, train)]
     across = K[np.ix_(test, train)]
@@ -226,7 +271,8 @@ def _dual(samples: Samples, train: Rows, test: Rows, least: float) -> Fitted:
         inner -= np.outer(u, Ku - 0.5 * (u @ Ku) * u)
         inner -= np.outer(Ku - 0.5 * (u @ Ku) * u, u)
         across -= np.outer(across @ u, u)  # or rounding of c along u would be divided by alpha
-    return Fitted(form_of(inner, least), Y, DenseDesign(across), np.zeros(len(train)), y_shift)
+    none = np.zeros(len(train))
+    return Fitted(form_of(inner, least), Y, lambda: DenseDesign(across), none, y_shift)
 
 
 def kernel(samples: Samples) -> Array:

@@ -7,7 +7,7 @@ right-hand sides estimate the degrees of freedom, and with them generalised cros
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -17,9 +17,12 @@ from ling.design import Array, Masked
 from ling.design.threads import quiet_blas
 from ling.engines.from_sample import strong_directions
 from ling.minorant import product_noise
+from ling.selection.columns import Columns
 from ling.selection.grid import size
-from ling.selection.samples import Rows, Samples, Validation
+from ling.selection.samples import Samples, Validation
+from ling.selection.splits import Rows, Splits
 from ling.selection.subspace import Subspace
+from ling.selection.tally import BySplit, Generalised, Measure
 
 # Directions by which every space grows in a pass.
 WIDTH = 4
@@ -47,42 +50,48 @@ class IteratedFolds(Validation):
     """
 
     def __init__(
-        self, samples: Samples, splits: Sequence[tuple[Rows, Rows]], tol: float, probes: int = 0,
+        self, samples: Samples, splits: Splits, tol: float, probes: int = 0,
         rng: np.random.Generator | None = None, worth: float = float("inf"),
     ) -> None:  # fmt: skip
         self.samples = samples
         self.passes, self.worth = 0, worth
-        self.tests = [test for _, test in splits]
+        self.splits, self.n_splits = splits, len(splits)
         self.tol = tol
-        self.masks = _masks(samples, splits)
+        self.training = splits.training
         self._start(probes, np.random.default_rng() if rng is None else rng)
+
+    def test(self, number: int) -> Rows:
+        """The rows that a split tests."""
+        return self.splits.test(number)
 
     def _start(self, probes: int, rng: np.random.Generator) -> None:
         """Means and right-hand sides of all training sets; one pass."""
-        samples, n, t = self.samples, len(self.masks), self.samples.n_targets
-        signs = rng.choice(np.array([-1.0, 1.0]), (n, probes))
-        products = self._right_hand_sides(signs)
+        samples, n, t = self.samples, self.samples.shape[0], self.samples.n_targets
+        columns = Columns.of(samples, self.training, self.n_splits, probes, rng)
+        products = self._right_hand_sides(columns)
+        masses, totals = columns.totals()
         squares = samples.problem.column_norms**2
         noise = product_noise(samples.shape) * float((samples.problem.raw_norms**2).max())
         self.x_shifts: list[Array] = []
         self.y_shifts: list[Array] = []
         self.tols: list[Array] = []
         self.spaces: list[Subspace] = []
-        for mask, mine in zip(self.masks.T, products, strict=True):
-            mass = float(mask.sum())
+        y_shifts = np.zeros((self.n_splits, t))
+        if samples.fit_intercept:
+            y_shifts = totals[:, :t] / masses[:, None]
+        spreads, lengths = columns.spreads(y_shifts)
+        for number, mine in enumerate(products):
+            mass, spread, y_shift = float(masses[number]), spreads[number], y_shifts[number]
             sums, xy, probed = mine[:, 0], mine[:, 1 : 1 + t], mine[:, 1 + t :]
-            x_shift, y_shift = np.zeros_like(sums), np.zeros(t)
+            x_shift = np.zeros_like(sums)
             if samples.fit_intercept:
-                x_shift, y_shift = sums / mass, mask @ samples.Y / mass
-                probed = probed - np.outer(x_shift, np.sqrt(mask) @ signs)
-            spread = np.sqrt(mask @ (samples.Y - y_shift) ** 2)
+                x_shift = sums / mass
+                probed = probed - np.outer(x_shift, totals[number, t:])
             self.x_shifts.append(x_shift)
             self.y_shifts.append(y_shift)
             self.tols.append(np.append(self.tol * spread, np.full(probes, PROBED * np.sqrt(n))))
             # A target that is constant in a training set, but for rounding, is predicted by 0.
-            xy = np.where(
-                spread > CONSTANT * np.sqrt(mask @ samples.Y**2), xy, np.outer(sums, y_shift)
-            )
+            xy = np.where(spread > CONSTANT * lengths[number], xy, np.outer(sums, y_shift))
             wanted = np.hstack([xy - np.outer(sums, y_shift), probed])
             share = mass / max(float(samples.weights.sum()), 1e-300)
             self.spaces.append(Subspace(wanted, share * squares, noise))
@@ -93,21 +102,20 @@ class IteratedFolds(Validation):
             if strong.shape[1]:
                 self._add([strong] * len(self.spaces))
 
-    def _right_hand_sides(self, signs: Array) -> list[Array]:
+    def _right_hand_sides(self, columns: Columns) -> list[Array]:
         """For each training set X'w, X'(w y) and X'(sqrt(w) signs), w being its weights."""
         samples = self.samples
-        if self._whole and not signs.size:  # X is centred, and the rest is known
+        if self._whole and not columns.probes:  # X is centred, and the rest is known
             none = np.zeros((samples.shape[1], 1))
-            return [np.hstack([none, samples.problem.moments])] * len(self.tests)
-        blocks = []
-        for mask in self.masks.T:
-            blocks += [mask[:, None], mask[:, None] * samples.Y, np.sqrt(mask)[:, None] * signs]
-        return np.split(samples.design.rmatmat(np.hstack(blocks)), len(self.tests), axis=1)
+            return [np.hstack([none, samples.problem.moments])] * self.n_splits
+        nothing = np.zeros((samples.shape[1], columns.width))
+        return np.split(samples.design.gram_matmat(nothing, columns), self.n_splits, axis=1)
 
     @cached_property
     def _whole(self) -> bool:
         """Whether every training set is all of the samples, centred as they are."""
-        return bool((self.masks == 1).all())
+        every = self.splits.tested_by is not None and self.training.strides == (0,)
+        return every and bool((self.samples.weights == 1).all())
 
     @property
     def gave_up(self) -> bool:
@@ -149,15 +157,39 @@ class IteratedFolds(Validation):
                 yield number, at, self.samples.in_units(P)
 
     def _predictions(self, number: int, alphas: Array) -> Iterator[Array]:
-        space, t = self.spaces[number], self.samples.n_targets
-        rows = self.samples.design.subset(self.tests[number])
+        t = self.samples.n_targets
+        rows = self.samples.design.subset(self.test(number))
         step = max(1, AT_ONCE // max(1, t * sum(rows.shape)))
         for start in range(0, len(alphas), step):
-            Y = space.solutions(alphas[start : start + step])[:, :, :t]
-            W = space.basis @ Y.reshape(len(Y), Y.shape[1] * t)
-            P = rows.matmat(W) - self.x_shifts[number] @ W
-            for found in np.split(P, Y.shape[1], axis=1):
-                yield found + self.y_shifts[number]
+            some = alphas[start : start + step]
+            W, constant = self._coefficients(number, some)
+            yield from np.split(rows.matmat(W) + constant, len(some), axis=1)
+
+    def _coefficients(self, number: int, alphas: Array) -> tuple[Array, Array]:
+        """(p, n_alphas * t), and the constants that go with them."""
+        space, t = self.spaces[number], self.samples.n_targets
+        Y = space.solutions(alphas)[:, :, :t]
+        W = space.basis @ Y.reshape(len(Y), len(alphas) * t)
+        return W, np.tile(self.y_shifts[number], len(alphas)) - self.x_shifts[number] @ W
+
+    @property
+    def adds_up(self) -> bool:
+        """Where rows lie apart."""
+        return self.samples.by_blocks and not self.splits.tests_repeatedly
+
+    def sums(self, alphas: Array, measure: Measure) -> Array:
+        """(n_splits, n_alphas, s, 2), one pass for all splits."""
+        samples, found = self.samples, []
+        n_fits = self.n_splits * samples.n_targets
+        for some in samples.turns(alphas, n_fits * samples.shape[1]):
+            fits = [self._coefficients(number, some) for number in range(self.n_splits)]
+            W, constants = (np.stack(parts) for parts in zip(*fits, strict=True))
+            tally = BySplit(
+                measure, samples.centring.y_mean, samples.centring.y_unit, len(some),
+                self.splits.testing, W, constants,
+            )  # fmt: skip
+            found.append(samples.design.sum_rows(tally)[0])
+        return np.concatenate(found, axis=1)
 
     def _done(self, number: int, alphas: Array) -> bool:
         return self.spaces[number].exhausted or bool(self._within(number, alphas).all())
@@ -186,7 +218,9 @@ class IteratedFolds(Validation):
                 [self.x_shifts[n] @ block for n, block in zip(numbers, blocks, strict=True)]
             )
             # All rows with equal weights need no mask, and no call from inside the sweep.
-            masked = None if self._whole else Masked(self.masks, owner, shifts)
+            masked = None if self._whole else Masked(
+                self.training, self.samples.weights, owner, shifts
+            )  # fmt: skip
             products = self.samples.design.gram_matmat(V, masked)
         with quiet_blas():
             for number, block in zip(numbers, blocks, strict=True):
@@ -201,8 +235,15 @@ class StochasticLeaveOneOut(IteratedFolds):
     """
 
     def __init__(self, samples: Samples, tol: float, probes: int, rng: np.random.Generator) -> None:
-        everything = np.arange(samples.shape[0])
-        super().__init__(samples, [(everything, everything)], tol, probes, rng)
+        super().__init__(samples, Splits.everything(samples.shape[0]), tol, probes, rng)
+
+    def test(self, number: int) -> Rows:
+        """All rows."""
+        return np.arange(self.samples.shape[0])
+
+    def tested(self, number: int) -> slice:
+        """The same."""
+        return slice(None)
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
         """Effective degrees of freedom, without the intercept's, and their standard errors."""
@@ -214,17 +255,23 @@ class StochasticLeaveOneOut(IteratedFolds):
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """For each alpha in turn, those of all samples, as if each had been left out."""
-        samples = self.samples
-        degrees, _ = self.degrees(alphas)
-        n = samples.centring.n_counted
+        samples, kept = self.samples, self._kept(alphas)
         for at, P in enumerate(self._predictions(0, alphas)):
-            kept = max(1 - (degrees[at] + samples.fit_intercept) / n, 1 / n)
-            yield 0, at, samples.in_units(samples.Y - (samples.Y - P) / kept)
+            yield 0, at, samples.in_units(samples.Y - (samples.Y - P) / kept[at])
 
+    def _kept(self, alphas: Array) -> Array:
+        """What a residual is divided by."""
+        n = self.samples.centring.n_counted
+        degrees, _ = self.degrees(alphas)
+        return np.maximum(1 - (degrees + self.samples.fit_intercept) / n, 1 / n)
 
-def _masks(samples: Samples, splits: Sequence[tuple[Rows, Rows]]) -> Array:
-    """(n, n_splits): weights of the rows that each split trains on."""
-    masks = np.zeros((samples.shape[0], len(splits)))
-    for number, (train, _) in enumerate(splits):
-        np.add.at(masks[:, number], train, samples.weights[train])  # rows may be there twice
-    return masks
+    def sums(self, alphas: Array, measure: Measure) -> Array:
+        """(1, n_alphas, s, 2), one pass."""
+        samples, found = self.samples, []
+        for some in samples.turns(alphas, samples.n_targets * samples.shape[1]):
+            tally = Generalised(
+                measure, samples.centring.y_mean, samples.centring.y_unit, len(some), samples.Y,
+                *self._coefficients(0, some), self._kept(some),
+            )  # fmt: skip
+            found.append(samples.design.sum_rows(tally)[0])
+        return np.concatenate(found, axis=1)

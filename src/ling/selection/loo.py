@@ -15,10 +15,9 @@ from ling.engines.graded import Graded, form_of
 from ling.engines.tridiagonal import FORM, Tridiagonal, tridiagonal
 from ling.problem import Problem
 from ling.selection.folds import EXACT, Fitted, kernel
-from ling.selection.samples import Rows, Samples, Validation
-
-# Of the memory budget, for what there is for each sample.
-SHARE = 0.5
+from ling.selection.samples import Samples, Validation
+from ling.selection.splits import Rows
+from ling.selection.tally import LeftOut, Measure
 
 
 class ExactLeaveOneOut(Validation):
@@ -26,10 +25,28 @@ class ExactLeaveOneOut(Validation):
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
+        self.n_splits = 1
         n, p = samples.shape
-        self.tests: list[Rows] = [np.arange(n)]
         # With as many coefficients as samples all leverages go to 1 with alpha, and 1 - h cancels.
         self._left_out = _Primal(samples) if p + samples.fit_intercept < n else _Dual(samples)
+
+    def test(self, number: int) -> Rows:
+        """All rows."""
+        return np.arange(self.samples.shape[0])
+
+    def tested(self, number: int) -> slice:
+        """The same."""
+        return slice(None)
+
+    @property
+    def adds_up(self) -> bool:
+        """Where rows lie apart, and X'X is what there is of them."""
+        return self.samples.by_blocks and isinstance(self._left_out, _Primal)
+
+    def sums(self, alphas: Array, measure: Measure) -> Array:
+        """(1, n_alphas, s, 2), one pass."""
+        assert isinstance(self._left_out, _Primal)
+        return self._left_out.sums(alphas, measure)
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
         """Effective degrees of freedom, without the intercept's; their errors, which are 0."""
@@ -72,7 +89,7 @@ class _Primal:
                 samples.problem.made[FORM] = form
             p, t = samples.shape[1], samples.n_targets
             self.fitted = Fitted(
-                form, samples.problem.moments, samples.design, np.zeros(p), np.zeros(t)
+                form, samples.problem.moments, lambda: samples.design, np.zeros(p), np.zeros(t)
             )
         return self.fitted
 
@@ -81,17 +98,27 @@ class _Primal:
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
         fitted = self._fitted(alphas)
-        # A number for each sample and alpha, twice over, is within a part of the budget.
-        n_bytes = 16.0 * self.samples.shape[0]
-        step = int(np.clip(SHARE * self.samples.budget / n_bytes, 1, len(alphas)))
-        for first in range(0, len(alphas), step):
-            some = alphas[first : first + step]
+        # A number for each sample and alpha, twice over.
+        for some in self.samples.turns(alphas, 2 * self.samples.shape[0]):
             kept = self._leverages(fitted, some)
             np.subtract(1, kept, out=kept)
             for at, P in enumerate(fitted.predictions(some)):
                 residuals = np.subtract(self.samples.Y, P, out=P)
                 residuals /= kept[:, at, None]
                 yield residuals
+
+    def sums(self, alphas: Array, measure: Measure) -> Array:
+        samples, fitted = self.samples, self._fitted(alphas)
+        share = 1 / float(samples.weights.sum()) if samples.fit_intercept else 0.0
+        found = []
+        for some in samples.turns(alphas, samples.shape[1] * samples.n_targets):
+            tally = LeftOut(
+                measure, samples.centring.y_mean, samples.centring.y_unit, len(some), fitted.form,
+                fitted.form.Q, fitted.turned_coefficients(some), some, share, samples.Y,
+                samples.weights,
+            )  # fmt: skip
+            found.append(samples.design.sum_rows(tally)[0])
+        return np.concatenate(found, axis=1)
 
     def _leverages(self, fitted: Fitted, alphas: Array) -> Array:
         samples, form = self.samples, fitted.form

@@ -17,6 +17,7 @@ from ling.rounding import dual_rounding, rounding
 from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
 from ling.selection.route import iterations_promise_more, seconds
 from ling.selection.samples import Samples
+from ling.selection.splits import Splits
 
 # Random vectors that estimate the degrees of freedom where nothing is factored.
 PROBES = 12
@@ -118,8 +119,8 @@ def _iterated(
 ) -> Path | None:
     """One subspace for all alphas; None if a factorisation would have been there before."""
     problem, t = samples.problem, samples.n_targets
-    everything = np.arange(samples.shape[0])
-    search = IteratedFolds(samples, [(everything, everything)], tol / 2, rng=rng, worth=worth)
+    everything = Splits.everything(samples.shape[0])
+    search = IteratedFolds(samples, everything, tol / 2, rng=rng, worth=worth)
     # Neighbours are alike: some alphas tell where to go.
     order = np.argsort(alphas)
     search.work(alphas[order[:: max(1, len(alphas) // SOME)]])

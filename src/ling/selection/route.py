@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,8 @@ from ling.selection.folds import DirectFolds
 from ling.selection.grid import N_ALPHAS
 from ling.selection.iterated import WIDTH, IteratedFolds, StochasticLeaveOneOut
 from ling.selection.loo import ExactLeaveOneOut
-from ling.selection.samples import Rows, Samples, Validation
+from ling.selection.samples import Samples, Validation
+from ling.selection.splits import Splits
 
 # Scores need less than coefficients do: so many times tol.
 FOLDS = 10.0
@@ -59,7 +59,7 @@ def leave_one_out(
 
 
 def k_fold(
-    samples: Samples, splits: Sequence[tuple[Rows, Rows]], alphas: Array | None, plan: Plan,
+    samples: Samples, splits: Splits, alphas: Array | None, plan: Plan,
     tol: float, rng: np.random.Generator,
 ) -> list[Route]:  # fmt: skip
     """The way that is expected to be faster and, if its cost is not certain, another after it."""

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ling.design import AffineDesign, Array, Metered
 from ling.design.affine import storage_and_map
+from ling.design.arrays import constant
 from ling.design.maps import Affine
 from ling.problem import Centring, Problem
+from ling.selection.splits import Rows
+from ling.selection.tally import Measure
 
-Rows = NDArray[np.intp]
 # Rows that are gathered at a time, in bytes.
 CHUNK = 2**25
+# Of the memory budget, for what is made for every alpha at once.
+SHARE = 0.5
 # Samples of which some can stand for all.
 ENOUGH = 2000
 
@@ -42,8 +45,10 @@ class Samples:
         fit_intercept: bool, budget: float = float("inf"),
     ) -> Samples:  # fmt: skip
         """From what the problem was built of."""
-        centred = (np.asarray(Y, dtype=np.float64) - centring.y_mean) / centring.y_unit
-        ones = np.ones(len(Y)) if weights is None else weights
+        centred, ones = problem.targets, constant(len(Y))
+        if weights is not None:
+            centred = (np.asarray(Y, dtype=np.float64) - centring.y_mean) / centring.y_unit
+            ones = weights
         return cls(problem, centring, centred, ones, fit_intercept, budget)
 
     @property
@@ -60,7 +65,7 @@ class Samples:
     def design(self) -> Metered:
         """Rows x - mean, without weights, counted together with the problem's."""
         storage, affine = storage_and_map(self.problem.design.design)
-        left = None if affine.left is None else np.ones((self.shape[0], 1))
+        left = None if affine.left is None else constant(self.shape[0])[:, None]
         plain = Affine(None, affine.col_scale, left, affine.right)
         return Metered(AffineDesign(storage, plain), self.problem.design.meter)
 
@@ -70,10 +75,15 @@ class Samples:
         storage, _ = storage_and_map(self.problem.design.design)
         return storage.picks and self.shape[0] >= ENOUGH
 
+    @property
+    def by_blocks(self) -> bool:
+        """Whether rows lie apart, on disk or elsewhere."""
+        return storage_and_map(self.problem.design.design)[0].by_blocks
+
     @cached_property
     def roots(self) -> Array:
         """Square roots of the weights."""
-        return np.sqrt(self.weights)
+        return self.weights if self.weights.strides == (0,) else np.sqrt(self.weights)
 
     def in_units(self, P: Array) -> Array:
         """Predictions in the units of y, in the place of those of centred y."""
@@ -82,9 +92,15 @@ class Samples:
         P += self.centring.y_mean
         return P
 
+    def turns(self, alphas: Array, numbers: float) -> Iterator[Array]:
+        """As many alphas at a time as there is room for, each taking so many numbers."""
+        step = int(np.clip(SHARE * self.budget / (8.0 * numbers), 1, len(alphas)))
+        for first in range(0, len(alphas), step):
+            yield alphas[first : first + step]
+
     def chunks(self, rows: Rows) -> list[Rows]:
         """`rows` in parts that can be gathered; all, where rows lie in blocks anyway."""
-        if storage_and_map(self.problem.design.design)[0].by_blocks:
+        if self.by_blocks:
             return [rows]
         height = max(256, CHUNK // (8 * max(1, self.shape[1])))
         return [rows[a : a + height] for a in range(0, len(rows), height)]
@@ -94,7 +110,24 @@ class Validation(ABC):
     """Predictions for samples by fits that have not seen them; exact, unless said otherwise."""
 
     samples: Samples
-    tests: list[Rows]
+    n_splits: int
+
+    @abstractmethod
+    def test(self, number: int) -> Rows:
+        """The rows that a split tests."""
+
+    def tested(self, number: int) -> Rows | slice:
+        """The same, but a slice if these are all."""
+        return self.test(number)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether scores that samples add to one by one are better had without predictions."""
+        return False
+
+    def sums(self, alphas: Array, measure: Measure) -> Array:
+        """(n_splits, n_alphas, s, 2): see `Tally`; one pass, where it `adds_up`."""
+        raise NotImplementedError
 
     @abstractmethod
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:

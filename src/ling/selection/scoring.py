@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from ling.design import Array, Design
 from ling.errors import BadOption
-from ling.selection.samples import Rows
+from ling.selection.splits import Rows
+from ling.selection.tally import Hit, Measure, SquaredError
 
 # Groups of samples in which a score of all samples is repeated, for its standard error.
 GROUPS = 10
@@ -23,6 +24,8 @@ class Scoring(ABC):
     """Scores of predictions for some rows, higher is better; for each target if `by_target`."""
 
     by_target: bool
+    #: Whether sums over samples tell the standard error of a score too.
+    sums_tell_errors = True
 
     @abstractmethod
     def score(self, P: Array, rows: Rows) -> Array:
@@ -31,6 +34,15 @@ class Scoring(ABC):
     def kept(self, P: Array, rows: Rows) -> Array:
         """What `store_cv_results` keeps of every sample: the predictions."""
         return P
+
+    @property
+    def measure(self) -> Measure | None:
+        """What samples add to the score one by one; None if it takes all of them together."""
+        return None
+
+    def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:
+        """Scores, and standard errors, of all alphas, from sums (n_alphas, s, 2) over `rows`."""
+        raise NotImplementedError
 
     def with_error(self, P: Array, rows: Rows) -> tuple[Array, Array]:
         """A score of all samples and its standard error, from the spread among groups of them."""
@@ -62,6 +74,19 @@ class SquaredErrors(Scoring):
             errors *= self.weights[rows, None]
         return errors
 
+    @property
+    def measure(self) -> Measure:
+        """Squared errors."""
+        return SquaredError(self.weights, self.y, self.by_target)
+
+    def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:
+        """Means, and their standard errors."""
+        score, error = _mean_and_error(sums, len(self.y[rows]))
+        return -self._shaped(score), self._shaped(error)
+
+    def _shaped(self, each: Array) -> Array:
+        return each if self.by_target else each[:, 0]
+
     def score(self, P: Array, rows: Rows) -> Array:
         """The mean, over all targets or for each."""
         return np.asarray(-self.kept(P, rows).mean(axis=0 if self.by_target else None))
@@ -82,19 +107,35 @@ class SquaredErrors(Scoring):
 class R2(Scoring):
     """1 - sum w (y - prediction)^2 / sum w (y - mean)^2; the mean over targets, or for each."""
 
+    sums_tell_errors = False
+
     y: Array
     weights: Array | None
     by_target: bool = False
+
+    @property
+    def measure(self) -> Measure:
+        """Squared errors, for each target."""
+        return SquaredError(self.weights, self.y, True)
+
+    def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:
+        """scikit-learn's, a constant y included; no errors, which the splits tell."""
+        y = self.y[rows]
+        _need_two(len(y))
+        weights = np.ones(len(y)) if self.weights is None else self.weights[rows]
+        y = y - weights @ y / weights.sum()
+        y *= y
+        spread, left = weights @ y, sums[:, :, 0]
+        constant = np.where(left == 0, 1.0, 0.0)
+        each = np.where(spread == 0, constant, 1 - left / np.where(spread == 0, 1.0, spread))
+        found = each if self.by_target else each.mean(axis=1)
+        return found, np.full_like(found, np.nan)
 
     def score(self, P: Array, rows: Rows) -> Array:
         """scikit-learn's, a constant y included."""
         from sklearn.metrics import r2_score
 
-        if len(rows) < 2:
-            raise BadOption(
-                "scoring=None is R^2 with this cv, and a split has one test sample, of which R^2 "
-                "is not defined; pass scoring='neg_mean_squared_error', or cv=None."
-            )
+        _need_two(len(rows))
         weights = None if self.weights is None else self.weights[rows]
         each = np.asarray(
             r2_score(self.y[rows], P, sample_weight=weights, multioutput="raw_values")
@@ -138,6 +179,43 @@ class Scorer(Scoring):
             estimator = _Predicted(P[:, 0] if P.ndim == 2 and P.shape[1] == 1 else P)
             y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         return float(self.call(estimator, X, y, **parameters))
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy(Scorer):
+    """The share of samples that are classified correctly; `Y` are the classes as -1 and 1."""
+
+    Y: Any = None
+
+    @property
+    def measure(self) -> Measure:
+        """1 for a hit."""
+        return Hit(self.parameters.get("sample_weight"), self.Y)
+
+    def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:
+        """Shares, and standard errors of theirs."""
+        n = len(self.Y[rows])
+        weights = self.parameters.get("sample_weight")
+        mass = float(n) if weights is None else float(weights[rows].sum())
+        score, error = _mean_and_error(sums, n)
+        return score[:, 0] * n / mass, error[:, 0] * n / mass
+
+
+def _need_two(n: int) -> None:
+    if n < 2:
+        raise BadOption(
+            "scoring=None is R^2 with this cv, and a split has one test sample, of which R^2 "
+            "is not defined; pass scoring='neg_mean_squared_error', or cv=None."
+        )
+
+
+def _mean_and_error(sums: Array, n: int) -> tuple[Array, Array]:
+    """Means of n values, and standard errors of these, from sums of values and of squares."""
+    mean = sums[..., 0] / n
+    if n < 2:
+        return mean, np.full_like(mean, np.nan)
+    spread = np.maximum(sums[..., 1] / n - mean**2, 0.0)
+    return mean, np.sqrt(spread / (n - 1))
 
 
 class _Predicted(RegressorMixin, BaseEstimator):

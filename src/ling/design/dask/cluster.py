@@ -177,9 +177,11 @@ class Cluster:
         deaths: Counter[int] = Counter()
         with telling(self._describe):
             for _ in range(LIVES):
-                placement = self._placed()
                 try:
+                    placement = self._placed()
                     return self._pass(operation, layout, p, placement)
+                except ClusterLost as lost:
+                    raise ClusterLost(f"{lost} {self._suspicion}") from lost
                 except WorkerGone as gone:
                     self._placement, dead = None, set(gone.args)
                     self._free()
@@ -319,6 +321,16 @@ class Cluster:
         if self._first:
             self._first = ()
             self.client.run_on_scheduler(freed, self.keys[0][0])
+
+    @property
+    def _suspicion(self) -> str:
+        """What workers may have died of."""
+        largest = max(self.heights) * self.width / MB
+        return (
+            f"If they ran out of memory: the largest chunk of X takes {largest:.3g} MB, and a pass "
+            "holds about two at a time; use smaller ones (X.rechunk({0: n_rows})), a smaller "
+            "memory_budget, or workers with more memory."
+        )
 
     def _describe(self, key: Key) -> str:
         """A task in words."""

@@ -1,0 +1,203 @@
+"""Scores that samples add to one by one, summed in the pass that predicts them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling.design import Array
+from ling.design.between import PerRow, RowSums
+from ling.engines.graded import Graded
+from ling.engines.tridiagonal import Tridiagonal
+
+
+@dataclass(frozen=True, eq=False)
+class Measure(PerRow):
+    """What a sample's predictions, by several fits, are worth."""
+
+    weights: Array | None
+
+    def per_row(self) -> dict[str, Any]:
+        """The weights, and all arrays of the kind."""
+        mine = {"weights": self.weights, **self._given()}
+        return {name: array for name, array in mine.items() if array is not None}
+
+    def with_rows(self, arrays: dict[str, Any]) -> Self:
+        """For some of the rows."""
+        return replace(self, **arrays)
+
+    def __call__(self, P: Array) -> Array:
+        """(n_rows, n_fits, s) of predictions (n_rows, n_fits, n_targets)."""
+        values = self._values(P)
+        if self.weights is not None:
+            values *= self.weights[:, None, None]
+        return values
+
+    @abstractmethod
+    def _given(self) -> dict[str, Any]:
+        """What is known of the rows."""
+
+    @abstractmethod
+    def _values(self, P: Array) -> Array:
+        """Without weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredError(Measure):
+    """(y - prediction)^2; its mean over targets, or for each."""
+
+    y: Array
+    by_target: bool
+
+    def _given(self) -> dict[str, Any]:
+        return {"y": self.y}
+
+    def _values(self, P: Array) -> Array:
+        errors = self.y[:, None, :] - P
+        errors *= errors
+        return errors if self.by_target else errors.mean(axis=2, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Hit(Measure):
+    """1 where decision values stand for the same class as Y, which is -1 and 1, 0 elsewhere."""
+
+    Y: Array
+
+    def _given(self) -> dict[str, Any]:
+        return {"Y": self.Y}
+
+    def _values(self, P: Array) -> Array:
+        hits = _class_numbers(P) == _class_numbers(self.Y)[:, None]
+        return np.asarray(hits, dtype=np.float64)[:, :, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Tally(RowSums):
+    """Sums over samples of what their predictions are worth, and of its square.
+
+    They are (n_splits, n_alphas, s, 2); `mean` and `unit` are those of y.
+    """
+
+    measure: Measure
+    mean: Array
+    unit: Array
+    n_alphas: int
+
+    def per_row(self) -> dict[str, Any]:
+        """Those of the measure, and all arrays of the kind."""
+        theirs = {f"measured {name}": array for name, array in self.measure.per_row().items()}
+        return {**self._given(), **theirs}
+
+    def with_rows(self, arrays: dict[str, Any]) -> Self:
+        """For some of the rows."""
+        theirs = {name.removeprefix("measured "): array for name, array in arrays.items()
+                  if name.startswith("measured ")}  # fmt: skip
+        mine = {name: array for name, array in arrays.items() if not name.startswith("measured ")}
+        return replace(self, measure=self.measure.with_rows(theirs), **mine)
+
+    @property
+    def width(self) -> int:
+        """Predictions, and what they are worth."""
+        return 3 * self.n_alphas * len(self.unit)
+
+    @abstractmethod
+    def _given(self) -> dict[str, Any]:
+        """What is known of the rows."""
+
+    def _worth(self, P: Array) -> Array:
+        """(n_rows, n_alphas, s), of predictions of centred y."""
+        P *= self.unit
+        P += self.mean
+        return self.measure(P)
+
+
+@dataclass(frozen=True, eq=False)
+class BySplit(Tally):
+    """Predictions X W + constant by the fits of the splits that test a row.
+
+    `W` is (n_splits, p, n_alphas * t), `testing` as `Splits` has it.
+    """
+
+    testing: NDArray[Any]
+    W: Array
+    constant: Array
+
+    def _given(self) -> dict[str, Any]:
+        return {"testing": self.testing}
+
+    def __call__(self, X: Array) -> tuple[Array, ...]:
+        """What these rows add."""
+        found = []
+        for number, (W, constant) in enumerate(zip(self.W, self.constant, strict=True)):
+            mine = self.testing == number if self.testing.ndim == 1 else self.testing[:, number]
+            part = self.with_rows({name: array[mine] for name, array in self.per_row().items()})
+            P = (X[mine] @ W + constant).reshape(-1, self.n_alphas, len(self.unit))
+            found.append(_summed(part._worth(P)))
+        return (np.stack(found),)
+
+
+@dataclass(frozen=True, eq=False)
+class Generalised(Tally):
+    """Residuals of predictions X W + constant, divided by `kept`, alpha by alpha."""
+
+    Y: Array
+    W: Array
+    constant: Array
+    kept: Array
+
+    def _given(self) -> dict[str, Any]:
+        return {"Y": self.Y}
+
+    def __call__(self, X: Array) -> tuple[Array, ...]:
+        """What these rows add."""
+        P = (X @ self.W + self.constant).reshape(len(X), self.n_alphas, len(self.unit))
+        Y = self.Y[:, None, :]
+        return (_summed(self._worth(Y - (Y - P) / self.kept[:, None]))[None],)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut(Tally):
+    """Each row's residual, divided by 1 - h: h = w (z'(T + alpha I)^-1 z + share), z = Q'x.
+
+    `W` is (p, n_alphas * t), the coefficients in the coordinates of z.
+    """
+
+    form: Tridiagonal | Graded
+    Q: Array
+    W: Array
+    alphas: Array
+    share: float
+    Y: Array
+    weights: Array
+
+    def _given(self) -> dict[str, Any]:
+        return {"Y": self.Y, "weights": self.weights}
+
+    @property
+    def width(self) -> int:
+        """Rows in the coordinates of z as well."""
+        return super().width + len(self.Q) + self.n_alphas
+
+    def __call__(self, X: Array) -> tuple[Array, ...]:
+        """What these rows add."""
+        Z = X @ self.Q
+        leverages = self.form.forms(Z, self.alphas, often=True) + self.share
+        kept = 1 - self.weights[:, None] * leverages
+        P = (Z @ self.W).reshape(len(X), self.n_alphas, len(self.unit))
+        Y = self.Y[:, None, :]
+        return (_summed(self._worth(Y - (Y - P) / kept[:, :, None]))[None],)
+
+
+def _class_numbers(values: Array) -> Any:
+    """The column that is largest; for one column, whether it is above 0."""
+    return values[..., 0] > 0 if values.shape[-1] == 1 else values.argmax(axis=-1)
+
+
+def _summed(values: Array) -> Array:
+    """(n_alphas, s, 2)."""
+    return np.stack([values.sum(axis=0), np.einsum("iat,iat->at", values, values)], axis=-1)

@@ -1,0 +1,63 @@
+"""Splits are kept small, whatever they were given as."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.model_selection import KFold
+
+from ling.errors import BadOption
+from ling.selection import Splits
+from tests.selection.problems import SPLITTERS
+
+N = 29
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_rows_come_back_as_they_went_in(name):
+    groups = np.arange(N) % 7 if name == "groups" else None
+    pairs = list(SPLITTERS[name].split(np.zeros((N, 1)), None, groups))
+    splits = Splits.of(iter(pairs), N)
+    assert len(splits) == len(pairs)
+    for number, (train, test) in enumerate(pairs):
+        assert np.array_equal(splits.train(number), np.sort(train))
+        assert np.array_equal(splits.test(number), np.sort(test))
+    small = name not in ("time series", "repeated", "random")
+    assert (splits.tested_by is not None) == small
+    assert splits.training.ndim == splits.testing.ndim == (1 if small else 2)
+
+
+@given(n=st.integers(2, 60), count=st.integers(2, 60))
+def test_folds_in_turn_are_scikit_learns(n, count):
+    count = min(n, count)
+    found = Splits.in_turn(n, count)
+    for number, (train, test) in enumerate(KFold(count).split(np.zeros((n, 1)))):
+        assert np.array_equal(found.train(number), train)
+        assert np.array_equal(found.test(number), test)
+
+
+def test_rows_left_out_are_known_unless_others_are_there_twice():
+    splits = Splits.of([([0, 1, 4], [2]), ([0, 0, 1, 4], [3]), ([0, 1, 2, 3], [4])], 5)
+    assert splits.left_out(0).tolist() == [2, 3]
+    assert splits.left_out(1) is None
+    assert splits.left_out(2).tolist() == [4]
+    assert splits.training[:, 1].tolist() == [2, 1, 0, 0, 1]
+
+
+def test_the_first_splits_are_not_lost_when_a_later_one_is_of_another_kind():
+    pairs = [([2, 3], [0, 1]), ([0, 1], [2, 3]), ([0], [1])]
+    splits = Splits.of(pairs, 4)
+    found = [(splits.train(k).tolist(), splits.test(k).tolist()) for k in range(3)]
+    assert found == pairs
+
+
+def test_masks_and_numbers_from_the_end_are_understood():
+    splits = Splits.of([(np.array([True, True, False]), [-1])], 3)
+    assert splits.train(0).tolist() == [0, 1]
+    assert splits.test(0).tolist() == [2]
+
+
+@pytest.mark.parametrize("pairs", [[], [([0], [])], [([0], [7])], [([0], [0.5])]])
+def test_what_is_no_split_is_refused(pairs):
+    with pytest.raises(BadOption, match="cv"):
+        Splits.of(pairs, 3)
