@@ -73,7 +73,15 @@ def test_precision_rules_the_gram_matrix(precision, single):
 
 @pytest.mark.parametrize(
     ("given", "wanted"),
-    [("2GB", 2e9), ("500 MB", 5e8), ("1.5tb", 1.5e12), (7, 7.0), ("12 b", 12.0)],
+    [
+        ("2GB", 2e9),
+        ("500 MB", 5e8),
+        ("1.5tb", 1.5e12),
+        (7, 7.0),
+        ("12 b", 12.0),
+        ("2GiB", 2.0**31),
+        ("1.5 kib", 1536.0),
+    ],
 )
 def test_budgets_are_bytes_or_words(given, wanted):
     assert memory_budget_bytes(given) == wanted
