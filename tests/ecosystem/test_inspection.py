@@ -1,6 +1,5 @@
 """scikit-learn's inspection: importances, dependences, boundaries between classes."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,12 +19,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tests.ecosystem.pairs import classes, classifiers, regression, regressors, same
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
 
 
 def framed(X):
