@@ -20,11 +20,12 @@ from sklearn.preprocessing import StandardScaler
 
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling.engines import ENGINES
 from ling.errors import LingError
 from ling.report import Status
 from tests import reference
 
-SOLVERS = ["auto", "direct", "two_stage", "krylov", "row_sketch"]
+SOLVERS = ["auto", *ENGINES]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 

@@ -8,11 +8,10 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesS
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, plan, ridge_path
 from ling.design import AffineDesign, ArraySource, ChunkedDesign
+from ling.engines import ENGINES
 from ling.errors import LingError, NotFinite, WrongShape, WrongType
 from ling.estimators import lazy
 from ling.scan import scan_npy
-
-ENGINES = "direct", "krylov", "two_stage", "row_sketch"
 
 
 class Sequential(ArraySource):

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling.design import Array, Design, Storage, as_design
 from ling.design.affine import storage_and_map
+from ling.engines import ENGINES
 from ling.errors import BadOption, NotFinite
 from ling.estimators.inputs import checked_columns, checked_rows, refuse_other_columns
 from ling.estimators.lazy import mapped, on_cluster
@@ -25,7 +26,7 @@ from ling.solve import Options, Solution, solve
 
 log = logging.getLogger("ling")
 Finish: TypeAlias = Callable[[Array], Any] | None
-SOLVERS = ("auto", "direct", "krylov", "two_stage", "row_sketch")
+SOLVERS = ("auto", *ENGINES)
 #: scikit-learn's solvers and what does their work here.
 SCIKIT_LEARN = {
     "svd": "direct",
