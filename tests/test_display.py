@@ -20,6 +20,9 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import make_scorer, mean_absolute_error
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ling import (
     CVDisplay,
@@ -491,3 +494,23 @@ def test_labels_are_moved_apart(wanted, gap):
     assert found.max() <= 100 + 1e-9
     if (np.diff(wanted) >= gap).all():
         np.testing.assert_allclose(found, wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda model, X, y: CVDisplay.from_estimator(model),
+        lambda model, X, y: PathDisplay.from_estimator(model, X, y),
+        lambda model, X, y: SpectrumDisplay.from_estimator(model, X),
+    ],
+)
+def test_models_inside_of_others_are_pointed_at(diabetes, draw):
+    X, y = diabetes
+    pipeline = make_pipeline(StandardScaler(), RidgeCV()).fit(X, y)
+    with pytest.raises(LingError, match=r"is a Pipeline.*the last step.*pipeline\[-1\]"):
+        draw(pipeline, X, y)
+    draw(pipeline[-1], pipeline[:-1].transform(X), y)
+    search = GridSearchCV(RidgeCV(), {"fit_intercept": [True, False]}, cv=2).fit(X, y)
+    with pytest.raises(LingError, match=r"is a GridSearchCV.*best_estimator_"):
+        draw(search, X, y)
+    draw(search.best_estimator_, X, y)

@@ -18,7 +18,7 @@ from ling.report import Status
 from ling.solve import Options, solve
 from tests import reference
 
-SOLVERS = ["auto", "direct", "two_stage", "krylov", "row_sketch"]
+SOLVERS = ["auto", *engines.ENGINES]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 

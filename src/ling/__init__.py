@@ -13,12 +13,13 @@ __version__ = "0.1.0"
 _ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path")
 _SCANS = ("Dataset", "scan_arrow", "scan_csv", "scan_npy", "scan_parquet", "scan_zarr")
 _DISPLAYS = ("CVDisplay", "PathDisplay", "SpectrumDisplay")
-__all__ = ["LingError", "datasets", "design", "paper", *_DISPLAYS, *_ESTIMATORS, *_SCANS]
+_MODULES = ("datasets", "design", "errors", "onnx", "paper")
+__all__ = ["LingError", *_DISPLAYS, *_ESTIMATORS, *_MODULES, *_SCANS]
 
 
 def __getattr__(name: str) -> Any:
     # `from ling import Ridge` and `ling.paper.ridge(...)` work, and `import ling` alone loads none.
-    if name in ("datasets", "design", "paper"):
+    if name in _MODULES:
         return import_module(f"ling.{name}")
     if name in _ESTIMATORS:
         return getattr(import_module("ling.estimators"), name)
@@ -30,4 +31,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # What is imported for this file alone, or by the way, is not for users.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

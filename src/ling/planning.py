@@ -37,6 +37,11 @@ READING = 1.3
 # Above this size, a copy of X in 16-bit integers saves more than it costs.
 COPIED = 2**25
 VERSION = 3
+# What bytes are counted in; the last is the end of all others.
+UNITS = {
+    "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+    "KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40, "B": 1.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -331,9 +336,8 @@ def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> flo
     if budget is None:
         return 0.5 * min(_free_memory_lately(int(time.monotonic())), _allowed_memory())
     if isinstance(budget, str):
-        units = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "B": 1.0}
         text = budget.strip().upper()
-        for unit, size in units.items():
+        for unit, size in UNITS.items():
             if text.endswith(unit):
                 try:
                     found = float(text[: -len(unit)]) * size
@@ -342,7 +346,7 @@ def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> flo
                 if found > 0:
                     return found
         raise BadOption(
-            f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GB'."
+            f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GiB'."
         )
     if isinstance(budget, bool) or not budget >= 1:
         raise BadOption(f"memory_budget is {budget!r}; pass a number of bytes, or text like '2GB'.")

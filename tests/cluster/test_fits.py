@@ -10,12 +10,13 @@ from sklearn.model_selection import KFold
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path
 from ling.design.dask import DaskDesign
+from ling.engines import ENGINES
 from ling.errors import ClusterLost, WrongShape, WrongType
 from tests.cluster.conftest import cluster
 from tests.cluster.test_faults import Killer
 
 N, P = 600, 40
-ENGINES = "auto", "direct", "krylov", "two_stage", "row_sketch"
+SOLVERS = "auto", *ENGINES
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def on_workers(X, y, chunks=(170, P)):
     return da.from_array(X, chunks=chunks), da.from_array(y, chunks=chunks[0])
 
 
-@pytest.mark.parametrize("solver", ENGINES)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_every_engine(client, data, solver):
     options = {"solver": solver, "tol": 1e-9, "random_state": 0}
     known = Ridge(0.5, **options).fit(*data)

@@ -1,7 +1,6 @@
 """Data and operands are never changed, and never handed out as part of a result."""
 
 import numpy as np
-from scipy import sparse
 
 from ling.design import ChunkedDesign, as_design
 from tests.design.laws import call_everything
@@ -12,7 +11,7 @@ def arrays_of(raw) -> list[np.ndarray]:
     """The arrays that a user's matrix consists of."""
     if isinstance(raw, ChunkedDesign):
         return [raw.source.array]
-    if not sparse.issparse(raw):
+    if isinstance(raw, np.ndarray):
         return [raw]
     return [array for array in vars(raw).values() if isinstance(array, np.ndarray)] + list(
         getattr(raw, "coords", ())

@@ -24,12 +24,9 @@ class Way:
 
 COPY = {"single": True, "copying": 0.0, "copy_cost": 1e-9}
 WAYS = {
-    "direct": Way("direct"),
+    **{name: Way(name) for name in ENGINES},
     "direct, float32": Way("direct", {"single": True}),
-    "two_stage": Way("two_stage"),
     "two_stage, compiled": Way("two_stage", compiled=True),
     "two_stage, from products": Way("two_stage", {"samples": False}),
     "two_stage, on a copy": Way("two_stage", COPY, compiled=True),
-    "krylov": Way("krylov"),
-    "row_sketch": Way("row_sketch"),
 }

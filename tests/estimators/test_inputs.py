@@ -1,11 +1,13 @@
 """Ridge and what users do with it: what they pass, what is refused, what they have afterwards."""
 
 import pickle
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import sklearn
 from scipy import sparse
@@ -16,12 +18,14 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ling import Ridge
+import ling
+from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling.engines import ENGINES
 from ling.errors import LingError
 from ling.report import Status
 from tests import reference
 
-SOLVERS = ["auto", "direct", "two_stage", "krylov", "row_sketch"]
+SOLVERS = ["auto", *ENGINES]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 
@@ -365,7 +369,7 @@ REFUSED = {
         lambda X, y, w: (X, y[:-1], w),
         r"inconsistent.*\[60, 59\].*rows of y as of X",
     ),
-    "y: none": (lambda X, y, w: (X, None, w), "y"),
+    "y: none": (lambda X, y, w: (X, None, w), r"requires y to be passed.*pass .*fit\(X, y\)"),
     "weights: too short": (lambda X, y, w: (X, y, w[:-1]), r"sample_weight.*\(59,\).*\(60,\)"),
     "weights: a table": (lambda X, y, w: (X, y, w[:, None]), "Sample weights must be 1D"),
     "weights: negative": (
@@ -415,3 +419,85 @@ def test_an_option_that_is_refused_is_named(data, options, words):
 def test_predict_wants_as_many_features(data):
     with pytest.raises(ValueError, match="7 features"):
         Ridge().fit(*data).predict(data[0][:, :3])
+
+
+MODELS = {
+    "Ridge": Ridge(),
+    "RidgeCV": RidgeCV(),
+    "RidgeCV, folds": RidgeCV(cv=3),
+    "RidgeClassifier": RidgeClassifier(),
+    "RidgeClassifierCV": RidgeClassifierCV(),
+}
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+def scanned(data):
+    X, y = data
+    return ling.scan_arrow(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), target="y")
+
+
+@every_model
+def test_the_name_of_a_file_is_no_data(model, data):
+    X, y = data[0], data[1] > 0
+    for path, advice in (
+        ("goods.parquet", r"ling.scan_parquet\('goods.parquet', target=...\), then pass data.X"),
+        (Path("goods.npy"), r"ling.scan_npy\('goods.npy', y=...\)"),
+        ("goods", r"scan_parquet\('goods', target=...\) \(there are scan_csv, scan_npy and"),
+    ):
+        with pytest.raises(LingError, match=rf"X is 'goods.*name of a file.*{advice}"):
+            model.fit(path, y)
+        with pytest.raises(LingError, match=advice):
+            model.fit(X, y).predict(path)
+    with pytest.raises(LingError, match="scan_csv"):
+        ling.plan("goods.csv", y)
+
+
+@every_model
+def test_a_target_is_asked_for_in_the_words_of_what_there_is(model, data):
+    scan = scanned(data)
+    with pytest.raises(LingError, match=r"X is a Dataset.*fit\(data.X, data.y\)"):
+        model.fit(scan)
+    with pytest.raises(LingError, match=r"y is None.*: fit\(data.X, data.y\)"):
+        model.fit(scan.X)
+    with pytest.raises(LingError, match=r"y is None.*: fit\(X, y\)"):
+        make_pipeline(StandardScaler(), model).fit(data[0])
+
+
+def test_paths_and_batches_ask_for_a_target_too(data):
+    with pytest.raises(LingError, match="y is None"):
+        ling.ridge_path(data[0], None)
+    with pytest.raises(LingError, match=r"fit\(data.X, data.y\)"):
+        Ridge().partial_fit(scanned(data))
+
+
+@every_model
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_a_column_of_a_frame_is_named_when_it_is_at_fault(model, data, frame):
+    X, y = data[0], data[1] > 0
+    names = [f"x{j}" for j in range(7)]
+    good = frame(dict(zip(names, X.T, strict=True)))
+    gap = frame(dict(zip(names, spoilt(X, (17, 2), np.nan).T, strict=True)))
+    text = frame({**dict(zip(names, X.T, strict=True)), "x4": ["red"] * 60})
+    for wrong, words in (
+        (gap, r"row 17, column 2 \(x2\)"),
+        (text, "column 'x4' of X is not numeric: .*'red'"),
+    ):
+        with pytest.raises(LingError, match=words):
+            model.fit(wrong, y)
+        with pytest.raises(LingError, match=words):
+            model.fit(good, y).predict(wrong)
+
+
+def test_where_numbers_are_not_finite_is_said_by_predict(data):
+    model = Ridge().fit(*data)
+    for X in (spoilt(data[0], (7, 2), np.inf), sparse.csr_array(spoilt(data[0], (7, 2), np.nan))):
+        with pytest.raises(LingError, match=r"row 7, column 2\. Drop or fill"):
+            model.predict(X)
+
+
+def test_named_columns_change_no_bit(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcdefg"))
+    for model in MODELS.values():
+        known = clone(model).fit(np.asarray(frame), y > 0)
+        assert np.array_equal(clone(model).fit(frame, y > 0).coef_, known.coef_)

@@ -14,12 +14,11 @@ from sklearn.model_selection import (
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, plan, ridge_path
 from ling.design import AffineDesign, ArraySource, ChunkedDesign
+from ling.engines import ENGINES
 from ling.errors import LingError, NotFinite, WrongShape, WrongType
 from ling.estimators import lazy
 from ling.scan import scan_npy
 from ling.selection import route
-
-ENGINES = "direct", "krylov", "two_stage", "row_sketch"
 
 
 class Sequential(ArraySource):

@@ -222,3 +222,29 @@ def test_groups_are_routed_through_a_cross_validation_around_it(name, data, rout
         for model in both(name, cv=GroupKFold(5))
     ]
     assert np.allclose(*found)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+@pytest.mark.parametrize(
+    ("name", "scoring", "words"),
+    [
+        ("RidgeClassifierCV", "neg_log_loss", "predict_proba, and RidgeClassifierCV .*'roc_auc'"),
+        ("RidgeCV", "neg_brier_score", "predict_proba, and RidgeCV has none.*'r2'"),
+        ("RidgeCV", "roc_auc", "decision_function or predict_proba, and RidgeCV has none"),
+    ],
+)
+def test_a_score_of_what_the_model_has_not_is_refused(rng, cv, name, scoring, words):
+    X = rng.standard_normal((30, 3))
+    with pytest.raises(BadOption, match=f"scoring='{scoring}' needs {words}"):
+        getattr(ling, name)(scoring=scoring, cv=cv).fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize("name", ["RidgeCV", "RidgeClassifierCV"])
+def test_a_scorer_of_the_users_is_told_whose_method_is_missing(rng, name):
+    X = rng.standard_normal((30, 3))
+
+    def likelihood(model, X, y):
+        return model.predict_proba(X).mean()
+
+    with pytest.raises(AttributeError, match=f"'{name}' object has no attribute 'predict_proba'"):
+        getattr(ling, name)(scoring=likelihood, cv=3).fit(X, X[:, 0] > 0)

@@ -7,8 +7,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling.engines import ENGINES
 
-SOLVERS = ["auto", "direct", "two_stage", "krylov", "row_sketch"]
+SOLVERS = ["auto", *ENGINES]
 N_ITER = "check_non_transformer_estimators_n_iter"
 # What each has on top of scikit-learn's parameters.
 MORE = {

@@ -21,6 +21,7 @@ from ling.display.drawing import (
     legend_above,
     vertical,
 )
+from ling.display.models import inside
 from ling.errors import BadOption, WrongType
 from ling.selection import CVResults
 
@@ -101,7 +102,7 @@ class CVDisplay:
         if not isinstance(found, CVResults):
             raise WrongType(
                 f"model is a {type(model).__name__}, which has no scores of ling's; pass a fitted "
-                "ling.RidgeCV or ling.RidgeClassifierCV."
+                f"ling.RidgeCV or ling.RidgeClassifierCV{inside(model)}."
             )
         display = cls(
             alphas=found.alphas, mean=found.mean_score, std_error=found.std_error,

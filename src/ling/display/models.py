@@ -21,7 +21,7 @@ def checked_model(model: Any, X: Any) -> tuple[Any, Array]:
     if alpha is None or not hasattr(model, "fit_intercept"):
         raise WrongType(
             f"model is a {type(model).__name__}, which has no alpha; pass a fitted Ridge, RidgeCV, "
-            "RidgeClassifier or RidgeClassifierCV (of a pipeline, its last step and its X)."
+            f"RidgeClassifier or RidgeClassifierCV{inside(model)}."
         )
     if getattr(model, "positive", False):
         raise BadOption(
@@ -30,6 +30,15 @@ def checked_model(model: Any, X: Any) -> tuple[Any, Array]:
         )
     X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
     return X, np.ravel(np.asarray(alpha, dtype=np.float64))
+
+
+def inside(model: Any) -> str:
+    """Where the ridge model is, if it is inside of another."""
+    if hasattr(model, "steps"):
+        return ": the last step of this pipeline, pipeline[-1] (and X as pipeline[:-1] makes it)"
+    if hasattr(model, "best_estimator_"):
+        return ": the best_estimator_ of this search, or its last step"
+    return ""
 
 
 def without_targets(model: Any, X: Any, weights: Any, alphas: Array) -> tuple[Problem, Centring]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.metrics import check_scoring, get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -215,7 +215,7 @@ class RidgeClassifier(Classifying):
         self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RidgeClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> RidgeClassifier:
         """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t)."""
         started = time.perf_counter()
         Settings.of(self).check()
@@ -304,7 +304,9 @@ class RidgeClassifierCV(Routed, Classifying):
         self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeClassifierCV:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any
+    ) -> RidgeClassifierCV:
         """Choose alpha and fit to X (n_samples, n_features) and classes y."""
         refuse_storing(self)
         X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
@@ -326,9 +328,8 @@ class RidgeClassifierCV(Routed, Classifying):
     ) -> Scoring:  # fmt: skip
         if self.scoring is None and self.cv is None:
             return SquaredErrors(Y, weights)
+        call = get_scorer("accuracy") if self.scoring is None else self._usable_scorer()
         if self.scoring in (None, "accuracy") and not decision.multilabel:
-            call = get_scorer("accuracy")
             return Accuracy(call, y, decision, parameters=parameters, Y=Y)
-        call = check_scoring(self, scoring=self.scoring or "accuracy")
         looked_at = None if predicts_only(call) else X
         return Scorer(call, y, decision, looked_at, False, parameters)

@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from ling.design import Array, Design, Storage, as_design
 from ling.design.affine import storage_and_map
+from ling.engines import ENGINES
 from ling.errors import BadOption, NotFinite
-from ling.estimators.inputs import checked_columns, refuse_other_columns
+from ling.estimators.inputs import checked_columns, checked_rows, refuse_other_columns
 from ling.estimators.lazy import mapped, on_cluster
 from ling.planning import Machine, Plan, Shape, make_plan, memory_budget_bytes
 from ling.problem import Centring, Problem
@@ -26,7 +26,7 @@ from ling.solve import Options, Solution, solve
 
 log = logging.getLogger("ling")
 Finish: TypeAlias = Callable[[Array], Any] | None
-SOLVERS = ("auto", "direct", "krylov", "two_stage", "row_sketch")
+SOLVERS = ("auto", *ENGINES)
 #: scikit-learn's solvers and what does their work here.
 SCIKIT_LEARN = {
     "svd": "direct",
@@ -118,7 +118,7 @@ def predicted(model: Any, X: Any, coef: Array, finish: Finish = None) -> tuple[A
     if storage is not None:
         found = storage.predictions(coef.astype(np.float64), model.intercept_, finish)
         return storage, found
-    X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    X = checked_rows(model, X)
     # Sums in float64, also for float32: the certificate is about predictions.
     return X, as_design(X).predictions(coef.astype(np.float64), model.intercept_, finish)
 

@@ -11,13 +11,18 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 from sklearn.utils.validation import _check_y as check_y
 
-from ling.design import Array, ChunkedDesign, Storage
+from ling.design import Array, ChunkedDesign, DenseDesign, Design, Storage, as_design
+from ling.design.affine import storage_and_map
 from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
 from ling.estimators.lazy import budget_asked, fits_memory, fitting_memory, in_hand, opened
 
 
 def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Any]:
-    """X and y as scikit-learn wants them, float32 or float64; X is a design where it is lazy."""
+    """X and y as scikit-learn wants them, float32 or float64; X is a design where it is lazy.
+
+    It is one, too, where columns have names, so that errors can name them.
+    """
+    _refuse_no_targets(model, X, y)
     y = in_hand(y)
     refuse_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # classes may be words
@@ -37,7 +42,49 @@ def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any)
             ensure_all_finite=False, **options,
         )  # fmt: skip
         _refuse_text(y, numeric)
-    return X, y
+    return named(model, X), y
+
+
+def checked_rows(model: Any, X: Any) -> Any:
+    """X in memory to predict for, as scikit-learn wants it."""
+    options: dict[str, Any] = {
+        "accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": False,
+    }  # fmt: skip
+    with naming(X=X):
+        try:
+            return validate_data(model, X, **options)
+        except ValueError as error:
+            if "contains NaN" not in str(error) and "contains infinity" not in str(error):
+                raise
+            found = validate_data(model, X, ensure_all_finite=False, **options)
+            _storage_of(named(model, found)).refuse_not_finite()
+            raise
+
+
+def named(model: Any, X: Any) -> Any:
+    """An array, with the names of its columns if the model knows them."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or not isinstance(X, np.ndarray):
+        return X
+    design = DenseDesign(X)
+    design.names = tuple(names)
+    return design
+
+
+def _storage_of(X: Any) -> Storage:
+    storage, _ = storage_and_map(as_design(X))
+    return storage
+
+
+def _refuse_no_targets(model: Any, X: Any, y: Any) -> None:
+    if y is not None:
+        return
+    opened(X)  # whoever passes a Dataset, or a path, is told what to do with that
+    where = "fit(data.X, data.y)" if isinstance(X, Design) else "fit(X, y)"
+    raise WrongType(
+        f"This {type(model).__name__} estimator requires y to be passed, but the target y is None; "
+        f"pass a target for every row: {where}."
+    )
 
 
 def _checked_targets(model: Any, storage: Storage, y: Any, numeric: dict[str, Any]) -> Any:
@@ -113,6 +160,8 @@ def naming(**arguments: Any) -> Iterator[None]:
 
 
 def _refuse_not_numeric(name: str, value: Any, error: Exception) -> None:
+    for column in getattr(value, "columns", ()):  # of a data frame
+        _refuse_not_numeric(f"column {column!r} of {name}", np.asarray(value[column]), error)
     array: Any = value if sparse.issparse(value) else np.asarray(value)
     if array.dtype.kind == "c":
         raise WrongType(

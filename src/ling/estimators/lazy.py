@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,13 @@ from ling.planning import memory_budget_bytes
 log = logging.getLogger("ling")
 # Data that takes no more than this share of the memory budget is read once and kept.
 KEPT = 0.5
+# What files are scanned by, and where their targets are named.
+SCANS = {
+    ".parquet": "scan_parquet({}, target=...)",
+    ".csv": "scan_csv({}, target=...)",
+    ".npy": "scan_npy({}, y=...)",
+    ".zarr": "scan_zarr({}, y=...)",
+}
 
 
 def opened(X: Any, budget: float | str | None = None, encoding: Any = None) -> Storage | None:
@@ -30,6 +38,8 @@ def opened(X: Any, budget: float | str | None = None, encoding: Any = None) -> S
 
     if isinstance(X, Dataset):
         raise WrongType("X is a Dataset; pass its X, and its y: fit(data.X, data.y).")
+    if isinstance(X, (str, os.PathLike)):
+        raise WrongType(_advice_on_path(os.fspath(X)))
     if isinstance(X, Design):
         return _storage(X)
     if _library(X) == "pyarrow":
@@ -41,6 +51,16 @@ def opened(X: Any, budget: float | str | None = None, encoding: Any = None) -> S
         if n_bytes > memory_budget_bytes(budget, of_all=True):
             return ChunkedDesign(ArraySource(X))
     return None
+
+
+def _advice_on_path(path: Any) -> str:
+    ending = os.path.splitext(path)[1]
+    call = SCANS.get(ending, SCANS[".parquet"]).format(repr(path))
+    others = "" if ending in SCANS else " (there are scan_csv, scan_npy and scan_zarr too)"
+    return (
+        f"X is {path!r}, the name of a file and not its contents; scan it: data = "
+        f"ling.{call}{others}, then pass data.X and data.y."
+    )
 
 
 def _storage(X: Design) -> Storage:

@@ -42,7 +42,7 @@ class Partial(Statistics):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, remove: bool = False
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, remove: bool = False
     ) -> Partial:
         """The exact fit to all batches so far, with this one added or, by `remove`, taken away.
 

@@ -151,7 +151,7 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Ridge:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ridge:
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets)."""
         started = time.perf_counter()
         Settings.of(self).check()

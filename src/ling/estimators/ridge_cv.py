@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.metrics import get_scorer_names
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling.design import Array
@@ -134,7 +134,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeCV:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> RidgeCV:
         """Choose alpha and fit to X (n_samples, n_features), y (n_samples,) or (n_samples, t).
 
         `groups` is passed on to the splitter, and to whom metadata routing says it should go.
@@ -169,7 +169,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
             if self.cv is None:
                 return SquaredErrors(Y, weights, by_target)
             return R2(Y, parameters.get("sample_weight"), by_target)
-        call = check_scoring(self, scoring=self.scoring)
+        call = self._usable_scorer()
         looked_at = None if predicts_only(call) else X
         return Scorer(call, Y, None, looked_at, by_target, parameters)
 

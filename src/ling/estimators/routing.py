@@ -43,6 +43,18 @@ class Routed:
             return scorer.set_score_request(sample_weight=True) if _routing_enabled() else scorer
         return check_scoring(self, scoring=self.scoring, allow_none=True)
 
+    def _usable_scorer(self) -> Any:
+        """The one that `scoring` names; an error if it asks for what the model does not have."""
+        call = check_scoring(self, scoring=self.scoring)
+        asked = getattr(call, "_response_method", "predict")  # functions of the user's do not tell
+        asked = (asked,) if isinstance(asked, str) else tuple(asked)
+        if any(hasattr(self, method) for method in asked):
+            return call
+        raise BadOption(
+            f"scoring={self.scoring!r} needs {' or '.join(asked)}, and {type(self).__name__} has "
+            f"none; pass a scoring that needs {_offers(self)}."
+        )
+
 
 def routed(
     model: Any, weights: Array | None, params: dict[str, Any]
@@ -68,6 +80,13 @@ def routed(
     if weights is None or not _takes_weights(model._scorer()):
         return {}, params
     return {"sample_weight": weights}, params
+
+
+def _offers(model: Any) -> str:
+    """What scorers can ask of it, with an example."""
+    if is_classifier(model):
+        return "predict or decision_function, such as 'accuracy' or 'roc_auc'"
+    return "predict only, such as 'r2'"
 
 
 def _takes_weights(scorer: Any) -> bool:

@@ -232,6 +232,9 @@ class _Predicted(RegressorMixin, BaseEstimator):
         return self.found
 
 
+_Predicted.__name__ = "RidgeCV"  # whom messages are about
+
+
 class _Decided(ClassifierMixin, BaseEstimator):
     """A classifier whose decision values are known."""
 
@@ -254,3 +257,6 @@ class _Decided(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """The classes that these values stand for."""
         return self.decide(self.found)
+
+
+_Decided.__name__ = "RidgeClassifierCV"
