@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ling.design import Array
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # Samples that are drawn as points: more only lie on each other.
 MOST_POINTS = 2000
+# Of these, the samples that are farthest from what was predicted: they are what one looks for.
+WORST = 20
 # Most bars of a histogram.
 MOST_BARS = 40
 # Groups of samples with about the same prediction, and samples that each has to have.
@@ -44,7 +47,7 @@ class PredictionDisplay:
     figure_, ax_
         Where it is drawn.
     points_ : PathCollection
-        The samples, up to 2000 of them.
+        The samples; of more than 2000 a random choice, and the 20 that are farthest off.
     line_ : Line2D
         Where predictions are right.
     means_ : Line2D or None
@@ -154,17 +157,26 @@ class PredictionDisplay:
         self.bars_ax_.axis("off")
 
     def _draw_points(self, heights: Array) -> None:
-        n = len(heights)
-        some = np.arange(n)
+        n, some = len(heights), self._sampled()
         words = f"{n:,} samples"
-        if n > MOST_POINTS:
-            some = np.random.default_rng(0).choice(n, MOST_POINTS, replace=False)
-            words = f"{MOST_POINTS:,} of {n:,} samples"
+        if len(some) < n:
+            words = f"{len(some):,} of {n:,} samples, the {WORST} worst too"
         self.points_ = self.ax_.scatter(
             self.predicted[some], heights[some], color=MEASURED, linewidths=0, label=words,
             s=float(np.clip(6000 / max(1, n), 7, 20)), rasterized=len(some) > RASTERISED,
             alpha=float(np.clip(150 / max(1, n), 0.35, 0.7)),
         )  # fmt: skip
+
+
+    def _sampled(self) -> NDArray[np.intp]:
+        """Which samples are points: all, or a random choice and those that are farthest off."""
+        n = len(self.actual)
+        if n <= MOST_POINTS:
+            return np.arange(n)
+        order = np.argsort(-np.abs(self.actual - self.predicted), kind="stable")
+        rng = np.random.default_rng(0)
+        others = rng.choice(order[WORST:], MOST_POINTS - WORST, replace=False)
+        return np.concatenate([order[:WORST], others])
 
 
 class DecisionDisplay:

@@ -23,7 +23,7 @@ from ling.html.facts import Facts
 from ling.html.pictures import picture
 from ling.html.scores import Decisions, Errors
 from ling.html.summary import certificate
-from ling.html.words import count, counted, n_bytes, number, seconds, short
+from ling.html.words import count, counted, flops, n_bytes, number, seconds, short
 from ling.planning import memory_budget_bytes
 
 # Characters of a parameter.
@@ -57,7 +57,7 @@ def fitted(facts: Facts, version: str, when: str) -> str:
         ("columns", count(p)),
         ("target" if len(facts.targets) == 1 or facts.classifies else "targets", _targets(facts)),
         ("data", facts.source),
-        ("weights", "none" if (weights == 1).all() else _weights(weights)),
+        ("weights", "none" if (weights == 1).all() else _range(weights)),
         ("ling", version),
         ("this report", when),
     ]
@@ -93,7 +93,9 @@ def choice(facts: Facts) -> str:
     )
     if any(facts.again.alphas == 0):
         words += " alpha = 0 was chosen, which is not on the axis."
-    return f"<p>{escape(words)}</p>{_figures(_figure(drawn))}"
+    chosen = [("in use", facts.again.alphas), ("largest within one standard error", model.alpha_1se_)]
+    pairs = [(name, _range(values)) for name, values in chosen]
+    return _beside(f"<p>{escape(words)}</p>{tables.definitions(pairs)}", drawn)
 
 
 def quality(facts: Facts) -> str:
@@ -151,8 +153,9 @@ def spectrum(facts: Facts) -> str:
         "to the effective degrees of freedom."
     )
     alt = "Eigenvalues of X'X in decreasing order, and alpha among them"
-    drawn = picture("spectrum", alt, lambda ax: shown.plot(ax=ax))
-    return f"<p>{escape(words)}</p>{_figures(_figure(drawn))}"
+    return _beside(
+        f"<p>{escape(words)}</p>", picture("spectrum", alt, lambda ax: shown.plot(ax=ax))
+    )
 
 
 def cost(facts: Facts) -> str:
@@ -170,7 +173,7 @@ def cost(facts: Facts) -> str:
     pairs = [
         ("engine", f"{report.engine} ({report.reason})"),
         ("passes over X", number(report.cost.passes)),
-        ("operations", f"{number(report.cost.flops / 1e9)} GFLOPs"),
+        ("operations", flops(report.cost.flops)),
         ("time", seconds(total) + ("" if predicted is None else f", predicted {seconds(predicted)}")),
         (
             "memory",
@@ -180,7 +183,7 @@ def cost(facts: Facts) -> str:
         (
             "this report",
             f"{counted(round(facts.cost.passes), 'pass', 'passes')} over X, "
-            f"{number(facts.cost.flops / 1e9)} GFLOPs more",
+            f"{flops(facts.cost.flops)} more",
         ),
     ]  # fmt: skip
     if report.rank is not None:
@@ -224,13 +227,12 @@ def _decision(facts: Facts, scores: Decisions, target: int) -> str:
 
 
 def _errors(scores: Errors) -> str:
-    pairs = [
-        ("R²", number(scores.r2[0])),
-        ("root mean square error", number(scores.rms[0])),
-        ("mean error, without sign", number(scores.mean_size[0])),
-        ("error of always predicting the mean", number(scores.spread[0])),
-    ]
-    return tables.definitions(pairs)
+    return tables.cards([
+        (number(scores.r2[0]), "R²", "share of the variance explained"),
+        (number(scores.rms[0]), "root mean square error", "typical size, large ones count more"),
+        (number(scores.mean_size[0]), "mean error", "without sign"),
+        (number(scores.spread[0]), "spread", "the error of always predicting the mean"),
+    ])  # fmt: skip
 
 
 def _coefficients_of(facts: Facts, target: int) -> str:
@@ -250,7 +252,7 @@ def _coefficients_of(facts: Facts, target: int) -> str:
         beside = _figure(drawn)
     every = tables.coefficients(facts, target)
     return (
-        f'<div class="pair"><div>{strongest}</div><div>{beside}</div></div>'
+        f'<div class="pair coefficients"><div>{strongest}</div><div>{beside}</div></div>'
         f'<details><summary>All coefficients</summary><label class="search">Find a column '
         f'<input type="search"></label>{every}</details>'
     )
@@ -284,16 +286,21 @@ def _targets(facts: Facts) -> str:
     return f"{', '.join(names[:12])}{more}"
 
 
-def _weights(weights: Any) -> str:
-    return f"from {number(float(weights.min()))} to {number(float(weights.max()))}"
-
-
 def _figure(drawn: str) -> str:
     return f"<figure>{drawn}</figure>"
 
 
 def _figures(*drawn: str) -> str:
     return f'<div class="figures">{"".join(drawn)}</div>'
+
+
+def _beside(text: str, drawn: str) -> str:
+    return f'<div class="pair"><div>{text}</div>{_figure(drawn)}</div>'
+
+
+def _range(values: Any) -> str:
+    low, high = float(np.min(values)), float(np.max(values))
+    return number(low) if low == high else f"{number(low)} to {number(high)}"
 
 
 def _missing(why: str) -> str:

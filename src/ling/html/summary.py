@@ -181,5 +181,6 @@ def _parts(bound: float) -> str:
     first = int(np.ceil(bound * 10.0**exponent - 1e-9))
     first, exponent = (1, exponent - 1) if first >= 10 else (first, exponent)
     group = min(3 * (exponent // 3), 12)
-    unit = f"{10 ** (exponent - group)} {words.get(group, '')}".strip()
+    size = 10 ** (exponent - group)
+    unit = f"{'a' if size == 1 and group else size} {words.get(group, '')}".strip()
     return f"{first} part{'s' if first > 1 else ''} in {unit}"

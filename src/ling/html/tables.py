@@ -11,12 +11,13 @@ import numpy as np
 from ling.design import Array
 from ling.html.facts import Facts
 from ling.html.scores import Decisions, Errors
-from ling.html.words import count, number, percent
+from ling.html.words import count, number, percent, short
 
 # Rows of the table that is drawn, and of those that can be searched: for one target, for several.
 STRONGEST, MOST, MOST_OF_SEVERAL = 20, 500, 200
 # Classes of which a table of all pairs can be read.
 MOST_CLASSES = 20
+NUMBER = ' class="n"'
 # Standard errors of a 95 % interval.
 WIDE = 1.96
 
@@ -30,11 +31,23 @@ def definitions(pairs: Iterable[tuple[str, str]]) -> str:
     )
 
 
+def cards(numbers: Iterable[tuple[str, str, str]]) -> str:
+    """Value, name and a remark, to be seen at once."""
+    items = "".join(
+        f"<li><b>{escape(value)}</b> {escape(name)}<small>{escape(remark)}</small></li>"
+        for value, name, remark in numbers
+    )
+    return f'<ul class="numbers">{items}</ul>'
+
+
 def table(
-    head: Sequence[str], rows: Iterable[Sequence[tuple[str, Any]]], *, caption: str, kind: str = ""
+    head: Sequence[str], rows: Sequence[Sequence[tuple[str, Any]]], *, caption: str, kind: str
 ) -> str:
     """Cells are text and what they are sorted by: a number, or None for text."""
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    names = "".join(
+        f'<th scope="col"{"" if value is None else NUMBER}>{escape(name)}</th>'
+        for name, (_, value) in zip(head, rows[0] if rows else [("", None)] * len(head), strict=True)
+    )
     body = "".join(f"<tr>{''.join(_cell(*cell) for cell in row)}</tr>" for row in rows)
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
@@ -46,7 +59,7 @@ def table(
 def _cell(text: str, value: Any = None) -> str:
     if value is None:
         return f"<td>{escape(text)}</td>"
-    return f'<td class="n" data-v="{float(value):.6g}">{escape(text)}</td>'
+    return f'<td{NUMBER} data-v="{float(value):.6g}">{escape(text)}</td>'
 
 
 def strongest(facts: Facts, target: int) -> str:
@@ -66,24 +79,23 @@ def strongest(facts: Facts, target: int) -> str:
     rows = []
     for j in order:
         whisker = ""
-        interval = "–"
+        interval = ""
         if errors is not None:
             ends = scaled[j] - wide[j], scaled[j] + wide[j]
-            interval = f"{number(ends[0])} to {number(ends[1])}"
+            interval = f'<td class="n more">{number(ends[0])} to {number(ends[1])}</td>'
             whisker = f'<i style="left:{at(ends[0]):.2f}%;width:{100 * 2 * wide[j] / room:.2f}%"></i>'
         rows.append(
-            f'<tr><th scope="row">{escape(facts.features[j])}</th><td class="plot" aria-hidden="true">'
+            f'<tr><th scope="row">{escape(short(facts.features[j]))}</th><td class="plot" aria-hidden="true">'
             f'<span><u style="left:{at(0.0):.2f}%"></u>{whisker}'
             f'<b style="left:{at(scaled[j]):.2f}%"></b></span></td>'
             f'<td class="n">{number(scaled[j])}</td>'
-            f'<td class="n more">{escape(interval)}</td>'
+            f"{interval}"
             f'<td class="n more">{number(facts.coef[target, j])}</td></tr>'
         )
+    intervals = '<th scope="col" class="n more">95 % interval</th>' if errors is not None else ""
     head = (
-        '<th scope="col">column</th><th scope="col" class="plot">'
-        f'{"dot and 95 % interval" if errors is not None else "dot"}</th>'
-        '<th scope="col">per spread</th><th scope="col" class="more">95 % interval</th>'
-        '<th scope="col" class="more">per unit</th>'
+        '<th scope="col">column</th><th scope="col" class="plot" aria-hidden="true"></th>'
+        f'<th scope="col"{NUMBER}>per spread</th>{intervals}<th scope="col" class="n more">per unit</th>'
     )
     return f'<table class="dots"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
@@ -94,15 +106,19 @@ def coefficients(facts: Facts, target: int) -> str:
     most = MOST if len(facts.shown) == 1 else MOST_OF_SEVERAL
     order = _ranked(scaled)[:most]
     errors = _errors(facts, target)
-    head = ["rank", "column", "per spread", "per unit", "std. error", "spread of column"]
-    rows = []
-    for rank, j in enumerate(order, 1):
-        error = float("nan") if errors is None else float(errors[j])
-        rows.append([
+    head = ["rank", "column", "per spread", "per unit", "spread of column"]
+    rows = [
+        [
             (str(rank), rank), (facts.features[j], None), (number(scaled[j], 4), scaled[j]),
             (number(facts.coef[target, j], 4), facts.coef[target, j]),
-            (number(error), error), (number(facts.again.spread[j]), facts.again.spread[j]),
-        ])  # fmt: skip
+            (number(facts.again.spread[j]), facts.again.spread[j]),
+        ]
+        for rank, j in enumerate(order, 1)
+    ]  # fmt: skip
+    if errors is not None:
+        head.insert(4, "std. error")
+        for row, j in zip(rows, order, strict=True):
+            row.insert(4, (number(errors[j]), errors[j]))
     p = len(scaled)
     which = f"All {count(p)}" if p <= most else f"The {count(most)} strongest of {count(p)}"
     caption = f"{which} coefficients for {facts.targets[target]}"

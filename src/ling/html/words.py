@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Characters of a name in a sentence; tables have all of it.
 LONGEST = 40
-MB, GB = 2**20, 2**30
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -54,7 +53,20 @@ def seconds(value: float) -> str:
 
 def n_bytes(value: float) -> str:
     """Of memory."""
-    return f"{number(value / GB)} GB" if value >= GB else f"{number(value / MB)} MB"
+    return _scaled(value, "B")
+
+
+def flops(value: float) -> str:
+    """Floating-point operations."""
+    return _scaled(value, "FLOPs")
+
+
+def _scaled(value: float, unit: str) -> str:
+    """With the prefix that leaves one to three digits before the point."""
+    prefixes = ("", "k", "M", "G", "T", "P")
+    power = int(math.log10(value) // 3) if value >= 1 else 0
+    power = min(power, len(prefixes) - 1)
+    return f"{number(value / 1000.0**power)} {prefixes[power]}{unit}"
 
 
 def short(name: str) -> str:

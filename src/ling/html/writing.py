@@ -16,6 +16,7 @@ from ling.html import sections
 from ling.html.facts import Facts, gather
 from ling.html.pictures import need_matplotlib
 from ling.html.summary import key_numbers, paragraph
+from ling.html.tables import cards
 
 
 def write_report(
@@ -73,10 +74,7 @@ def render(facts: Facts, title: str | None, when: str) -> str:
         style=_text("page.css"),
         script=_text("page.js"),
         summary=escape(paragraph(facts)),
-        numbers="".join(
-            f"<li><b>{escape(value)}</b> {escape(name)}<small>{escape(remark)}</small></li>"
-            for value, name, remark in key_numbers(facts)
-        ),
+        numbers=cards(key_numbers(facts)),
         choice=f'<section id="alpha"><h2>The choice of alpha</h2>{chosen}</section>' * bool(chosen),
         choice_link='<a href="#alpha">alpha</a>' * bool(chosen),
         fitted=sections.fitted(facts, __version__, when),
