@@ -69,6 +69,8 @@ def legend_above(ax: Axes, top: Any = None, title: str = "") -> None:
             bbox_transform=ax.transAxes + ScaledTranslation(0, taken, dpi), borderaxespad=0.3,
             title=fill(title, letters) or None, title_fontsize=SMALL + 1, alignment="left",
         )  # fmt: skip
+        for text in legend.get_texts():
+            text.set_parse_math(False)  # a class may have a dollar in its name
         if legend.get_window_extent().width <= WIDER * room:
             break  # or the layout would make the axes narrower, and never end
 

@@ -152,7 +152,11 @@ class PredictionDisplay:
             )  # fmt: skip
         self.bars_ax_ = self.ax_.inset_axes((1.02, 0, 0.2, 1), sharey=self.ax_)
         self.bars_ax_.hist(
-            residuals, bins=_edges(residuals), orientation="horizontal", color=MEASURED, alpha=0.6
+            residuals,
+            bins=_edges(residuals).tolist(),
+            orientation="horizontal",
+            color=MEASURED,
+            alpha=0.6,
         )
         self.bars_ax_.axis("off")
 
@@ -166,7 +170,6 @@ class PredictionDisplay:
             s=float(np.clip(6000 / max(1, n), 7, 20)), rasterized=len(some) > RASTERISED,
             alpha=float(np.clip(150 / max(1, n), 0.35, 0.7)),
         )  # fmt: skip
-
 
     def _sampled(self) -> NDArray[np.intp]:
         """Which samples are points: all, or a random choice and those that are farthest off."""
@@ -216,7 +219,7 @@ class DecisionDisplay:
     counts_: tuple[Array, Array]
 
     def __init__(
-        self, *, values: Array, belongs: Array, name: str, other: str = "other classes",
+        self, *, values: Array, belongs: NDArray[np.bool_], name: str, other: str = "other classes",
         threshold: float | None = None, how: str = "",
     ) -> None:  # fmt: skip
         self.values = np.asarray(values, dtype=np.float64)
@@ -276,8 +279,6 @@ class DecisionDisplay:
                 label=f"above: said to be {self.name}",
             )  # fmt: skip
         legend_above(self.ax_, title=f"held out: {self.how}" if self.how else "")
-        for text in self.ax_.get_legend().get_texts():
-            text.set_parse_math(False)
         return self
 
 

@@ -92,7 +92,8 @@ class Classifying(Streamed, ClassifierMixin, BaseEstimator):
         """X, y, Y and weights as the fit had them; nothing of the model changes."""
         X, y = checked_data(self, X, y, sample_weight, reset=False)
         decision = self._decision
-        unknown = [] if decision.multilabel else np.setdiff1d(y, decision.classes)
+        known = y if decision.multilabel else decision.classes
+        unknown = np.setdiff1d(y, known)
         if len(unknown):
             raise BadOption(
                 f"y has the class {unknown[0]!r}, which the fit has not seen; pass the y of the "

@@ -26,6 +26,7 @@ from ling.estimators.routing import splits_of
 from ling.planning import Plan
 from ling.selection import Samples, Validation
 from ling.selection.route import Route
+from ling.selection.samples import Rows
 
 # Folds for models that have no cv of their own.
 FOLDS = 5
@@ -83,7 +84,7 @@ class HeldOut:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def rows(self) -> Array:
+    def rows(self) -> Rows:
         """The samples that have been left out."""
         return np.flatnonzero(np.isfinite(self.predictions).all(axis=1))
 
@@ -199,7 +200,7 @@ def _worked(routes: list[Route], alphas: Array) -> Validation:
 
 def _predicted(
     again: Revisited, validation: Validation, distinct: Array
-) -> Iterator[tuple[Array, Array]]:
+) -> Iterator[tuple[Rows, Array]]:
     """Test samples of each split, and predictions for them, every target with its own alpha."""
     which = np.searchsorted(distinct, again.samples.problem.alphas)
     found = np.empty((0, len(which)))
@@ -211,7 +212,7 @@ def _predicted(
             yield validation.tests[split], found
 
 
-def _refitted(again: Revisited, splits: Sequence[Any]) -> Iterator[tuple[Array, Array]]:
+def _refitted(again: Revisited, splits: Sequence[Any]) -> Iterator[tuple[Rows, Array]]:
     """The same where coefficients are kept >= 0: fits of their own."""
     model, samples = again.model, again.samples
     X = as_design(again.X)
@@ -225,7 +226,7 @@ def _refitted(again: Revisited, splits: Sequence[Any]) -> Iterator[tuple[Array, 
         yield test, fit.predict(X.subset(test)).reshape(len(test), -1)
 
 
-def _averaged(shape: tuple[int, ...], parts: Iterator[tuple[Array, Array]]) -> Array:
+def _averaged(shape: tuple[int, ...], parts: Iterator[tuple[Rows, Array]]) -> Array:
     """For samples that are left out more than once, the mean."""
     total, count = np.zeros(shape), np.zeros(shape[0])
     for rows, found in parts:

@@ -91,7 +91,7 @@ class Facts:
     @property
     def classifies(self) -> bool:
         """Whether y is classes."""
-        return is_classifier(self.model)
+        return bool(is_classifier(self.model))
 
     @property
     def coef(self) -> Array:
@@ -221,8 +221,9 @@ def _path(again: Revisited, shown: Sequence[int]) -> PathFacts:
     alpha = float(np.median(again.alphas[list(shown)]))
     unit = samples.centring.x_unit**2
     results = getattr(model, "cv_results_", None)
-    grid = results is not None and np.ptp(results.alphas) > 0
-    tried = results.alphas if grid else default_grid(samples.problem) * unit
+    tried = default_grid(samples.problem) * unit
+    if results is not None and np.ptp(results.alphas) > 0:
+        tried = results.alphas
     if not factors:
         tried = tried[tried >= BELOW * alpha]
     n_alphas = N_PATH if factors else N_PATH // 3

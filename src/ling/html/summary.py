@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ling.design import Array
 from ling.estimators.revisited import HeldOut
 from ling.html.facts import Facts
 from ling.html.scores import Decisions, Errors
-from ling.html.words import count, counted, listed, number, percent, seconds, short
+from ling.html.words import NOTHING, count, counted, listed, number, percent, seconds, short
 from ling.report import Status
 
 # Columns that the first paragraph names.
@@ -120,14 +121,16 @@ def _quality(facts: Facts) -> str:
 def _penalty(facts: Facts) -> str:
     results, alphas = facts.results, facts.again.alphas
     if results is None:
-        return "" if alphas.min() < alphas.max() else f"Its penalty alpha was set to {_alpha(alphas)}."
+        return (
+            "" if alphas.min() < alphas.max() else f"Its penalty alpha was set to {_alpha(alphas)}."
+        )
     words = f"chosen from {count(len(results.alphas))} by {results.method}"
     if alphas.min() < alphas.max():
         return f"Each target has a penalty of its own, {words}."
     return f"Its penalty alpha = {_alpha(alphas)} was {words}."
 
 
-def _alpha(alphas: np.ndarray) -> str:  # type: ignore[type-arg]
+def _alpha(alphas: Array) -> str:
     return number(float(alphas[0]))
 
 
@@ -165,7 +168,7 @@ def _score(facts: Facts) -> tuple[str, str, str]:
         r2 = float(np.nanmedian(scores.r2)) if some else float("nan")
         name = "R², held out" if len(scores.r2) == 1 else "median R², held out"
         return number(r2), name, _rows_held(facts)
-    return "–", "held out", "could not be found"
+    return NOTHING, "held out", "could not be found"
 
 
 def _rows_held(facts: Facts) -> str:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
+MINUS, TIMES, NOTHING = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Characters of a name in a sentence; tables have all of it.
 LONGEST = 40
@@ -14,7 +15,7 @@ LONGEST = 40
 def number(value: float, digits: int = 3) -> str:
     """So many digits, groups of thousands, and powers of ten where there would be many zeros."""
     if not math.isfinite(value):
-        return "–"
+        return NOTHING
     if value == 0:
         return "0"
     size = abs(value)
@@ -24,7 +25,7 @@ def number(value: float, digits: int = 3) -> str:
         return _minus(text.rstrip("0").rstrip(".") if "." in text else text)
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    return _minus(f"{mantissa} × 10{str(int(exponent)).translate(SUPERSCRIPTS)}")
+    return _minus(f"{mantissa} {TIMES} 10{str(int(exponent)).translate(SUPERSCRIPTS)}")
 
 
 def count(value: float) -> str:
@@ -40,8 +41,8 @@ def counted(value: int, one: str, several: str = "") -> str:
 def percent(share: float) -> str:
     """A share in %."""
     if not math.isfinite(share):
-        return "–"
-    return f"{100 * share:.1f} %".replace(".0 %", " %").replace("-", "−")
+        return NOTHING
+    return f"{100 * share:.1f} %".replace(".0 %", " %").replace("-", MINUS)
 
 
 def seconds(value: float) -> str:
@@ -94,4 +95,4 @@ def sentences(texts: Iterable[str]) -> list[str]:
 
 
 def _minus(text: str) -> str:
-    return text.replace("-", "−")
+    return text.replace("-", MINUS)

@@ -14,6 +14,7 @@ from typing import Any
 from ling import __version__
 from ling.html import sections
 from ling.html.facts import Facts, gather
+from ling.html.held import quality
 from ling.html.pictures import need_matplotlib
 from ling.html.summary import key_numbers, paragraph
 from ling.html.tables import cards
@@ -79,8 +80,8 @@ def render(facts: Facts, title: str | None, when: str) -> str:
         choice_link='<a href="#alpha">alpha</a>' * bool(chosen),
         fitted=sections.fitted(facts, __version__, when),
         proof=sections.proof(facts),
-        quality=sections.quality(facts),
-        coefficients=sections.coefficients(facts),
+        quality=quality(facts),
+        coefficients=sections.influence(facts),
         spectrum=sections.spectrum(facts),
         cost=sections.cost(facts),
         notes=sections.notes(facts),
