@@ -19,8 +19,8 @@ FAINT = 0.35
 SMALL = 8.5
 # Points that a letter of a legend's title takes.
 LETTER = 5.2
-# A legend may be so many times as wide as its axes.
-WIDER = 1.05
+# A legend may be so many times as wide as its axes will be.
+WIDER = 0.98
 # Whole numbers at the ticks, not a common factor where the legend is.
 TICKS = "{x:g}"
 # Lines or points above which a vector format would be too large.
@@ -61,7 +61,9 @@ def legend_above(ax: Axes, top: Any = None, title: str = "") -> None:
         return
     dpi = ax.figure.dpi_scale_trans
     taken = 0.0 if top is None else top.get_tightbbox().height / ax.figure.dpi
-    room = ax.get_window_extent().width
+    # What names and labels around the axes leave them, once they are laid out.
+    box, whole = ax.get_window_extent(), ax.get_tightbbox()
+    room = max(1.0, ax.figure.bbox.width - ((whole or box).width - box.width))
     letters = max(20, int(room * 72 / ax.figure.dpi / LETTER))
     for columns in (2, 1):
         legend = ax.legend(

@@ -212,6 +212,8 @@ def _path(again: Revisited, shown: Sequence[int]) -> PathFacts:
     """Coefficients of the shown targets over all alphas; one pass where X'X can be factored."""
     model, samples = again.model, again.only(shown)
     _refuse_positive(model)
+    if not samples.problem.column_norms.any():
+        raise _NotShown("The columns do not vary.")
     factors = _factors(again)
     if again.by_blocks and not factors:
         raise _NotShown(

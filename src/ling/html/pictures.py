@@ -54,6 +54,7 @@ def _inline(text: str, name: str, alt: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
+    text = re.sub(r'<g id="[^"]*" ?/>', "", text)
     text = re.sub(r'<g id="[^"]*">', "<g>", text)
     # Ids that are referred to are those of markers and of what is cut off.
     text = re.sub(r'\bid="', f'id="{name}-', text)

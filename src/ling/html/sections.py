@@ -176,10 +176,13 @@ def _coefficients(facts: Facts, target: int) -> str:
 
 
 def _memory(facts: Facts) -> str:
-    allowed = memory_budget_bytes(budget_asked(facts.model), of_all=facts.again.by_blocks)
+    asked, read = budget_asked(facts.model), facts.again.by_blocks
+    # What is free is another number every time.
+    by_chance = asked is None and not read
+    allowed = "half of what is free" if by_chance else n_bytes(memory_budget_bytes(asked, read))
     planned = facts.report.predicted_bytes
     about = "" if planned is None else f"about {n_bytes(planned)} planned, "
-    return f"{about}{n_bytes(allowed)} allowed"
+    return f"{about}{allowed} allowed"
 
 
 def _stages(found: dict[str, float]) -> str:
