@@ -22,23 +22,23 @@ PROBE = """<!doctype html><meta charset=utf-8><link rel=icon href="data:,">
 window.onload = () => {{
   const page = document.querySelector("iframe").contentDocument;
   const view = document.querySelector("iframe").contentWindow;
-  const pictures = [...page.querySelectorAll("figure svg")].map(s => s.getBoundingClientRect().width);
-  const texts = [...page.querySelectorAll("figure svg")].flatMap(s => {{
-    const box = s.getBoundingClientRect();
-    return [...s.querySelectorAll("text")].filter(t => t.getBoundingClientRect().right > box.right + 1
-      || t.getBoundingClientRect().left < box.left - 1).map(t => t.textContent);
-  }});
+  const box = part => part.getBoundingClientRect();
+  const drawn = [...page.querySelectorAll("figure svg")];
+  const pictures = drawn.map(svg => box(svg).width);
+  const outside = (part, svg) => box(part).right > box(svg).right + 1
+    || box(part).left < box(svg).left - 1;
+  const texts = drawn.flatMap(svg => [...svg.querySelectorAll("text")]
+    .filter(text => outside(text, svg)).map(text => text.textContent));
   const fold = page.querySelector("#coefficients details");
   fold.open = true;
   const wide = page.documentElement.scrollWidth;
   const table = fold.querySelector("table");
-  const column = () => [...table.tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[1].textContent);
   table.tHead.rows[0].cells[2].querySelector("button").click();
   const sorted = [...table.tBodies[0].rows].map(r => parseFloat(r.cells[2].dataset.v));
   const input = fold.querySelector("input");
   input.value = "X1";
   input.dispatchEvent(new Event("input"));
-  const found = column();
+  const found = [...table.tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[1].textContent);
   const shown = [...page.querySelectorAll(".view:not(.away) h3")].map(h => h.textContent);
   const background = view.getComputedStyle(page.body).backgroundColor;
   document.title = JSON.stringify({{pictures, texts, wide, sorted, found, shown, background}});

@@ -22,6 +22,7 @@ from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy, s
 from ling.errors import BadOption, EdgeOfGrid, NotInstalled, WrongShape, WrongType
 from ling.html import facts as facts_of
 from ling.html import writing
+from ling.html.words import MINUS
 from tests.html.pages import Page, report
 from tests.memory import peak_memory
 
@@ -32,7 +33,7 @@ def diabetes():
 
 
 def shown(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{value:.3g}".replace("-", MINUS)
 
 
 class TestEstimators:
@@ -79,7 +80,7 @@ class TestEstimators:
         first = order[0]
         half = 1.96 * model.coef_std_errors()[first] * X.std(ddof=0).iloc[first]
         low, high = sorted([scaled[first] - half, scaled[first] + half])
-        assert f"{shown(low)} to {shown(high)}".replace("-", "−") in page.text
+        assert f"{shown(low)} to {shown(high)}" in page.text
 
     @pytest.mark.parametrize("make", [RidgeClassifier, RidgeClassifierCV])
     def test_two_classes_with_names(self, make, tmp_path):
@@ -131,7 +132,7 @@ class TestEstimators:
         r2 = [r2_score(Y[:, t], found[t]) for t in range(7)]
         quality = page.section("quality")
         for t in range(7):
-            assert f"gene {t} {shown(r2[t]).replace('-', '−')}" in quality
+            assert f"gene {t} {shown(r2[t])}" in quality
         assert f"Target gene {np.argmin(r2)} (worst predicted)" in quality.replace("  ", " ")
         assert f"Target gene {np.argmax(r2)} (best predicted)" in quality.replace("  ", " ")
         assert page.source.count('<div class="view"') == 6

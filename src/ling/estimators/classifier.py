@@ -96,8 +96,8 @@ class Classifying(Streamed, ClassifierMixin, BaseEstimator):
         unknown = np.setdiff1d(y, known)
         if len(unknown):
             raise BadOption(
-                f"y has the class {unknown[0]!r}, which the fit has not seen; pass the y of the "
-                "fit."
+                f"y has the class {str(unknown[0])!r}, which the fit has not seen; pass the y of "
+                "the fit."
             )
         y, weights = self._weighted(X, y, sample_weight, decision)
         return X, y, np.asarray(decision.binarizer.transform(y), dtype=np.float64), weights

@@ -195,6 +195,12 @@ def _worked(routes: list[Route], alphas: Array) -> Validation:
         validation.work(alphas)
         if not validation.gave_up:
             break
+    if validation.full and not validation.certified(alphas).all():
+        n, p = validation.samples.shape
+        raise BadOption(
+            f"memory_budget is too small to predict samples that are left out, for {n} x {p}; "
+            "raise it several times."
+        )
     return validation
 
 

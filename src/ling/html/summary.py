@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ling.design import Array
 from ling.estimators.revisited import HeldOut
 from ling.html.facts import Facts
 from ling.html.scores import Decisions, Errors
-from ling.html.words import NOTHING, count, counted, listed, number, percent, seconds, short
+from ling.html.words import MINUS, NOTHING, count, counted, listed, number, percent, seconds, short
 from ling.report import Status
 
 # Columns that the first paragraph names.
@@ -24,7 +23,7 @@ def paragraph(facts: Facts) -> str:
         _quality(facts),
         _penalty(facts),
         _strongest(facts),
-        f"{certificate(facts)}",
+        certificate(facts),
     ]
     return " ".join(part for part in parts if part)
 
@@ -72,18 +71,17 @@ def key_numbers(facts: Facts) -> list[tuple[str, str, str]]:
 
 def _what(facts: Facts) -> str:
     t = facts.again.samples.n_targets
-    if facts.classifies:
-        k = len(facts.model.classes_)
-        several = facts.model._decision.multilabel
-        return f"{k} labels of {short(facts.target)}" if several else (
-            f"{short(facts.target)}, one of {k} classes,"
-        )  # fmt: skip
-    return short(facts.target) if t == 1 else f"{t} targets"
+    if not facts.classifies:
+        return short(facts.target) if t == 1 else f"{t} targets"
+    k = len(facts.model.classes_)
+    if facts.model._decision.multilabel:
+        return f"{k} labels of {short(facts.target)}"
+    return f"{short(facts.target)}, one of {k} classes,"
 
 
 def _y(facts: Facts) -> str:
     if facts.classifies:
-        return "the decision values"
+        return f"the classes, written as {MINUS}1 and 1,"
     return short(facts.target) if facts.again.samples.n_targets == 1 else "each target"
 
 
@@ -97,9 +95,10 @@ def _quality(facts: Facts) -> str:
     if not isinstance(scores, Errors):
         return ""
     if len(scores.r2) > 1:
-        low, middle, high = np.nanquantile(scores.r2, [0, 0.5, 1]) if np.isfinite(
-            scores.r2
-        ).any() else (np.nan,) * 3  # fmt: skip
+        known = scores.r2[np.isfinite(scores.r2)]
+        if not len(known):
+            return "No target varies, so there is nothing to explain."
+        low, middle, high = np.quantile(known, [0, 0.5, 1])
         return (
             f"On rows it had not seen it explains {percent(middle)} of the variance of the median "
             f"target, {percent(low)} of the worst and {percent(high)} of the best."
@@ -120,18 +119,14 @@ def _quality(facts: Facts) -> str:
 
 def _penalty(facts: Facts) -> str:
     results, alphas = facts.results, facts.again.alphas
+    several = alphas.min() < alphas.max()
+    alpha = number(float(alphas[0]))
     if results is None:
-        return (
-            "" if alphas.min() < alphas.max() else f"Its penalty alpha was set to {_alpha(alphas)}."
-        )
+        return f"Its penalty alpha was set to {alpha}." if not several else ""
     words = f"chosen from {count(len(results.alphas))} by {results.method}"
-    if alphas.min() < alphas.max():
+    if several:
         return f"Each target has a penalty of its own, {words}."
-    return f"Its penalty alpha = {_alpha(alphas)} was {words}."
-
-
-def _alpha(alphas: Array) -> str:
-    return number(float(alphas[0]))
+    return f"Its penalty alpha = {alpha} was {words}."
 
 
 def _alpha_remark(facts: Facts) -> str:
@@ -145,15 +140,17 @@ def _strongest(facts: Facts) -> str:
     if len(facts.coef) > 1:
         return ""
     sizes = facts.coef[0] * facts.again.spread
-    order = [at for at in np.argsort(-np.abs(sizes), kind="stable")[:NAMED] if sizes[at]]
+    order = [j for j in np.argsort(-np.abs(sizes), kind="stable")[:NAMED] if sizes[j]]
     if not order:
         return "No column has any influence."
-    what = short(facts.targets[0]) if facts.classifies else "the prediction"
+    up, down = "raises", "lowers"
+    what, it = "the prediction", "it"
+    if facts.classifies:
+        up, down = "speaks for", "speaks against"
+        what = short(facts.targets[0])
     names = [
-        f"{short(facts.features[at])} ({'raises' if sizes[at] > 0 else 'lowers'} {what})"
-        if i == 0
-        else f"{short(facts.features[at])} ({'raises' if sizes[at] > 0 else 'lowers'} it)"
-        for i, at in enumerate(order)
+        f"{short(facts.features[j])} ({up if sizes[j] > 0 else down} {it if at else what})"
+        for at, j in enumerate(order)
     ]
     several = "columns that count" if len(names) > 1 else "column that counts"
     return f"The {several} most: {listed(names)}."

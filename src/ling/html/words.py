@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-MINUS, TIMES, NOTHING = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
+MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
+TIMES = "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Characters of a name in a sentence; tables have all of it.
 LONGEST = 40
@@ -25,7 +26,7 @@ def number(value: float, digits: int = 3) -> str:
         return _minus(text.rstrip("0").rstrip(".") if "." in text else text)
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    return _minus(f"{mantissa} {TIMES} 10{str(int(exponent)).translate(SUPERSCRIPTS)}")
+    return _minus(f"{mantissa}{TIMES}10{str(int(exponent)).translate(SUPERSCRIPTS)}")
 
 
 def count(value: float) -> str:
