@@ -12,9 +12,10 @@ from ling.errors import LingError
 __version__ = "0.1.0"
 _ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path")
 _SCANS = ("Dataset", "scan_arrow", "scan_csv", "scan_npy", "scan_parquet", "scan_zarr")
-_DISPLAYS = ("CVDisplay", "PathDisplay", "SpectrumDisplay")
+_DISPLAYS = ("CVDisplay", "DecisionDisplay", "PathDisplay", "PredictionDisplay", "SpectrumDisplay")
+_PAGES = ("write_report",)
 _MODULES = ("datasets", "design", "errors", "onnx", "paper")
-__all__ = ["LingError", *_DISPLAYS, *_ESTIMATORS, *_MODULES, *_SCANS]
+__all__ = ["LingError", *_DISPLAYS, *_ESTIMATORS, *_MODULES, *_PAGES, *_SCANS]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,6 +28,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("ling.scan"), name)
     if name in _DISPLAYS:
         return getattr(import_module("ling.display"), name)
+    if name in _PAGES:
+        return getattr(import_module("ling.html"), name)
     raise AttributeError(f"module 'ling' has no attribute {name!r}")
 
 

@@ -17,6 +17,10 @@ NAMED = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 # How much of a light line is left.
 FAINT = 0.35
 SMALL = 8.5
+# Points that a letter of a legend's title takes.
+LETTER = 5.2
+# A legend may be so many times as wide as its axes will be.
+WIDER = 0.98
 # Whole numbers at the ticks, not a common factor where the legend is.
 TICKS = "{x:g}"
 # Lines or points above which a vector format would be too large.
@@ -57,11 +61,20 @@ def legend_above(ax: Axes, top: Any = None, title: str = "") -> None:
         return
     dpi = ax.figure.dpi_scale_trans
     taken = 0.0 if top is None else top.get_tightbbox().height / ax.figure.dpi
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=SMALL,
-        bbox_transform=ax.transAxes + ScaledTranslation(0, taken, dpi), borderaxespad=0.3,
-        title=fill(title, 70) or None, title_fontsize=SMALL + 1, alignment="left",
-    )  # fmt: skip
+    # What names and labels around the axes leave them, once they are laid out.
+    box, whole = ax.get_window_extent(), ax.get_tightbbox()
+    room = max(1.0, ax.figure.bbox.width - ((whole or box).width - box.width))
+    letters = max(20, int(room * 72 / ax.figure.dpi / LETTER))
+    for columns in (2, 1):
+        legend = ax.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=SMALL,
+            bbox_transform=ax.transAxes + ScaledTranslation(0, taken, dpi), borderaxespad=0.3,
+            title=fill(title, letters) or None, title_fontsize=SMALL + 1, alignment="left",
+        )  # fmt: skip
+        for text in legend.get_texts():
+            text.set_parse_math(False)  # a class may have a dollar in its name
+        if legend.get_window_extent().width <= WIDER * room:
+            break  # or the layout would make the axes narrower, and never end
 
 
 def plain(value: float) -> str:

@@ -312,10 +312,15 @@ def _path_alphas(model: Any, X: Any, weights: Any, alpha: float) -> Array:
     else:
         problem, centring = without_targets(model, X, weights, np.ones(1))
         tried = default_grid(problem) * centring.x_unit**2
+    return smoothly(tried, alpha)
+
+
+def smoothly(tried: Array, alpha: float, n_alphas: int = N_PATH) -> Array:
+    """So many alphas from end to end of those tried, and the one in use among them."""
     ends = np.append(tried, alpha)
     ends = ends[ends > 0]
     # The ends and alpha are exact, not as logarithms leave them.
-    inner = np.geomspace(ends.min(), ends.max(), N_PATH)[1:-1]
+    inner = np.geomspace(ends.min(), ends.max(), n_alphas)[1:-1]
     return np.unique([ends.min(), *inner, alpha or ends.min(), ends.max()])
 
 

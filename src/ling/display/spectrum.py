@@ -109,7 +109,7 @@ class SpectrumDisplay:
         X, alpha = checked_model(model, X)
         middle = np.array([np.median(alpha)])
         problem, centring = without_targets(model, X, sample_weight, middle)
-        values, edf, note = _spectrum(problem, float(problem.alphas[0]), n_values)
+        values, edf, note = spectrum_of(problem, float(problem.alphas[0]), n_values)
         display = cls(
             eigenvalues=values * centring.x_unit**2, alpha=alpha, edf=edf,
             n_directions=problem.shape[1], note=note,
@@ -191,7 +191,7 @@ class SpectrumDisplay:
         return f"{words}\n{self.note}" if self.note else words
 
 
-def _spectrum(
+def spectrum_of(
     problem: Problem, alpha: float, n_values: int | None
 ) -> tuple[Array, tuple[float, float], str]:
     """Eigenvalues of X'X, decreasing; bounds on the effective degrees of freedom; what is left."""

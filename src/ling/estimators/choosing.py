@@ -53,7 +53,7 @@ def fit_choosing(
     samples = Samples.of(
         problem, centring, Y, weights, bool(model.fit_intercept), plan.memory_budget
     )
-    routes = _routes(model, samples, splits, given, plan, generator(settings.random_state))
+    routes = routes_for(model, samples, splits, given, plan, generator(settings.random_state))
     # In the units of the problem, as everything below it.
     unit = centring.x_unit**2
     inner = None if given is None else given / unit
@@ -78,7 +78,7 @@ def fit_choosing(
     return _finished(model, route, results, at, X, samples, settings, started)
 
 
-def _routes(
+def routes_for(
     model: Any, samples: Samples, splits: Splits | None, given: Array | None, plan: Plan,
     rng: np.random.Generator,
 ) -> list[Route]:  # fmt: skip
@@ -87,7 +87,7 @@ def _routes(
         _need_two(samples)
         stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
         return [leave_one_out(samples, plan, model.tol, rng, stochastic)]
-    _refuse_weightless(splits, samples)
+    refuse_weightless(splits, samples)
     routes = k_fold(samples, splits, given, plan, model.tol, rng)
     if given is None or given.all():
         return routes
@@ -158,27 +158,28 @@ def warn_about_choice(model: Any, results: CVResults) -> None:
     """Called by `fit`, so that warnings point at the line that called it."""
     if not best_is_certified(results):
         warnings.warn(f"{type(model).__name__}: {UNCERTAIN}", ConvergenceWarning, stacklevel=4)
-    _warn_at_edge(model, results)
+    for words in at_edge(model, results):
+        warnings.warn(words, EdgeOfGrid, stacklevel=4)
 
 
-def _warn_at_edge(model: Any, results: CVResults) -> None:
+def at_edge(model: Any, results: CVResults) -> list[str]:
+    """What to say where the best alpha is an end of the user's grid."""
     if (
         model.alphas is None
         or len(results.alphas) < 3
         or np.ptp(results.mean_score, axis=0).max() == 0
     ):
-        return
+        return []
     best = results.alphas[np.atleast_1d(results.best)]
-    for end, word, alpha in (
+    ends = (
         ("smallest", "smaller", results.alphas.min()), ("largest", "larger", results.alphas.max())
-    ):  # fmt: skip
-        if alpha > 0 and (best == alpha).any():
-            warnings.warn(
-                f"the best alpha is the {end} of alphas, {alpha:g}: pass {word} ones too, or "
-                "alphas=None for a grid that follows from the data.",
-                EdgeOfGrid,
-                stacklevel=5,
-            )
+    )  # fmt: skip
+    return [
+        f"the best alpha is the {end} of alphas, {alpha:g}: pass {word} ones too, or alphas=None "
+        "for a grid that follows from the data."
+        for end, word, alpha in ends
+        if alpha > 0 and (best == alpha).any()
+    ]
 
 
 def _degrees(route: Route, problem: Problem) -> Array | None:
@@ -196,7 +197,7 @@ def _need_two(samples: Samples) -> None:
         )
 
 
-def _refuse_weightless(splits: Splits, samples: Samples) -> None:
+def refuse_weightless(splits: Splits, samples: Samples) -> None:
     """Every split has to train on something, and to test something."""
     if (samples.weights > 0).all() and splits.tested_by is not None and len(splits) > 1:
         return

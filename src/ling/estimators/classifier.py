@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ling.design import Array
+from ling.errors import BadOption
 from ling.estimators.checkpoint import checkpointed
 from ling.estimators.choosing import (
     BEST,
@@ -81,14 +82,36 @@ class Classifying(Streamed, ClassifierMixin, BaseEstimator):
         X, y = checked_data(self, X, y, sample_weight)
         binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(y)
         decision = Decision(binarizer)
+        y, weights = self._weighted(X, y, sample_weight, decision)
+        return X, y, _signs(y, decision), weights, decision
+
+    def _prepared_again(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Array, Array | None]:
+        """X, y, Y and weights as the fit had them; nothing of the model changes."""
+        X, y = checked_data(self, X, y, sample_weight, reset=False)
+        decision = self._decision
+        known = y if decision.multilabel else decision.classes
+        unknown = np.setdiff1d(y, known)
+        if len(unknown):
+            raise BadOption(
+                f"y has the class {str(unknown[0])!r}, which the fit has not seen; pass the y of "
+                "the fit."
+            )
+        y, weights = self._weighted(X, y, sample_weight, decision)
+        return X, y, _signs(y, decision), weights
+
+    def _weighted(
+        self, X: Any, y: Any, sample_weight: Any, decision: Decision
+    ) -> tuple[Any, Array | None]:
+        """y, one class a sample in one dimension, and weights of samples and classes together."""
         if not decision.multilabel:
             y = column_or_1d(y, warn=True)
-        Y = _signs(y, decision)
         weights = weights_of(sample_weight, X)
         if self.class_weight:
             balance = compute_sample_weight(self.class_weight, y)
             weights = weights_of(balance if weights is None else weights * balance, X)
-        return X, y, Y, weights, decision
+        return y, weights
 
     def _keep_decision(self, decision: Decision) -> None:
         self._decision = decision

@@ -1,0 +1,259 @@
+"""Everything that a report tells, found before anything of it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from ling.design import Array, ChunkedDesign
+from ling.display.path import N_PATH, smoothly
+from ling.display.spectrum import EXACT, spectrum_of
+from ling.errors import LingError, WrongShape
+from ling.estimators.choosing import at_edge, best_is_certified
+from ling.estimators.lazy import on_cluster
+from ling.estimators.revisited import HeldOut, Revisited, held_out, revisit
+from ling.html.scores import Decisions, Errors, decisions_of, errors_of
+from ling.html.words import n_bytes, sentences
+from ling.report import Cost, FitReport, Status
+from ling.selection import CVResults, default_grid
+from ling.selection.path import solution_path
+
+# Targets, or classes, with pictures of their own.
+MOST_SHOWN = 3
+# Of the memory budget, for the coefficients of a path.
+SHARE = 0.2
+# Arrays of the size of a path's coefficients that are there at the same time.
+COPIES = 4
+# Where nothing can be factored, a path goes down to this part of the model's alpha.
+BELOW = 1 / 30
+
+
+@dataclass(frozen=True, eq=False)
+class PathFacts:
+    """Coefficients (n_alphas, p, n_shown), per spread of the column, and degrees of freedom."""
+
+    alphas: Array
+    coef: Array
+    degrees: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SpectrumFacts:
+    """What `SpectrumDisplay` draws."""
+
+    eigenvalues: Array
+    edf: tuple[float, float]
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What a report tells. Where something is text, it says why the thing itself is not there.
+
+    `targets` are the names of the columns of Y: of targets, or of classes; `shown` are the numbers
+    of those with pictures of their own.
+    """
+
+    again: Revisited
+    target: str
+    targets: tuple[str, ...]
+    features: tuple[str, ...]
+    source: str
+    held: HeldOut | str
+    scores: Errors | Decisions | None
+    shown: tuple[int, ...]
+    std_errors: Array | str
+    path: PathFacts | str
+    spectrum: SpectrumFacts | str
+    cost: Cost
+
+    @property
+    def model(self) -> Any:
+        """The model that is reported on."""
+        return self.again.model
+
+    @property
+    def report(self) -> FitReport:
+        """What the fit told of itself."""
+        found: FitReport = self.model.report_
+        return found
+
+    @property
+    def results(self) -> CVResults | None:
+        """What cross-validation found, if there was one."""
+        return getattr(self.model, "cv_results_", None)
+
+    @property
+    def classifies(self) -> bool:
+        """Whether y is classes."""
+        return bool(is_classifier(self.model))
+
+    @property
+    def coef(self) -> Array:
+        """(n_targets, p)."""
+        return np.atleast_2d(np.asarray(self.model.coef_, dtype=np.float64))
+
+    @property
+    def degrees(self) -> float | None:
+        """Effective degrees of freedom, the mean over targets, where they are known."""
+        try:
+            return float(np.mean(self.model.edf_))
+        except AttributeError:  # classifiers have none, and regressions only if they are cheap
+            low, high = self.spectrum.edf if isinstance(self.spectrum, SpectrumFacts) else (0, -1)
+            return low if low == high else None
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know before he believes the rest."""
+        found = [] if self.results is None else at_edge(self.model, self.results)
+        if self.report.status is not Status.CERTIFIED:
+            found.append(f"The fit is {self.report.status.value}")
+        if self.results is not None and not best_is_certified(self.results):
+            found.append("The fits that the best score comes from could not be certified")
+        if isinstance(self.held, HeldOut):
+            found += self.held.notes
+            left = self.again.samples.shape[0] - len(self.held.rows)
+            if left:
+                found.append(f"{left:,} rows were in no test set, and are in no held-out number")
+            if not self.held.certified:
+                found.append("The fits behind the held-out predictions could not be certified")
+        if not self.again.samples.problem.spread.all():
+            found.append("A target is constant: there is nothing to explain in it")
+        return sentences([*found, *self.report.notes])
+
+
+def gather(model: Any, X: Any, y: Any, sample_weight: Any, target: Any, source: Any) -> Facts:
+    """Revisit the data: about as many passes over it as a fit takes."""
+    again = revisit(model, X, y, sample_weight)
+    held = _or_why(lambda: held_out(again))
+    scores: Errors | Decisions | None = None
+    if isinstance(held, HeldOut):
+        scores = decisions_of(again, held) if is_classifier(model) else errors_of(again, held)
+    name, names = _target_names(again, y, target)
+    shown = _shown(scores, again.samples.n_targets)
+    path = _or_why(lambda: _path(again, shown))
+    spectrum = _or_why(lambda: _spectrum(again))
+    p = again.samples.shape[1]
+    columns = getattr(model, "feature_names_in_", None)
+    features = [f"x{i}" for i in range(p)] if columns is None else map(str, columns)
+    return Facts(
+        again, name, names, tuple(features), _source(X) if source is None else str(source), held,
+        scores, shown, _or_why(lambda: _std_errors(model)), path, spectrum,
+        again.samples.problem.design.cost,
+    )  # fmt: skip
+
+
+def _or_why(find: Callable[[], Any]) -> Any:
+    """What is found or, if that is more than the data or the memory allow, why it is not."""
+    try:
+        return find()
+    except LingError as error:
+        return sentences([str(error)])[0]
+
+
+class _NotShown(LingError):
+    """Why a picture is left out."""
+
+
+def _std_errors(model: Any) -> Array:
+    if is_classifier(model):
+        raise _NotShown("A classifier has no standard errors: its targets are not Gaussian.")
+    return np.atleast_2d(np.asarray(model.coef_std_errors(), dtype=np.float64))
+
+
+def _target_names(again: Revisited, y: Any, target: Any) -> tuple[str, tuple[str, ...]]:
+    """What y is called, and its columns or classes."""
+    t = again.samples.n_targets
+    several = target is not None and not isinstance(target, str)
+    if several and len(target) != t:
+        raise WrongShape(f"target has {len(target)} names; pass one for each of {t} targets.")
+    if several and t > 1:
+        return "the targets", tuple(map(str, target))
+    name = str(target[0] if several else target or getattr(y, "name", None) or "y")
+    if is_classifier(again.model):
+        classes = [str(one) for one in again.model.classes_]
+        return name, tuple(classes[-1:] if t == 1 else classes)
+    columns = getattr(y, "columns", None)
+    if t > 1 and columns is not None and len(columns) == t:
+        return name if target else "the targets", tuple(map(str, columns))
+    return name, (name,) if t == 1 else tuple(f"{name}[{i}]" for i in range(t))
+
+
+def _shown(scores: Errors | Decisions | None, n_targets: int) -> tuple[int, ...]:
+    """The worst, the median and the best; all, if they are few."""
+    if n_targets <= MOST_SHOWN:
+        return tuple(range(n_targets))
+    order: NDArray[np.intp] = np.arange(n_targets) if scores is None else scores.order
+    return int(order[0]), int(order[len(order) // 2]), int(order[-1])
+
+
+def _source(X: Any) -> str:
+    if isinstance(X, ChunkedDesign):
+        return X.source.description
+    if on_cluster(X):
+        return f"a Dask {'data frame' if hasattr(X, 'columns') else 'array'}"
+    if hasattr(X, "columns"):
+        return f"a data frame of {type(X).__module__.partition('.')[0]}"
+    return "a sparse matrix" if hasattr(X, "nnz") else "an array"
+
+
+def _factors(again: Revisited) -> bool:
+    """Whether X'X, or X X', may be made and brought to a simpler form."""
+    m = min(again.samples.shape)
+    return m <= EXACT and 32.0 * m * m <= again.plan.memory_budget
+
+
+def _path(again: Revisited, shown: Sequence[int]) -> PathFacts:
+    """Coefficients of the shown targets over all alphas; one pass where X'X can be factored."""
+    model, samples = again.model, again.only(shown)
+    _refuse_positive(model)
+    if not samples.problem.column_norms.any():
+        raise _NotShown("The columns do not vary.")
+    factors = _factors(again)
+    if again.by_blocks and not factors:
+        raise _NotShown(
+            "It would take many passes over data that is read, as X'X is too large to be factored; "
+            "ling.ridge_path computes it."
+        )
+    alpha = float(np.median(again.alphas[list(shown)]))
+    unit = samples.centring.x_unit**2
+    results = getattr(model, "cv_results_", None)
+    tried = default_grid(samples.problem) * unit
+    if results is not None and np.ptp(results.alphas) > 0:
+        tried = results.alphas
+    if not factors:
+        tried = tried[tried >= BELOW * alpha]
+    n_alphas = N_PATH if factors else N_PATH // 3
+    size = 8.0 * COPIES * n_alphas * samples.shape[1] * len(shown)
+    if size > SHARE * again.plan.memory_budget:
+        raise _NotShown(
+            f"Its coefficients would take {n_bytes(size)}; raise the model's memory_budget."
+        )
+    alphas = smoothly(tried, alpha, n_alphas)
+    rng = np.random.default_rng(0)
+    found = solution_path(samples, alphas / unit, again.plan, float(model.tol), rng)
+    coef = np.stack([samples.centring.coef(W) for W in found.coef])
+    return PathFacts(alphas, coef * again.spread[:, None], found.degrees()[0])
+
+
+def _spectrum(again: Revisited) -> SpectrumFacts:
+    _refuse_positive(again.model)
+    if not _factors(again):
+        n, p = again.samples.shape
+        raise _NotShown(
+            f"All eigenvalues of a matrix of {min(n, p):,} x {min(n, p):,} numbers would take too "
+            "long, or too much memory; ling.SpectrumDisplay finds the largest."
+        )
+    problem, unit = again.samples.problem, again.samples.centring.x_unit**2
+    values, edf, note = spectrum_of(problem, float(np.median(problem.alphas)), None)
+    return SpectrumFacts(values * unit, edf, note)
+
+
+def _refuse_positive(model: Any) -> None:
+    if getattr(model, "positive", False):
+        raise _NotShown("The coefficients are kept at or above 0, to which this does not apply.")

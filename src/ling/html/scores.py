@@ -1,0 +1,94 @@
+"""How well samples that were left out are predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
+
+from ling.design import Array
+from ling.estimators.revisited import HeldOut, Revisited
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Of a regression, target by target: R², root mean square, mean size, and spread of y.
+
+    `actual` and `predicted` are (n_rows, n_targets); sums are weighted like the samples.
+    """
+
+    r2: Array
+    rms: Array
+    mean_size: Array
+    spread: Array
+    actual: Array
+    predicted: Array
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Targets from the worst to the best."""
+        return np.argsort(np.nan_to_num(self.r2, nan=-np.inf), kind="stable")
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Of a classifier: decision values and -1 or 1, both (n_rows, n_columns).
+
+    `confusion` counts rows, actual classes down and predicted ones across; None where a row can
+    have several labels. `right` is the share that is right, class by class or label by label.
+    """
+
+    values: Array
+    signs: Array
+    accuracy: float
+    most_frequent: float
+    confusion: NDArray[Any] | None
+    right: Array
+    counts: Array
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Classes, or labels, from the worst to the best."""
+        return np.argsort(self.right, kind="stable")
+
+
+def errors_of(again: Revisited, held: HeldOut) -> Errors:
+    """Over all rows that were left out."""
+    samples, rows = again.samples, held.rows
+    actual = samples.in_units(samples.Y[rows])
+    predicted = held.predictions[rows]
+    weights = samples.weights[rows]
+    residuals = actual - predicted
+    mass = weights.sum() or np.nan
+    centred = actual - weights @ actual / mass
+    squares, around = weights @ residuals**2, weights @ centred**2
+    # A constant y has no spread to explain, but for rounding.
+    varies = np.ptp(actual, axis=0) > 1e-12 * np.abs(actual).max(axis=0, initial=0.0)
+    left = np.divide(squares, around, out=np.full_like(squares, np.nan), where=varies)
+    return Errors(
+        1 - left, np.sqrt(squares / mass), weights @ np.abs(residuals) / mass,
+        np.where(varies, np.sqrt(around / mass), 0.0), actual, predicted,
+    )  # fmt: skip
+
+
+def decisions_of(again: Revisited, held: HeldOut) -> Decisions:
+    """Over all rows that were left out, each counted once whatever its weight."""
+    samples, rows, decide = again.samples, held.rows, again.model._decision
+    values, y = held.predictions[rows], np.asarray(again.y)[rows]
+    signs = np.round(samples.in_units(samples.Y[rows]))
+    if decide.multilabel:
+        right = (values > 0) == (signs > 0)
+        counts = (signs > 0).sum(axis=0)
+        common = np.maximum(counts, len(rows) - counts) / len(rows)
+        return Decisions(
+            values, signs, float(right.mean()), float(common.mean()), None, right.mean(axis=0),
+            counts,
+        )  # fmt: skip
+    table = confusion_matrix(y, decide(values), labels=decide.classes)
+    counts = table.sum(axis=1)
+    right = np.divide(np.diag(table), counts, out=np.zeros(len(counts)), where=counts > 0)
+    accuracy, common = np.trace(table) / len(rows), counts.max() / len(rows)
+    return Decisions(values, signs, float(accuracy), float(common), table, right, counts)
