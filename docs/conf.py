@@ -78,7 +78,7 @@ html_sidebars = {
 
 def skip_inherited(app, what, name, member, skip, options):
     """Leave out what scikit-learn documents: parameters, metadata routing, output containers."""
-    routing = name.startswith("set_") or name.startswith("get_")
+    routing = name.startswith(("set_", "get_"))
     module = getattr(member, "__module__", None) or ""
     return True if routing and not module.startswith("ling") else None
 

@@ -4,10 +4,10 @@ A loader looks in the folder `$LING_DATA`, then in the user's cache, then downlo
 which variant of the data it found, because the originals are not always to be had:
 
 - `load_gisette`, "full": `gisette_train.data` and `gisette_train.labels`, as UCI publishes them;
-  "first1000": `gisette_first1000.npz` with X (6000, 1000) and y; "surrogate": `mnist49.npz`, MNIST's
-  4s and 9s, made into a Gisette-style design.
-- `load_buzz`, "full": `Twitter.data`, as UCI publishes it; "sample": `buzz_twitter_38500.npz` with X
-  (38500, 77), y and part.
+  "first1000": `gisette_first1000.npz` with X (6000, 1000) and y; "surrogate": `mnist49.npz`,
+  MNIST's 4s and 9s, made into a Gisette-style design.
+- `load_buzz`, "full": `Twitter.data`, as UCI publishes it; "sample": `buzz_twitter_38500.npz` with
+  X (38500, 77), y and part.
 
 The three .npz files are recoveries from public copies, with these sha256 sums::
 
