@@ -81,6 +81,8 @@ class Benchmark(SphinxDirective):
         holder = nodes.container()
         lines = TABLES[name]().splitlines()
         self.state.nested_parse(StringList(lines, source=name), self.content_offset, holder)
+        for table in holder.findall(nodes.table):
+            table["classes"].append("numbers")
         return holder.children
 
 

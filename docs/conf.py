@@ -68,7 +68,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
-    "pygments_dark_style": "a11y-high-contrast-dark",
+    "pygments_dark_style": "github-dark",
 }
 # Pages that have no others below them have nothing to show at their left.
 html_sidebars = {
