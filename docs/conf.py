@@ -47,6 +47,7 @@ numpydoc_class_members_toctree = False
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
+    "within_subsection_order": "gallery_order.Order",
     "download_all_examples": False,
     "write_computation_times": False,
     "show_signature": False,
