@@ -3,18 +3,17 @@
 A loader looks in the folder `$LING_DATA`, then in the user's cache, then downloads; and it says
 which variant of the data it found, because the originals are not always to be had:
 
-| loader | variant | files |
-| --- | --- | --- |
-| `load_gisette` | `full` | `gisette_train.data`, `gisette_train.labels`, as UCI publishes them |
-| | `first1000` | `gisette_first1000.npz`: X (6000, 1000), y |
-| | `surrogate` | `mnist49.npz`: MNIST's 4s and 9s, made into a Gisette-style design |
-| `load_buzz` | `full` | `Twitter.data`, as UCI publishes it |
-| | `sample` | `buzz_twitter_38500.npz`: X (38500, 77), y, part |
+- `load_gisette`, "full": `gisette_train.data` and `gisette_train.labels`, as UCI publishes them;
+  "first1000": `gisette_first1000.npz` with X (6000, 1000) and y; "surrogate": `mnist49.npz`,
+  MNIST's 4s and 9s, made into a Gisette-style design.
+- `load_buzz`, "full": `Twitter.data`, as UCI publishes it; "sample": `buzz_twitter_38500.npz` with
+  X (38500, 77), y and part.
 
-The three .npz files are recoveries from public copies, with these sha256 sums:
-gisette_first1000 07967d0653a653dffbc3b235ab4a24b735d6c619c01976dea664ed61f9858394,
-mnist49 58be58178d3c74c1c51e947d132503a17239a9f0ca70af78658a593a85cd409a,
-buzz_twitter_38500 ecaf8c56a29ed388f09cde10c4c36f19faf799273396cab3a47318087c3977a2.
+The three .npz files are recoveries from public copies, with these sha256 sums::
+
+    gisette_first1000   07967d0653a653dffbc3b235ab4a24b735d6c619c01976dea664ed61f9858394
+    mnist49             58be58178d3c74c1c51e947d132503a17239a9f0ca70af78658a593a85cd409a
+    buzz_twitter_38500  ecaf8c56a29ed388f09cde10c4c36f19faf799273396cab3a47318087c3977a2
 """
 
 from __future__ import annotations
@@ -86,6 +85,17 @@ def load_gisette(variant: str = "auto", progress: Progress | None = None) -> Dat
 
     variant="auto" takes the full data if they are there, else their first 1000 columns, else
     downloads the full data. The Gisette-style surrogate is given only when asked for by name.
+
+    Parameters
+    ----------
+    variant : {"auto", "full", "first1000", "surrogate"}, default="auto"
+    progress : callable, default=None
+        Called with bytes done and bytes in all while a file is downloaded.
+
+    Returns
+    -------
+    Dataset
+        `X`, `y`, and `name`: what exactly they are.
     """
     usual: dict[str, Reader] = {"full": _full_gisette, "first1000": _first1000}
     found = _choose(variant, usual, {"surrogate": _surrogate})
@@ -99,6 +109,17 @@ def load_buzz(variant: str = "auto", progress: Progress | None = None) -> Datase
     """Buzz in social media, Twitter: 77 features of a topic, y its mean number of discussions.
 
     variant="auto" takes the full data if they are there, else the sample, else downloads.
+
+    Parameters
+    ----------
+    variant : {"auto", "full", "sample"}, default="auto"
+    progress : callable, default=None
+        Called with bytes done and bytes in all while a file is downloaded.
+
+    Returns
+    -------
+    Dataset
+        `X`, `y`, and `name`: what exactly they are.
     """
     found = _choose(variant, {"full": _full_buzz, "sample": _sampled_buzz}, {})
     return _read_buzz(_download(BUZZ, progress)) if found is None else found
@@ -108,6 +129,14 @@ def quadratic_features(X: NDArray[Any]) -> NDArray[Any]:
     """X and the products of all pairs of its columns, squares included: 77 become 3080.
 
     Made in place: n (p + p (p + 1) / 2) numbers, and nothing else of that size.
+
+    Parameters
+    ----------
+    X : array of shape (n, p)
+
+    Returns
+    -------
+    array of shape (n, p + p (p + 1) / 2)
     """
     n, p = X.shape
     out = np.empty((n, p + p * (p + 1) // 2))
@@ -156,7 +185,7 @@ def _choose(variant: str, usual: dict[str, Reader], extra: dict[str, Reader]) ->
     if variant not in ("auto", "full"):
         raise MissingData(
             f"variant is {variant!r}, but its file is not in {_places()}; put it there "
-            "(the table in the documentation of ling.datasets names it), or pass 'auto'."
+            "(the documentation of ling.datasets names it), or pass 'auto'."
         )
     return None
 

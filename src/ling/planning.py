@@ -46,7 +46,21 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """Measured speeds: bytes a second of one sweep, FLOPs a second of BLAS, entries a second."""
+    """Measured speeds, all per second.
+
+    Attributes
+    ----------
+    sweep : float
+        Bytes of X in X'(X v), for one column.
+    thin : float
+        FLOPs of X'(X V), for a few.
+    gemm, gemm32, factor : float
+        FLOPs of a Gram matrix, in float64 and in float32, and of a Cholesky factor.
+    sparse, sparse_column : float
+        Stored entries of a sparse X in X'(X v), and in each further column.
+    threads : int
+        How many they were measured with.
+    """
 
     sweep: float
     thin: float
@@ -64,7 +78,23 @@ TYPICAL = Machine(2e10, 3e10, 5e10, 1e11, 3e10, 5e8, 3e8)
 
 @dataclass(frozen=True)
 class Shape:
-    """What the cost of a ridge problem depends on."""
+    """What the cost of a ridge problem depends on.
+
+    Attributes
+    ----------
+    n, p, nnz, itemsize : int
+        Rows, columns and stored entries of X, and bytes of each.
+    dense : bool
+    n_targets, n_alphas : int
+    rate : float or None
+        Bytes a second at which X is read, if it does not lie in memory.
+    blocked : bool
+        Whether it lies in blocks, each of which has sums of its own.
+    block_bytes : float
+        How large they are.
+    shortens : bool
+        Whether a copy in 16-bit integers can be made.
+    """
 
     n: int
     p: int
@@ -73,12 +103,9 @@ class Shape:
     dense: bool
     n_targets: int
     n_alphas: int
-    # Bytes a second at which X is read, if it does not lie in memory.
     rate: float | None = None
-    # Whether it lies in blocks, each of which has sums of its own, and how large they are.
     blocked: bool = False
     block_bytes: float = np.inf
-    # Whether a copy in 16-bit integers can be made.
     shortens: bool = True
 
     @property
@@ -89,10 +116,20 @@ class Shape:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an engine is expected to cost: seconds, bytes on top of the data, passes.
+    """What an engine is expected to cost.
 
-    `single` asks for float32 where the engine can use it, `most` is the largest rank or dimension
-    that the bytes are for.
+    Attributes
+    ----------
+    engine : str
+    seconds, passes : float
+    n_bytes : float
+        On top of the data.
+    single : bool
+        Whether it is to use coarser numbers, where float64 can make up for it.
+    fits : bool
+        Whether `n_bytes` are within the memory budget.
+    most : int
+        The largest rank or dimension that the bytes are for.
     """
 
     engine: str
@@ -106,7 +143,17 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Plan:
-    """All engines, cheapest first. `print` it."""
+    """All engines, cheapest first. `print` it.
+
+    Attributes
+    ----------
+    shape : Shape
+    predictions : tuple of Prediction
+        Those that do not fit the memory budget last.
+    memory_budget : float
+        In bytes.
+    machine : Machine
+    """
 
     shape: Shape
     predictions: tuple[Prediction, ...]

@@ -18,6 +18,10 @@ class Cost:
     per multiply-add, one triangle only for a Gram matrix. What an algorithm does with vectors
     between its products, O(n + p) a pass, is not.
     One pass is one sweep over all of X, whatever the number of columns it is multiplied with.
+
+    Attributes
+    ----------
+    flops, passes : float
     """
 
     flops: float = 0.0
@@ -44,8 +48,15 @@ class Status(Enum):
 class Certificate:
     """A proven bound on ||X(w - w*)|| / ||y - mean(y)||, w* being the exact solution.
 
-    `bounds` has it target by target, `bound` is the largest. Rounding errors are part of it. Norms
-    are weighted by sample_weight; without an intercept the unit is ||y||.
+    Rounding errors are part of it. Norms are weighted by sample_weight; without an intercept the
+    unit is ||y||.
+
+    Attributes
+    ----------
+    bounds : array of shape (n_targets,)
+        The bound of every target.
+    tol : float
+        What was asked for.
     """
 
     bounds: NDArray[np.floating[Any]]
@@ -69,7 +80,27 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class FitReport:
-    """What a fit did, why, what it cost and how good it is. `print` it."""
+    """What a fit did, why, what it cost and how good it is. `print` it.
+
+    Attributes
+    ----------
+    engine, reason : str
+        Who solved it, and why that one.
+    status : Status
+    certificate : Certificate
+    cost : Cost
+        FLOPs, and passes over X.
+    seconds : dict
+        Of every stage, by its name.
+    predicted_seconds, predicted_bytes : float or None
+        What the plan had expected.
+    rank, n_iter : int or None
+        Of the sketch, and of the iteration, if there was one.
+    shape : tuple of two ints
+        Rows and columns of X.
+    notes : tuple of str
+        What else there is to say.
+    """
 
     engine: str
     reason: str

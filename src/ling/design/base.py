@@ -318,6 +318,16 @@ def as_design(X: Any) -> Design:
 
     Nothing is copied, except that sparse formats other than CSR are converted to it once.
 
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+
+    Returns
+    -------
+    Design
+
+    Examples
+    --------
     >>> import numpy as np
     >>> as_design(np.ones((3, 2)))
     DenseDesign(3 x 2, float64)

@@ -118,7 +118,7 @@ class Classifying(Streamed, ClassifierMixin, BaseEstimator):
         self.classes_ = decision.classes
 
     def decision_function(self, X: Any) -> Any:
-        """X coef_' + intercept_, one column for each class; one number for two classes."""
+        """`X @ coef_.T + intercept_`, one column for each class; one number for two classes."""
         check_is_fitted(self, "coef_")
         return self._values(X, _squeezed)
 

@@ -35,10 +35,28 @@ from ling.selection.path import solution_path
 class RidgePath:
     """Ridge regression for every alpha. `print` it.
 
-    `coef` is (n_alphas, n_features), or (n_alphas, n_targets, n_features); `intercept`, `bounds`
-    (proved errors of the training predictions, relative to the spread of y, as in `Ridge`) and
-    `training_error` (mean weighted squared error) are (n_alphas,), or (n_alphas, n_targets). All
-    are float64, whatever X is.
+    All arrays are float64, whatever X is. With several targets they have an axis for them after
+    that of the alphas.
+
+    Attributes
+    ----------
+    alphas : array of shape (n_alphas,)
+    coef : array of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
+    intercept : array of shape (n_alphas,) or (n_alphas, n_targets)
+    bounds : array of the shape of `intercept`
+        Proved errors of the training predictions, relative to the spread of y, as in `Ridge`.
+    training_error : array of the shape of `intercept`
+        Mean weighted squared error.
+    tol : float
+        What the bounds were asked to be.
+    method : str
+        One factorisation, or one subspace, iterated.
+    seconds : float
+    cost : Cost
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features,) or None
+    encoding_ : Encoding or None
+        How the columns of a table became numbers.
     """
 
     alphas: Array
@@ -127,6 +145,11 @@ def ridge_path(
     sample_weight : array of shape (n_samples,), default=None
     fit_intercept, tol, random_state, memory_budget
         As for `Ridge`.
+
+    Returns
+    -------
+    RidgePath
+        `alphas`, `coef`, `intercept`, `bounds`, `edf` and more; `print` it.
 
     Examples
     --------

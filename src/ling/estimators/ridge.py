@@ -91,7 +91,7 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
     noise_variance_ : float or array of shape (n_targets,)
         The estimated variance of the noise in y; see `statistics`.
     n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
 
     Examples
     --------
@@ -181,6 +181,23 @@ def plan(
 ) -> Plan:  # fmt: skip
     """What `Ridge(alpha).fit(X, y)` would cost with each engine, without fitting.
 
+    Parameters
+    ----------
+    X : anything that `Ridge.fit` takes
+        Only its shape, dtype and density matter and, if it is read, how fast that goes.
+    y : array of shape (n_samples,) or (n_samples, n_targets), default=None
+        For the number of targets; None for one.
+    alpha : float or array of shape (n_targets,), default=1.0
+    memory_budget, precision, tol
+        As for `Ridge`.
+
+    Returns
+    -------
+    Plan
+        All engines, the first choice first. `print` it.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> print(plan(np.ones((1000, 20)), np.ones(1000)))  # doctest: +ELLIPSIS
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB

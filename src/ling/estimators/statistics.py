@@ -75,7 +75,7 @@ class Statistics(Streamed):
     intercept_: Any
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """X coef_ + intercept_; with `return_std` also the standard deviation of y around it."""
+        """`X @ coef_ + intercept_`; with `return_std` the standard deviation of y around it too."""
         check_is_fitted(self, "coef_")
         if not return_std:
             return predictions(self, X, self.coef_.T)

@@ -54,6 +54,21 @@ def random_svd(X: Any, k: int, power: int = 1, random_state: Any = None) -> Part
 
     If the numerical rank of X is below k, the result has that many columns instead of k.
 
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    k : int
+        How many components.
+    power : int, default=1
+        Powers of XX' in Algorithm 2: more of them, nearer to the true components.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    PartialSVD
+
+    Examples
+    --------
     >>> import numpy as np
     >>> random_svd(np.diag([3.0, 2.0, 1.0]), k=3, random_state=0).d.round(12)
     array([3., 2., 1.])
@@ -77,6 +92,16 @@ def exact_svd(X: Any, k: int) -> PartialSVD:
     """The top k left singular vectors of X to rounding, by a dense SVD: what the theory assumes.
 
     X is made dense for this. FLOPs as for a full SVD, 6 n p min(n, p) + 20 min(n, p)^3; 1 pass.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    k : int
+        How many components.
+
+    Returns
+    -------
+    PartialSVD
     """
     design = checked_design(X)
     k = checked_rank(k, design)
@@ -94,6 +119,23 @@ def pcr(X: Any, y: Any, k: int, power: int = 1, random_state: Any = None) -> Fit
     Only the space they span is needed, so Algorithm 2 stops at Q: fitted = Q Q'y,
     (4 power + 2) n p k FLOPs in products, power + 1 passes.
 
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    y : array of shape (n,)
+    k : int
+        How many components.
+    power : int, default=1
+        Powers of XX' in Algorithm 2: more of them, nearer to the true components.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    Fit
+        `coef`, `fitted`, `cost` and `predict`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> pcr(np.diag([9.0, 1.0]), np.array([9.0, 1.0]), k=1, power=9, random_state=0).fitted[:1]
     array([9.])

@@ -41,6 +41,24 @@ def gradient_descent(X: Any, y: Any, lam: float, n_iter: int, start: Any = None)
     4 n p FLOPs and 2 passes an iteration, one for X'(.) and one for Xw; 2 n p and 1 more if `start`
     is given (default: zero). Q = 2X'X + 2 n lam I is never formed.
 
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    y : array of shape (n,)
+    lam : float
+        The paper's lambda, >= 0: scikit-learn's alpha divided by n.
+    n_iter : int
+        Iterations.
+    start : array of shape (p,), default=None
+        The first gamma; None for zero.
+
+    Returns
+    -------
+    DescentFit
+        A `Fit`, and the objective after every iteration.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> gradient_descent(np.eye(2), np.array([1.0, 3.0]), lam=0.5, n_iter=1).coef
     array([0.5, 1.5])

@@ -24,6 +24,20 @@ def ridge(X: Any, y: Any, lam: float) -> Fit:
     and directions whose singular value is under sqrt(m eps) of the largest count as absent. Near
     that limit fitted values may lose most of their digits, as with every method that forms X'X.
 
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    y : array of shape (n,)
+    lam : float
+        The paper's lambda, >= 0: scikit-learn's alpha divided by n.
+
+    Returns
+    -------
+    Fit
+        `coef`, `fitted`, `cost` and `predict`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> ridge(np.eye(2), np.array([1.0, 3.0]), lam=0.5).coef
     array([0.5, 1.5])

@@ -27,7 +27,20 @@ REACH = 2.5
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """One draw of a model. `mean` is E[y] = X beta; `rotated` is V'beta, which the theory needs."""
+    """One draw of a model.
+
+    Attributes
+    ----------
+    name : str
+    X : array of shape (n, p)
+    beta : array of shape (p,)
+    y, mean : array of shape (n,)
+        X beta with noise, and without: E[y].
+    spectrum, rotated : array
+        Singular values of X, and V'beta in their directions, which the theory needs.
+    noise, lam : float
+        The standard deviation of the noise, and the lambda that goes with it.
+    """
 
     name: str
     X: Array = field(repr=False)
@@ -49,6 +62,23 @@ def model1(
 ) -> Model:
     """A steep spectrum: 1.3^40, 1.3^39, ..., 1.3^11, then a flat `tail`. PCR's best case.
 
+    Parameters
+    ----------
+    random_state : int, Generator or None, default=None
+    n, p : int, default=2000 and 1500
+        Rows and columns of X.
+    noise : float, default=1.0
+        Its standard deviation.
+    tail : float, default=0.1
+        The singular values below the 30th.
+
+    Returns
+    -------
+    Model
+        `X`, `y`, `lam`, `mean`, `spectrum`, `rotated` and `risk`.
+
+    Examples
+    --------
     >>> model1(0, n=60, p=40).spectrum[:2].round(1)
     array([36118.9, 27783.7])
     """
@@ -63,7 +93,21 @@ def model1(
 
 
 def model2(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float = 1.0) -> Model:
-    """A flat spectrum: uniform on [sqrt(n) / 2, sqrt(n)]. Gradient descent's best case."""
+    """A flat spectrum: uniform on [sqrt(n) / 2, sqrt(n)]. Gradient descent's best case.
+
+    Parameters
+    ----------
+    random_state : int, Generator or None, default=None
+    n, p : int, default=2000 and 1500
+        Rows and columns of X.
+    noise : float, default=1.0
+        Its standard deviation.
+
+    Returns
+    -------
+    Model
+        `X`, `y`, `lam`, `mean`, `spectrum`, `rotated` and `risk`.
+    """
     rng = generator(random_state)
     n, p, r = _sizes(n, p, least=1)
     d = np.sort(rng.uniform(np.sqrt(n) / 2, np.sqrt(n), r))[::-1]
@@ -75,6 +119,19 @@ def model3(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float 
     """A flat spectrum with its top 15 values times 10, and X = U D: hard for both PCR and GD.
 
     Only the first 15 and the last 1000 coefficients (in general, the last two thirds) are not zero.
+
+    Parameters
+    ----------
+    random_state : int, Generator or None, default=None
+    n, p : int, default=2000 and 1500
+        Rows and columns of X.
+    noise : float, default=1.0
+        Its standard deviation.
+
+    Returns
+    -------
+    Model
+        `X`, `y`, `lam`, `mean`, `spectrum`, `rotated` and `risk`.
     """
     rng = generator(random_state)
     n, p, r = _sizes(n, p, least=15)

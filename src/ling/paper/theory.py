@@ -18,6 +18,24 @@ from ling.paper.inputs import checked_alpha, checked_count, checked_number, chec
 def ridge_risk(spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int) -> float:
     """sum_j (d_j^4 noise^2 + n^2 lam^2 d_j^2 a_j^2) / (d_j^2 + n lam)^2 / n, the risk of ridge.
 
+    Parameters
+    ----------
+    spectrum : array
+        Singular values of X.
+    rotated : array
+        V'beta, the true coefficients in the directions of the spectrum.
+    noise : float
+        Standard deviation of the noise.
+    lam : float
+    n : int
+        Rows of X.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> ridge_risk([1.0], [2.0], noise=0.0, lam=0.5, n=2)
     0.5
     """
@@ -33,6 +51,24 @@ def ling_risk(
     Lemma 1 on the top k directions, with gamma1 = D1 V1'beta, and Lemma 2 on the others. As
     printed, Lemma 2 has n lam^2 where its proof and the theorem have n^2 lam^2; the latter is used
     here. The sum is that of ridge.
+
+    Parameters
+    ----------
+    spectrum : array
+        Singular values of X.
+    rotated : array
+        V'beta, the true coefficients in the directions of the spectrum.
+    noise : float
+        Standard deviation of the noise.
+    lam : float
+    n : int
+        Rows of X.
+    k : int
+        How many components.
+
+    Returns
+    -------
+    float
     """
     d, a = _sorted(spectrum, rotated)
     k = checked_count(k, "k", 0, len(d))
@@ -50,6 +86,24 @@ def risk_deviation(
     With share s_j = d_j^2 / (d_j^2 + n lam) and bias b_j = (1 - s_j) d_j a_j, direction j adds the
     variance 2 (s_j noise)^4 + 4 (s_j noise b_j)^2 of the square of a Gaussian.
 
+    Parameters
+    ----------
+    spectrum : array
+        Singular values of X.
+    rotated : array
+        V'beta, the true coefficients in the directions of the spectrum.
+    noise : float
+        Standard deviation of the noise.
+    lam : float
+    n : int
+        Rows of X.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> risk_deviation([1.0], [2.0], noise=1.0, lam=0.0, n=1)  # chi-squared with 1 degree
     1.4142135623730951
     """
@@ -64,6 +118,20 @@ def gd_rate(spectrum: ArrayLike, lam: float, n: int, p: int) -> float:
     ((d_1^2 - d_p^2) / (d_1^2 + d_p^2 + 2 n lam))^2, with d_p = 0 when p exceeds the number of
     singular values.
 
+    Parameters
+    ----------
+    spectrum : array
+        Singular values of X.
+    lam : float
+    n, p : int
+        Rows and columns of X.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> gd_rate([3.0, 1.0], lam=0.0, n=2, p=2)  # doctest: +ELLIPSIS
     0.64...
     """
@@ -78,6 +146,20 @@ def ling_rate(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
     """Equation (4): the same for stage 2 of LING, with the exact top k directions removed.
 
     (d_{k+1}^2 / (d_{k+1}^2 + 2 n lam))^2: the smallest eigenvalue is 0, that of what was removed.
+
+    Parameters
+    ----------
+    spectrum : array
+        Singular values of X.
+    lam : float
+    n : int
+        Rows of X.
+    k : int
+        How many components.
+
+    Returns
+    -------
+    float
     """
     d = np.sort(checked_vector(spectrum, "spectrum"))[::-1]
     k = checked_count(k, "k", 0, len(d))

@@ -91,6 +91,33 @@ def ling(
 
     With U1 approximate the limit of LING is near ridge, not equal to it.
 
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    y : array of shape (n,)
+    lam : float
+        The paper's lambda, >= 0: scikit-learn's alpha divided by n.
+    k : int
+        How many components.
+    n_iter : int
+        Iterations of stage 2.
+    power : int, default=1
+        Powers of XX' in Algorithm 2: more of them, nearer to the true components.
+    shrink : bool, default=True
+        False is the simplified version of section 2.1, with Q1 in place of U1.
+    random_state : int, Generator or None, default=None
+    svd : PartialSVD, default=None
+        Components to use instead of those of Algorithm 2; `exact_svd` is what the theorems assume.
+    start : array of shape (p,), default=None
+        The first gamma2; None for zero.
+
+    Returns
+    -------
+    LingFit
+        A `Fit`, with `gamma1`, `gamma2` and the objective of stage 2.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.standard_normal((50, 10)), rng.standard_normal(50)
@@ -126,6 +153,29 @@ def ling_svrg(
 
     Arguments and costs as for `ling` and `svrg`; a row of X_r costs O(k) more than a row of X.
 
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    y : array of shape (n,)
+    lam : float
+        The paper's lambda, >= 0: scikit-learn's alpha divided by n.
+    k : int
+        How many components.
+    n_passes : int
+        Steps, in units of n.
+    step : float, default=None
+        The length of a step; None has it chosen by cross-validation.
+    random_state : int, Generator or None, default=None
+    power, shrink, svd
+        As for `ling`.
+
+    Returns
+    -------
+    LingSvrgFit
+        A `Fit`, with `gamma1`, `gamma2` and the step of stage 2.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.standard_normal((50, 10)), rng.standard_normal(50)

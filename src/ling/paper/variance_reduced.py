@@ -71,6 +71,25 @@ def svrg(
     are visited in random order, so X must be in memory (or memory-mapped) by rows; Fortran-ordered
     and integer data are copied once.
 
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    y : array of shape (n,)
+    lam : float
+        The paper's lambda, >= 0: scikit-learn's alpha divided by n.
+    n_passes : int
+        Steps, in units of n.
+    step : float, default=None
+        The length of a step; None has it chosen by cross-validation.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    SvrgFit
+        A `Fit`, with the step and what choosing it cost.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> svrg(np.eye(2), np.array([1.0, 3.0]), lam=0.5, n_passes=99, step=0.5, random_state=0).coef
     array([0.5, 1.5])

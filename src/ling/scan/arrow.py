@@ -297,7 +297,7 @@ def scan_parquet(
     Parameters
     ----------
     source : path or list of paths
-        A file, a pattern like "data/*.parquet", a folder (partitioned or not), or a list of files.
+        A file, a pattern like `"data/*.parquet"`, a folder (partitioned or not), or a list.
     target : str or list of str, default=None
         The column to predict; a list gives y of shape (n_samples, n_targets).
     features : list of str, default=None

@@ -81,6 +81,8 @@ class Dataset:
     ----------
     source : Source
         The features, a block of rows at a time.
+    others : Others
+        Where targets and other columns are read from.
     encoding : Encoding or None
         How columns of a table became columns of numbers; pass it as `like=` to scan new data.
     """

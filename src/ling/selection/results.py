@@ -15,12 +15,24 @@ from ling.design import Array
 class CVResults(NDArrayOperatorsMixin):
     """Scores of every alpha, higher is better.
 
-    `mean_score` and `std_error` have shape (n_alphas,), or (n_alphas, n_targets) if each target has
-    its own alpha; `folds` has the scores of the splits, with an axis for them after the alphas.
-    `certified` says for which alphas all training fits are exact but for rounding or, if they are
-    iterated, proved to be within ten times tol. `stored`, if it
-    was asked for, has what every sample contributes: as an array, this is it. Scores that differ
-    by less than `negligible` standard errors count as equal.
+    As an array, this is `stored`, as in scikit-learn.
+
+    Attributes
+    ----------
+    alphas : array of shape (n_alphas,)
+    mean_score, std_error : arrays of shape (n_alphas,)
+        Or (n_alphas, n_targets), if each target has its own alpha.
+    folds : array
+        The scores of the splits, with an axis for them after the alphas.
+    certified : array of shape (n_alphas,)
+        For which alphas all training fits are exact but for rounding or, if they are iterated,
+        proved to be within ten times tol.
+    method : str
+        How they were found.
+    stored : array or None
+        What every sample contributes, if it was asked for.
+    negligible : float
+        Scores that differ by less than so many standard errors count as equal.
     """
 
     alphas: Array
