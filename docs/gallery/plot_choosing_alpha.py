@@ -75,14 +75,14 @@ plt.show()
 
 # %%
 # scikit-learn's ``RidgeCV`` on the same grid chooses the same alpha: with ``cv=None`` both leave out
-# one sample at a time, exactly, and with ``cv=10`` both refit. Times are the fastest of three turns.
-alphas = model.cv_results_.alphas
+# one sample at a time, exactly, and with ``cv=10`` both go by true folds. Fastest of two turns.
+alphas, values = model.cv_results_.alphas, X.to_numpy()
 for cv in (None, 10):
     chosen, fastest = {}, {"ling": np.inf, "scikit-learn": np.inf}
-    for _ in range(3):
+    for _ in range(2):
         for name, RidgeCV in [("ling", ling.RidgeCV), ("scikit-learn", linear_model.RidgeCV)]:
             start = time.perf_counter()
-            chosen[name] = RidgeCV(alphas, cv=cv).fit(X, y).alpha_
+            chosen[name] = RidgeCV(alphas, cv=cv).fit(values, y).alpha_
             fastest[name] = min(fastest[name], time.perf_counter() - start)
     for name, alpha in chosen.items():
         print(f"cv={cv!s:<5}{name:<13} alpha {alpha:.4g} in {1e3 * fastest[name]:.0f} ms")
