@@ -2,9 +2,9 @@
 Choosing alpha, and reading the choice
 ======================================
 
-How strong should the penalty be? ``RidgeCV`` tries many for about the price of one fit, says which
-predicts best on samples left out, and which larger one is as good within the error of that
-judgement. Three displays show what lies behind the choice.
+How strong should the penalty be? ``RidgeCV`` tries many for about the price of one fit, says
+which predicts best on samples left out, and which larger one is as good within the error of
+that judgement. Three displays show what lies behind the choice.
 """
 
 # %%
@@ -30,14 +30,15 @@ X = features.fit_transform(X).rename(columns=lambda name: name.replace(" ", " x 
 print(f"{X.shape[0]} patients, {X.shape[1]} features")
 
 # %%
-# Without ``alphas`` the grid follows from the data, and is extended until the best one lies inside.
+# Without ``alphas`` the grid follows from the data, and is extended until the best one lies
+# inside.
 model = ling.RidgeCV(cv=10).fit(X, y)
 print(f"best {model.alpha_:.3g}, largest within one standard error {model.alpha_1se_:.3g}")
 print(f"degrees of freedom at the best: {model.edf_:.1f} of {X.shape[1]}")
 
 # %%
-# The curve is flat around its top: many alphas predict about equally well, and the shaded standard
-# error says how little one should make of the differences.
+# The curve is flat around its top: many alphas predict about equally well, and the shaded
+# standard error says how little one should make of the differences.
 ling.CVDisplay.from_estimator(model)
 plt.show()
 
@@ -55,7 +56,7 @@ plt.show()
 # %%
 # What does the cautious choice cost? Both choices are judged on rows that neither has seen; so is
 # a fit with next to no penalty. The single test sets differ far more than the two choices do.
-splits = RepeatedKFold(n_splits=5, n_repeats=4, random_state=0)
+splits = RepeatedKFold(n_splits=5, n_repeats=3, random_state=0)
 candidates = {
     "no penalty": ling.Ridge(alpha=1e-6),
     "best": ling.RidgeCV(),
@@ -69,13 +70,16 @@ for place, ((name, values), colour) in enumerate(zip(scores.items(), colours, st
     jitter = np.random.default_rng(0).uniform(-0.15, 0.15, len(values))
     ax.scatter(values, place + jitter, color=colour, s=18, alpha=0.7, linewidth=0)
     ax.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=colour, linewidth=2.5)
-ax.set(yticks=range(3), yticklabels=list(scores), xlabel="R² of 20 test sets; the bar is their mean")
+ax.set(
+    yticks=range(3), yticklabels=list(scores), xlabel="R² of 15 test sets; the bar is their mean"
+)
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# scikit-learn's ``RidgeCV`` on the same grid chooses the same alpha: with ``cv=None`` both leave out
-# one sample at a time, exactly, and with ``cv=10`` both go by true folds. Fastest of two turns.
+# scikit-learn's ``RidgeCV`` on the same grid chooses the same alpha: with ``cv=None`` both leave
+# out one sample at a time, exactly, and with ``cv=10`` both go by true folds. Fastest of two
+# turns.
 alphas, values = model.cv_results_.alphas, X.to_numpy()
 for cv in (None, 10):
     chosen, fastest = {}, {"ling": np.inf, "scikit-learn": np.inf}

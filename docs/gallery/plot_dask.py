@@ -2,14 +2,15 @@
 On a Dask cluster: only coefficients travel
 ===========================================
 
-X lies in blocks on the workers of a cluster, larger than any one of them could hold. ling leaves it
-there: a pass over the data sends a few vectors to the blocks and adds up what comes back. This
-example fits on a small cluster, counts passes and bytes, and checks the answer against memory.
+X lies in blocks on the workers of a cluster, larger than any one of them could hold. ling
+leaves it there: a pass over the data sends a few vectors to the blocks and adds up what comes
+back. This example fits on a small cluster, counts passes and bytes, and checks the answer
+against memory.
 """
 
 # %%
-# A cluster within this process, so that the example runs anywhere: two workers of one thread each. With
-# real machines, ``Client("scheduler:8786")`` is all that changes.
+# A cluster within this process, so that the example runs anywhere: two workers of one thread
+# each. With real machines, ``Client("scheduler:8786")`` is all that changes.
 import dask.array as da
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +22,8 @@ import ling
 client = Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None)
 
 # %%
-# 20,000 rows of 200 columns in eight blocks, made where they will lie; ``persist`` keeps them there.
+# 20,000 rows of 200 columns in eight blocks, made where they will lie; ``persist`` keeps them
+# there.
 n, p = 20_000, 200
 random = da.random.default_rng(0)
 X = random.standard_normal((n, p), chunks=(2_500, p)) * np.geomspace(10, 0.05, p)
@@ -30,7 +32,8 @@ X, y = client.persist([X, y])
 print(X)
 
 # %%
-# The same estimators take Dask arrays. The report counts passes: how often every block was gone through.
+# The same estimators take Dask arrays. The report counts passes: how often every block was gone
+# through.
 model = ling.Ridge(alpha=100.0).fit(X, y)
 print(model.report_)
 
@@ -54,7 +57,8 @@ print(chosen.report_)
 
 # %%
 # A pass on a cluster is a round trip, so their number matters. Here an iterative engine is asked
-# for more and more accuracy: every digit takes one or two passes more, on the cluster as in memory.
+# for more and more accuracy: every digit takes one or two passes more, on the cluster as in
+# memory.
 reports = {"in memory": [], "on the cluster": []}
 for tol in 10.0 ** -np.arange(1, 11, 1.5):
     engine = ling.Ridge(alpha=100.0, solver="two_stage", tol=tol, random_state=0)
@@ -63,8 +67,8 @@ for tol in 10.0 ** -np.arange(1, 11, 1.5):
 client.close()
 
 # %%
-# And this is why: in a pass of that engine a worker gets one number for each column and sends one back.
-# (These bytes are calculated, not measured.) The direct engine has one pass whose sums are
+# And this is why: in a pass of that engine a worker gets one number for each column and sends one
+# back. (These bytes are calculated, not measured.) The direct engine has one pass whose sums are
 # p by p; sending the data to where the model is would be another thing altogether.
 total_passes = reports["on the cluster"][-1].cost.passes
 travels = {

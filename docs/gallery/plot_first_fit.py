@@ -2,8 +2,8 @@
 A first fit, and how far it is from the exact answer
 ====================================================
 
-You have a table, and ridge regression from scikit-learn. This example puts ``ling.Ridge`` in its
-place, reads the report that comes with every fit, and checks the claim it makes: that the
+You have a table, and ridge regression from scikit-learn. This example puts ``ling.Ridge`` in
+its place, reads the report that comes with every fit, and checks the claim it makes: that the
 predictions are within ``tol`` of those of the exact solution.
 """
 
@@ -53,8 +53,8 @@ model = ling.Ridge(alpha=10.0).fit(X, y)
 print(model.report_)
 
 # %%
-# The same numbers come out, and a table of this size takes milliseconds either way. (Fastest of
-# five turns each: the first fit of a process also loads compiled code.)
+# The same numbers come out. Times are the fastest of five turns each, because the first fit of a
+# process also loads compiled code.
 from_sklearn = linear_model.Ridge(alpha=10.0).fit(X, y)
 apart = np.abs(model.predict(X_new) - from_sklearn.predict(X_new)).max()
 print(f"largest difference of predictions: {apart:.1e}, prices being about {y.mean():.0f}")

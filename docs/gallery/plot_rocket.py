@@ -2,14 +2,16 @@
 Time-series classification with random convolutions (ROCKET)
 ============================================================
 
-ROCKET turns a time series into thousands of features by random convolutions, and leaves the rest to
-a ridge classifier whose alpha is chosen by leave-one-out. That last step is where the time goes
-once there are many series. Here it is done by ``ling.RidgeClassifierCV``, in place of scikit-learn's.
+ROCKET turns a time series into thousands of features by random convolutions, and leaves the
+rest to a ridge classifier whose alpha is chosen by leave-one-out. That last step is where the
+time goes once there are many series. Here it is done by ``ling.RidgeClassifierCV``, in place of
+scikit-learn's.
 """
 
 # %%
-# Made-up series of three kinds, all with noise and at random phases: a sine whose frequency rises,
-# one whose frequency falls, and one that is louder for a moment. Some do so by very little.
+# Made-up series of three kinds, all with noise and at random phases: a sine whose frequency
+# rises, one whose frequency falls, and one that is louder for a moment. Some do so by very
+# little.
 import time
 
 import matplotlib.pyplot as plt
@@ -41,9 +43,9 @@ series, kind = made_up(1000, rng)
 new_series, new_kind = made_up(600, rng)
 
 # %%
-# The transform: kernels of nine random weights with a random bias and a dilation, which is how far
-# apart the values are that a kernel looks at. Two numbers are kept of what a kernel gives: its
-# maximum, and the share of its values that are above 0.
+# The transform: kernels of nine random weights with a random bias and a dilation, which is how
+# far apart the values are that a kernel looks at. Two numbers are kept of what a kernel gives:
+# its maximum, and the share of its values that are above 0.
 
 
 def rocket(series, n_kernels, seed=0):
@@ -79,7 +81,8 @@ print(f"accuracy {model.score(X_new, new_kind):.3f} with alpha = {model.alpha_:.
 print(model.report_)
 
 # %%
-# scikit-learn's in the same place: the same alpha and the same predictions. (Fastest of two turns.)
+# scikit-learn's in the same place: the same alpha and the same predictions. (Fastest of two
+# turns.)
 fastest = {"ling": np.inf, "scikit-learn": np.inf}
 contestants = {"ling": ling.RidgeClassifierCV, "scikit-learn": linear_model.RidgeClassifierCV}
 for _ in range(2):

@@ -2,14 +2,15 @@
 Sorting texts, and the words that tell
 ======================================
 
-Texts as counts of words are wide and almost empty: thousands of columns, a few dozen numbers in each
-row. A ridge classifier on them is hard to beat, quick to fit and easy to read. Centring, which
-an intercept implies, would fill the matrix; ling does it by arithmetic and keeps the matrix sparse.
+Texts as counts of words are wide and almost empty: thousands of columns, a few dozen numbers in
+each row. A ridge classifier on them is hard to beat, quick to fit and easy to read. Centring,
+which an intercept implies, would fill the matrix; ling does it by arithmetic and keeps the
+matrix sparse.
 """
 
 # %%
-# No text collection comes with scikit-learn itself, so this one is drawn from a small topic model:
-# a text has a main topic and a bit of others, and most of its words, by Zipf's law, belong to none.
+# Text collections have to be downloaded, so this one is drawn from a small topic model instead: a
+# text has a main topic and a bit of others, and most of its words, by Zipf's law, belong to none.
 # The words of the topics are real, the others made of syllables.
 import itertools
 import time
@@ -23,7 +24,7 @@ from sklearn.model_selection import train_test_split
 import ling
 
 TOPICS = {
-    "cooking": "butter onion simmer oven garlic flour sauce recipe stir pan dough pepper bake slice",
+    "cooking": "butter onion simmer oven garlic flour sauce recipe stir pan dough pepper slice",
     "sailing": "mast harbour anchor wind hull tide keel rope sail knot crew deck helm buoy",
     "music": "violin tempo chord melody rehearsal choir tune note pan scale bass rhythm key score",
     "gardening": "soil seed prune compost leaf root bulb hedge frost onion pepper slug rake bloom",
@@ -67,8 +68,8 @@ print(f"accuracy {model.score(X_new, y_new):.3f} with alpha = {model.alpha_:.3g}
 print(model.report_)
 
 # %%
-# Coefficients are in the units of the columns, and so can be put in order: these are the words that
-# speak most for a topic, and most against it.
+# Coefficients are in the units of the columns, and so can be put in order: these are the words
+# that speak most for a topic, and most against it.
 vocabulary = vectorizer.get_feature_names_out()
 figure, axes = plt.subplots(1, 4, figsize=(11, 4), layout="constrained", sharex=True)
 for ax, name, coef in zip(axes, model.classes_, model.coef_, strict=True):
@@ -83,10 +84,12 @@ for ax, name, coef in zip(axes, model.classes_, model.coef_, strict=True):
 plt.show()
 
 # %%
-# scikit-learn's ``RidgeClassifierCV`` on the same folds and alphas fits once for each alpha and fold,
-# ling once for each fold: what comes out is the same, and the more alphas, the more it pays.
+# scikit-learn's ``RidgeClassifierCV`` on the same folds and alphas fits once for each alpha and
+# fold, ling once for each fold: what comes out is the same, and the more alphas, the more it
+# pays.
 for name, module in [("ling", ling), ("scikit-learn", linear_model)]:
     start = time.perf_counter()
     fit = module.RidgeClassifierCV(alphas, cv=5, scoring="accuracy").fit(X, y)
     seconds = time.perf_counter() - start
-    print(f"{name:<13} alpha {fit.alpha_:.3g}, accuracy {fit.score(X_new, y_new):.3f}, {seconds:.2f} s")
+    score = fit.score(X_new, y_new)
+    print(f"{name:<13} alpha {fit.alpha_:.3g}, accuracy {score:.3f}, {seconds:.2f} s")

@@ -2,10 +2,10 @@
 How sure is a prediction?
 =========================
 
-A number without an error bar is half an answer. ``predict(X, return_std=True)`` gives the standard
-deviation of new observations around their prediction, ``coef_std_errors()`` that of the coefficients. This
-example draws such intervals, and checks by simulation whether they hold what they promise,
-including where they do not.
+A number without an error bar is half an answer. ``predict(X, return_std=True)`` gives the
+standard deviation of new observations around their prediction, ``coef_std_errors()`` that of
+the coefficients. This example draws such intervals, and checks by simulation whether they hold
+what they promise, including where they do not.
 """
 
 # %%
@@ -35,9 +35,10 @@ x = np.concatenate([rng.uniform(0, 0.45, 35), rng.uniform(0.7, 1, 25)])
 y = curve(x) + rng.normal(0, 0.2, len(x))
 
 # %%
-# Intervals are those of a Gaussian model: coefficients are as likely to be large as alpha says. So
-# they are as good as alpha is. scikit-learn's ``BayesianRidge`` takes the alpha under which the data are
-# most likely; with that one, ling's intervals are the same but for how the noise is estimated.
+# Intervals are those of a Gaussian model: coefficients are as likely to be large as alpha says.
+# So they are as good as alpha is. scikit-learn's ``BayesianRidge`` takes the alpha under which
+# the data are most likely; with that one, ling's intervals are the same but for how the noise is
+# estimated.
 bayesian = BayesianRidge(tol=1e-6).fit(bumps(x), y)
 likely = ling.Ridge(alpha=bayesian.lambda_ / bayesian.alpha_).fit(bumps(x), y)
 cautious = ling.RidgeCV(choice="one_standard_error").fit(bumps(x), y)
@@ -74,9 +75,9 @@ plt.show()
 # Do intervals hold?
 # ------------------
 #
-# Of intervals that are said to hold 80 % of new observations, 80 % should. To see whether they do, everything
-# is drawn anew 200 times: 80 samples, 30 correlated features, and coefficients. First as the
-# model has it, all of about the same size; then a single large one among small ones.
+# Of intervals that are said to hold 80 % of new observations, 80 % should. To see whether they
+# do, 80 samples of 30 correlated features are drawn 200 times. First with coefficients as the
+# model has them, all of about the same size and drawn anew; then with one large among small ones.
 levels = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 widths = norm.ppf((1 + levels) / 2)
 n, p, repeats = 80, 30, 200
@@ -107,9 +108,10 @@ for name, shares in found.items():
     print(f"{name:<40} 95 % intervals hold {100 * shares[5]:.0f} %")
 
 # %%
-# Intervals of observations hold within a point or two either way, as do those of even coefficients. But a penalty
-# pulls all coefficients to 0, and one that is far larger than the others is pulled too far for
-# its standard error to cover. Single coefficients of a ridge regression want care.
+# Intervals of observations hold within a point or two either way, as do those of even
+# coefficients. But a penalty pulls all coefficients to 0, and one that is far larger than the
+# others is pulled too far for its standard error to cover. Single coefficients of a ridge
+# regression want care.
 figure, ax = plt.subplots(figsize=(7.4, 4.8), layout="constrained")
 ax.plot([50, 100], [50, 100], color="0.6", linestyle=":", label="as promised")
 styles = [("-o", "#0072B2"), ("--s", "#0072B2"), ("-o", "#E69F00"), ("--s", "#E69F00")]

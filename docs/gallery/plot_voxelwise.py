@@ -2,16 +2,16 @@
 A voxelwise encoding model: 1000 targets, an alpha for each
 ===========================================================
 
-Encoding models predict the response of every voxel of a brain from features of what a person saw
-or heard. Voxels differ in how noisy they are, so that each needs a penalty of its own, and
-neighbouring scans resemble each other, so that whole runs have to be left out. ``RidgeCV`` does both at
-once, for all voxels together.
+Encoding models predict the response of every voxel of a brain from features of what a person
+saw or heard. Voxels differ in how noisy they are, so that each needs a penalty of its own, and
+neighbouring scans resemble each other, so that whole runs have to be left out. ``RidgeCV`` does
+both at once, for all voxels together.
 """
 
 # %%
-# A made-up experiment: 10 runs of 80 scans, 50 features of the stimulus, each at four delays because
-# blood flow lags behind. The voxels are a sheet of 25 by 40, tuned to features that vary smoothly
-# over it, with two regions that respond and a rest that does not.
+# A made-up experiment: 10 runs of 80 scans, 50 features of the stimulus, each at four delays
+# because blood flow lags behind. The voxels are a sheet of 25 by 40, tuned to features that vary
+# smoothly over it, with two regions that respond and a rest that does not.
 import time
 import warnings
 
@@ -66,8 +66,8 @@ model.fit(X, Y, groups=run)
 print(model.report_)
 
 # %%
-# What could be reached is known here, because the signal is: that is the noise ceiling. The map of
-# alphas shows by itself where there is something to predict.
+# What could be reached is known here, because the signal is: that is the noise ceiling. The map
+# of alphas shows by itself where there is something to predict.
 
 
 def r2(predicted):
@@ -94,9 +94,9 @@ for ax, (title, values, colours) in zip(axes, maps, strict=True):
 plt.show()
 
 # %%
-# Is all that needed? The alternatives: one alpha for all voxels, and single scans left out instead
-# of runs. Then the scans before and after, almost the same, stay in, noise looks like signal, and
-# alpha comes out too small.
+# Is all that needed? The alternatives: one alpha for all voxels, and single scans left out
+# instead of runs. Then the scans before and after, almost the same, stay in, noise looks like
+# signal, and alpha comes out too small.
 responds = ceiling > 0.2
 alternatives = {
     "an alpha for each voxel, runs left out": score,
@@ -108,11 +108,13 @@ alternatives = {
     ),
 }
 for name, values in alternatives.items():
-    print(f"{name:<42} responding {values[responds].mean():.3f}, rest {values[~responds].mean():.3f}")
+    print(
+        f"{name:<42} responding {values[responds].mean():.3f}, rest {values[~responds].mean():.3f}"
+    )
 
 # %%
-# scikit-learn has an alpha for each target only where single samples are left out. There it chooses
-# the same alphas. (Fastest of two turns.)
+# scikit-learn has an alpha for each target only where single samples are left out. There it
+# chooses the same alphas. (Fastest of two turns.)
 chosen, fastest = {}, {"ling": np.inf, "scikit-learn": np.inf}
 for _ in range(2):
     for name, RidgeCV in [("ling", ling.RidgeCV), ("scikit-learn", linear_model.RidgeCV)]:
