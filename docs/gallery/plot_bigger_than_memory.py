@@ -116,7 +116,7 @@ print(f"coefficients differ by {np.abs(scanned.coef_ - in_memory.coef_).max():.0
 
 # %%
 # On the left the price, on the right what was learnt: what each of the zones adds to a fare.
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 runs = [
     ("scikit-learn, all in memory", all_at_once, "#E69F00"),
     ("ling, memory_budget='20MB'", with_scan, "#0072B2"),

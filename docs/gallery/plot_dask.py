@@ -76,12 +76,12 @@ travels = {
     "direct: X'X from\n2 workers": 2 * 8 * p * p,
     f"two_stage: {total_passes:.0f} passes,\n2 workers": 2 * total_passes * 2 * 8 * p,
 }
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for (where, each), style in zip(reports.items(), ["o", "x"], strict=True):
     bounds = [report.certificate.bound for report in each]
     passes = [report.cost.passes for report in each]
     colour = "#0072B2" if where == "on the cluster" else "#E69F00"
-    left.semilogy(passes, bounds, style, color=colour, markersize=8, label=where)
+    left.semilogy(passes, bounds, style, color=colour, label=where, markersize=9, mfc="none")
 left.set(xlabel="passes over X", ylabel="certified distance from the exact predictions")
 left.legend(loc="upper right", frameon=False)
 bars = right.barh(list(travels), [size / 1e6 for size in travels.values()], color="#0072B2")

@@ -99,7 +99,7 @@ for solver in ("lsqr", "sparse_cg"):
 # %%
 # On the left, what the model is for. On the right, whoever is above the dotted line has missed
 # what was asked for; nothing in scikit-learn's fit tells.
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 left.scatter(model.predict(X_new), y_new, s=2, color="#0072B2", alpha=0.3, linewidth=0)
 ends = [0, y_new.max()]
 left.plot(ends, ends, color="0.4", linewidth=1, linestyle="--")

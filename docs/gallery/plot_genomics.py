@@ -80,20 +80,21 @@ predicted = path.predict(X_new)
 score = [r2_score(y_new, column) for column in predicted.T]
 training = 1 - path.training_error / y.var()
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", sharex=True)
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained", sharex=True)
 left.semilogx(path.alphas, training, color="0.6", label="training plants")
 left.semilogx(path.alphas, score, color="#0072B2", linewidth=2, label="new plants")
 left.axhline(HERITABILITY, color="0.3", linestyle=":", label="heritability")
 left.set(ylabel="R²", ylim=(-0.2, 1.02))
 right.loglog(path.alphas, path.edf, color="#0072B2", linewidth=2)
-right.axhline(N - 1, color="0.3", linestyle=":", label=f"{N - 1}: all there can be")
+right.axhline(N - 1, color="0.3", linestyle="--", label=f"{N - 1}: as many as there can be")
 right.set(ylabel="effective degrees of freedom")
 right.yaxis.set_major_formatter("{x:g}")
 for ax in (left, right):
-    ax.axvline(model.alpha_, color="#D55E00", label="chosen by leave-one-out")
+    chosen = ax.axvline(model.alpha_, color="#D55E00")
     ax.set(xlabel="alpha")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
+chosen.set_label("alpha chosen by leave-one-out")
+figure.legend(loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
 # %%

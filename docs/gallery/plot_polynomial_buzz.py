@@ -83,7 +83,7 @@ print(model.report_)
 # How much the penalty matters is seen along the path. With the one that was chosen, forty times
 # as many features do little harm; with too small a one they do. They do no good here either,
 # which is worth knowing before building something larger.
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 for features, colour in ((linear, "#E69F00"), (products, "#0072B2")):
     path = ling.ridge_path(features[train], y[train], alphas=np.geomspace(1e-2, 1e5, 29))
     residuals = path.predict(features[test]) - y[test, None]

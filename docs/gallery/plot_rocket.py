@@ -110,7 +110,7 @@ plain = ling.RidgeClassifierCV(alphas).fit(series, kind).score(new_series, new_k
 
 figure, axes = plt.subplot_mosaic(
     [["rising", "accuracy"], ["falling", "accuracy"], ["louder", "accuracy"]],
-    figsize=(10, 4.4),
+    figsize=(9, 4.4),
     layout="constrained",
 )
 for number, name in enumerate(KINDS):

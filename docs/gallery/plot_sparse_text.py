@@ -71,7 +71,7 @@ print(model.report_)
 # Coefficients are in the units of the columns, and so can be put in order: these are the words
 # that speak most for a topic, and most against it.
 vocabulary = vectorizer.get_feature_names_out()
-figure, axes = plt.subplots(1, 4, figsize=(11, 4), layout="constrained", sharex=True)
+figure, axes = plt.subplots(1, 4, figsize=(10, 4), layout="constrained", sharex=True)
 for ax, name, coef in zip(axes, model.classes_, model.coef_, strict=True):
     order = np.argsort(coef)
     shown = np.concatenate([order[:4], order[-8:]])

@@ -54,7 +54,7 @@ for name, model in {"likely": likely, "cautious": cautious}.items():
 # %%
 # The other alpha is the largest that predicts within one standard error of the best. At the
 # points it does well. In the gap, where no left-out point could tell, it promises too much.
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
 titles = ["alpha by likelihood", "alpha by the one standard error rule"]
 for ax, model, title in zip(axes, (likely, cautious), titles, strict=True):
     mean, std = model.predict(bumps(grid), return_std=True)

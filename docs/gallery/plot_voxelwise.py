@@ -81,7 +81,7 @@ maps = [
     ("what could be reached", ceiling.clip(0), "viridis"),
     ("chosen alpha", np.log10(model.alpha_), "cividis"),
 ]
-figure, axes = plt.subplots(1, 3, figsize=(11, 2.9), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(10, 2.9), layout="constrained")
 for ax, (title, values, colours) in zip(axes, maps, strict=True):
     low, high = (1, 6) if title == "chosen alpha" else (0, ceiling.max())
     image = ax.imshow(values.reshape(SHEET), vmin=low, vmax=high, cmap=colours)
