@@ -62,6 +62,8 @@ def many_lives(monkeypatch):
     monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
     monkeypatch.setattr(Mortal, "lives", 1000)
     monkeypatch.setattr(Mortal, "passes", 0)
+    # The plan goes by it, and two fits are compared bit by bit.
+    monkeypatch.setattr(Mortal, "rate", 1e9)
     monkeypatch.setattr(
         Mortal, "subset",
         lambda self, rows: Mortal(self.source, rows if self.rows is None else self.rows[rows]),

@@ -453,3 +453,11 @@ def test_a_target_of_words_is_named():
     for model in (Ridge(), RidgeCV()):
         with pytest.raises(LingError, match="y is not numeric"):
             model.fit(X, ["yes", "no"] * 20)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_a_constant_x_has_a_grid_too(cv):
+    y = np.arange(30.0)
+    model = RidgeCV(cv=cv).fit(np.ones((30, 2)), y)
+    assert not model.coef_.any()
+    assert model.intercept_ == y.mean()

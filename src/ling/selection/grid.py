@@ -58,7 +58,7 @@ def default_grid(problem: Problem) -> Array:
     """
     step = (LARGEST / SMALLEST) ** (1 / (N_ALPHAS - 1))
     squares = problem.column_norms[problem.column_norms > TINY * problem.raw_norms] ** 2
-    lowest = BELOW_COLUMNS * float(squares.min(initial=np.inf)) / size(problem)
+    lowest = BELOW_COLUMNS * float(squares.min(initial=size(problem))) / size(problem)
     wanted = np.log(SMALLEST / max(lowest, FARTHEST_COLUMN)) / np.log(step)
     more = max(0, int(np.ceil(wanted)))
     return np.asarray(size(problem) * LARGEST * step ** np.arange(1.0 - N_ALPHAS - more, 1.0))
