@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test slow check format bench reproduction clean
+.PHONY: help demo test slow check format bench docs reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
@@ -15,18 +15,19 @@ $(VENV)/bin/python:
 
 # The stamps are remade only when pyproject.toml changes, so a second run installs nothing.
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
-	$(PIP) --editable '.[cli,plot]'
+	$(PIP) --editable '.[cli,plot,parquet]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.run
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.run       ## fit ridge five ways on one data set and print the table
+demo: $(VENV)/.run       ## fit a model to a table, beside scikit-learn, and write demo-report.html
 	$(BIN)/ling demo
 
+# As many processes as cores, each with one thread of BLAS; a file stays in one process.
 test: $(VENV)/.dev       ## run all tests, in random order, warnings as errors
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 slow: $(VENV)/.dev       ## run the tests that take minutes (some need LING_DATA)
 	$(BIN)/python -m pytest -m slow
@@ -44,8 +45,12 @@ format: $(VENV)/.dev     ## rewrite the code as `make check` wants it
 bench: $(VENV)/.dev      ## measure ling beside its peers; ratios, not times
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.dev       ## build the site into docs/_build/html, warnings as errors
+	$(BIN)/python -m sphinx -E -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+
 reproduction: $(VENV)/.dev  ## redo the paper and docs/reproduction.md (needs LING_DATA)
 	$(BIN)/python docs/make_reproduction.py
 
 clean:                   ## remove everything that make made
+	rm -rf docs/_build docs/api/generated docs/auto_gallery
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
