@@ -11,9 +11,14 @@ from ling.errors import LingError
 
 __version__ = "0.1.0"
 _ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path")
-_SCANS = ("Dataset", "scan_arrow", "scan_csv", "scan_npy", "scan_parquet", "scan_zarr")
+_SCANS = (
+    "Dataset", "scan_arrow", "scan_csv", "scan_feather", "scan_npy", "scan_parquet", "scan_zarr",
+)  # fmt: skip
 _DISPLAYS = ("CVDisplay", "PathDisplay", "SpectrumDisplay")
-__all__ = ["LingError", "datasets", "design", "paper", *_DISPLAYS, *_ESTIMATORS, *_SCANS]
+_SAVING = ("load", "save")
+__all__ = [
+    "LingError", "datasets", "design", "paper", *_DISPLAYS, *_ESTIMATORS, *_SAVING, *_SCANS,
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -24,6 +29,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("ling.estimators"), name)
     if name in _SCANS:
         return getattr(import_module("ling.scan"), name)
+    if name in _SAVING:
+        return getattr(import_module("ling.saving"), name)
     if name in _DISPLAYS:
         return getattr(import_module("ling.display"), name)
     raise AttributeError(f"module 'ling' has no attribute {name!r}")

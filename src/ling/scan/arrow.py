@@ -20,7 +20,7 @@ from ling.scan.convert import RowOf, categories, is_text, numbers, recoded, writ
 from ling.scan.dataset import Dataset, Others, listed, missing_target
 from ling.scan.discovery import discover
 from ling.scan.encoding import Encoding, encoding_like
-from ling.scan.files import need_pyarrow, open_files, parts_of
+from ling.scan.files import counted, need_pyarrow, open_files, parts_of
 from ling.scan.parts import Batch, Batches, Part, Rows, TablePart
 
 
@@ -106,12 +106,16 @@ class _Encoder:
 
 @dataclass(frozen=True, eq=False)
 class TableOthers(Others):
-    """Columns of a table; `names` are those of the targets, and `several` that y has two axes."""
+    """Columns of a table; `names` are those of the targets, and `several` that y has two axes.
+
+    `counted` are those of CSV that began with whole numbers.
+    """
 
     rows: Rows
     known: tuple[str, ...]
     names: tuple[str, ...] = ()
     several: bool = False
+    counted: tuple[str, ...] = ()
 
     @property
     def description(self) -> str | None:
@@ -123,32 +127,46 @@ class TableOthers(Others):
         columns = [self._read(name, missing_target) for name in self.names]
         if not self.several:
             return columns[0]
-        if len({column.dtype.kind for column in columns}) > 1:
+        if len({column.dtype.kind in "US" for column in columns}) > 1:
             raise WrongType("target lists numbers and text together; pass one kind at a time.")
         return np.column_stack(columns)
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column in float64, or of text."""
+        """A column of whole numbers, truth values, float64 or text."""
         check_known([name], self.known, "name")
         return self._read(name, _missing_in_column)
 
     def _read(self, name: str, error: Any) -> NDArray[Any]:
-        """Numbers in float64, text as text; an error where there is no value."""
+        """Of the kind that it is; an error where there is no value."""
         pieces: list[NDArray[Any]] = []
         row = 0
         for batch in self.rows.read([name]):
             array = batch.column(0)
-            values, gaps = _texts(array) if is_text(name, array.type) else _floats(array)
+            values, gaps = _texts(array) if is_text(name, array.type) else _numbers(array)
             if gaps.any():
                 raise error(name, row + int(gaps.argmax()))
             pieces.append(values)
             row += len(values)
-        return np.concatenate(pieces) if pieces else np.empty(0)
+        found = np.concatenate(pieces) if pieces else np.empty(0)
+        return _as_counted(found) if name in self.counted else found
 
 
-def _floats(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _numbers(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Whole numbers and truth values as they are, others in float64; and where there is none."""
+    from pyarrow import types
+
+    kind = array.type
+    if not array.null_count and (types.is_boolean(kind) or types.is_integer(kind)):
+        values = np.asarray(array.to_numpy(zero_copy_only=False))
+        return values, np.zeros(len(values), np.bool_)
     values = numbers(array).astype(np.float64)
     return values, np.isnan(values)
+
+
+def _as_counted(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that were whole at first, as integers if all of them are."""
+    exact = values.dtype.kind == "f" and (np.abs(values) < 2**53).all()
+    return values.astype(np.int64) if exact and (values == np.rint(values)).all() else values
 
 
 def _texts(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -170,9 +188,11 @@ class Asked:
     missing: str = "error"
     like: Any = None
     unknown: str = "error"
+    drop: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("target", self.target), ("features", self.features)):
+        for name in ("target", "features", "drop"):
+            value = getattr(self, name)
             texts = [value] if value is None or isinstance(value, str) else value
             if not isinstance(texts, list | tuple) or not all(
                 isinstance(text, str | None) for text in texts
@@ -184,6 +204,11 @@ class Asked:
             raise BadOption(f"unknown={self.unknown!r}; pass 'error' or 'ignore'.")
         if self.like is not None and self.features is not None:
             raise BadOption("features and like are both given; `like` has the features already.")
+        if self.drop is not None and (self.features is not None or self.like is not None):
+            raise BadOption(
+                "drop is given along with features or like, which name all columns that are used; "
+                "pass one of them."
+            )
 
     @property
     def encoding(self) -> Encoding | None:
@@ -205,7 +230,9 @@ class Asked:
             names = _names(self.features)
             check_known(names, known, "features")
         else:
-            names = tuple(name for name in known if name not in self.targets)
+            dropped = () if self.drop is None else _names(self.drop)
+            check_known(dropped, known, "drop")
+            names = tuple(name for name in known if name not in (*self.targets, *dropped))
         _check_features(names, self.targets, known)
         return names
 
@@ -259,7 +286,8 @@ def _dataset(schema: Any, parts: Sequence[Part], description: str, asked: Asked)
     stored = [kind for part in parts for kind in part.kinds(names)]
     source = ArrowSource(rows, encoding, _dtype([*kinds.values(), *stored]), asked.unknown)
     several = asked.target is not None and not isinstance(asked.target, str)
-    return Dataset(source, TableOthers(rows, known, asked.targets, several), encoding)
+    others = TableOthers(rows, known, asked.targets, several, counted(schema))
+    return Dataset(source, others, encoding)
 
 
 def _refuse_twins(encoding: Encoding) -> None:
@@ -268,7 +296,7 @@ def _refuse_twins(encoding: Encoding) -> None:
     if twins:
         raise BadOption(
             f"two columns of X would be called {twins[0]!r}; rename a column of the table, or "
-            "leave it out with features=[...]."
+            "leave it out with drop=[...]."
         )
 
 
@@ -287,6 +315,7 @@ def scan_parquet(
     missing: str = "error",
     like: Any = None,
     unknown: str = "error",
+    drop: Sequence[str] | None = None,
 ) -> Dataset:
     """Parquet files as X and y, read a block of rows at a time.
 
@@ -301,7 +330,7 @@ def scan_parquet(
     target : str or list of str, default=None
         The column to predict; a list gives y of shape (n_samples, n_targets).
     features : list of str, default=None
-        The columns to predict from; None for all but the target.
+        The columns to predict from; None for all but the target, and those in `drop`.
     missing : {"error", "mean"}, default="error"
         What to do with nulls and NaNs among the features: refuse them, or put the mean of the
         column there (for text: none of the categories).
@@ -311,6 +340,8 @@ def scan_parquet(
     unknown : {"error", "ignore"}, default="error"
         What to do with a text that `like` does not know: refuse it, or treat it as none of its
         categories.
+    drop : list of str, default=None
+        Columns to leave out: names, identifiers, dates.
 
     Returns
     -------
@@ -327,9 +358,9 @@ def scan_parquet(
     >>> data.feature_names
     ('area', 'city=Bergen', 'city=Oslo')
     >>> data.y
-    array([9., 8., 7.])
+    array([9, 8, 7])
     """
-    return _scan_files("parquet", source, Asked(target, features, missing, like, unknown))
+    return _scan_files("parquet", source, Asked(target, features, missing, like, unknown, drop))
 
 
 def scan_csv(
@@ -340,6 +371,7 @@ def scan_csv(
     missing: str = "error",
     like: Any = None,
     unknown: str = "error",
+    drop: Sequence[str] | None = None,
 ) -> Dataset:
     r"""CSV files with a header as X and y, read a block of rows at a time.
 
@@ -349,7 +381,7 @@ def scan_csv(
 
     Parameters
     ----------
-    source, target, features, missing, like, unknown
+    source, target, features, missing, like, unknown, drop
         As for `scan_parquet`.
 
     Returns
@@ -365,7 +397,43 @@ def scan_csv(
     >>> ling.scan.scan_csv(path, target="rent").feature_names
     ('area', 'city=Bergen', 'city=Oslo')
     """
-    return _scan_files("csv", source, Asked(target, features, missing, like, unknown))
+    return _scan_files("csv", source, Asked(target, features, missing, like, unknown, drop))
+
+
+def scan_feather(
+    source: Any,
+    target: str | Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    missing: str = "error",
+    like: Any = None,
+    unknown: str = "error",
+    drop: Sequence[str] | None = None,
+) -> Dataset:
+    """Feather (Arrow IPC) files as X and y, read a block of rows at a time.
+
+    Parameters
+    ----------
+    source, target, features, missing, like, unknown, drop
+        As for `scan_parquet`.
+
+    Returns
+    -------
+    Dataset
+        `X` and `y` for an estimator, and what was understood: `print` it.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow, pyarrow.feather, ling.scan
+    >>> path = tempfile.mkdtemp() + "/homes.feather"
+    >>> homes = pyarrow.table({"area": [50.0, 80.0], "city": ["Oslo", "Bergen"], "rent": [9, 8]})
+    >>> pyarrow.feather.write_feather(homes, path)
+    >>> ling.scan.scan_feather(path, target="rent").feature_names
+    ('area', 'city=Bergen', 'city=Oslo')
+    """
+    return _scan_files(
+        "feather", source, Asked(target, features, missing, like, unknown, drop)
+    )
 
 
 def scan_arrow(
@@ -376,6 +444,7 @@ def scan_arrow(
     missing: str = "error",
     like: Any = None,
     unknown: str = "error",
+    drop: Sequence[str] | None = None,
 ) -> Dataset:
     """A pyarrow Table, RecordBatch or Dataset as X and y.
 
@@ -383,7 +452,7 @@ def scan_arrow(
     ----------
     data : pyarrow.Table, pyarrow.RecordBatch or pyarrow.dataset.Dataset
         A table in memory, or files that pyarrow can read.
-    target, features, missing, like, unknown
+    target, features, missing, like, unknown, drop
         As for `scan_parquet`.
 
     Returns
@@ -403,7 +472,7 @@ def scan_arrow(
       missing  refused
     """
     need_pyarrow()
-    asked = Asked(target, features, missing, like, unknown)
+    asked = Asked(target, features, missing, like, unknown, drop)
     table = _in_memory(data)
     if table is not None:
         return _dataset(table.schema, (TablePart(table),), "a table in memory", asked)

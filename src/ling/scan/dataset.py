@@ -52,10 +52,10 @@ class ArrayOthers(Others):
         return None if self.y is None else self.y if isinstance(self.y, str) else "an array"
 
     def target(self) -> NDArray[Any]:
-        """It, in float64 if it is numbers."""
+        """It; fractions in float64."""
         values = self.load(self.y)
         check_target_shape(values.shape, self.n)
-        if values.dtype.kind not in "fiub":
+        if values.dtype.kind != "f":
             return values
         values = values.astype(np.float64)
         gaps = np.isnan(values.reshape(len(values), -1 if values.size else 1)).any(axis=1)
@@ -74,7 +74,7 @@ class ArrayOthers(Others):
 class Dataset:
     """Rows of features, and a target for each, that lie in a file; nothing is kept in memory.
 
-    Made by `ling.scan_parquet`, `scan_csv`, `scan_npy` and `scan_zarr`. Pass it to an estimator
+    Made by `ling.scan_parquet`, `scan_csv`, `scan_feather`, `scan_npy` and `scan_zarr`. Pass it to an estimator
     as `model.fit(data.X, data.y)`.
 
     Attributes

@@ -79,7 +79,7 @@ class _Categories(_Finding):
         if len(self.texts) > MOST_CATEGORIES:
             raise WrongType(
                 f"column {self.name!r} holds more than {MOST_CATEGORIES:,} different texts: names "
-                "or identifiers, rather than categories. Leave it out with features=[...]."
+                "or identifiers, rather than categories. Leave it out with drop=[...]."
             )
 
     def column(self) -> OneHot:
@@ -108,11 +108,11 @@ class _Mean(_Finding):
         if not self.count:
             raise MissingValue(
                 f"column {self.name!r} has no value in any row, so no mean; leave it out with "
-                "features=[...]."
+                "drop=[...]."
             )
         if not np.isfinite(self.sums).all():
             raise NotFinite(
                 f"column {self.name!r} holds an infinity, so it has no mean; replace it, or leave "
-                "the column out with features=[...]."
+                "the column out with drop=[...]."
             )
         return Numeric(self.name, math.fsum(self.sums) / self.count)

@@ -12,8 +12,14 @@ from ling.errors import MissingData, NotInstalled, WrongType
 from ling.scan.encoding import Encoding
 from ling.scan.parts import ParquetPart, Part, ScannedPart
 
-SUFFIXES = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv", ".csv.gz", ".csv.bz2")}
-TITLES = {"parquet": "Parquet", "csv": "CSV"}
+SUFFIXES = {
+    "parquet": (".parquet", ".pq", ".parq"),
+    "csv": (".csv", ".csv.gz", ".csv.bz2"),
+    "feather": (".feather", ".arrow", ".ipc"),
+}
+TITLES = {"parquet": "Parquet", "csv": "CSV", "feather": "Feather"}
+# Of a column of CSV whose first rows are whole numbers.
+COUNTED = {b"ling": b"whole numbers at first"}
 
 
 def need_pyarrow() -> None:
@@ -37,7 +43,7 @@ def open_files(source: Any, kind: str, like: Encoding | None = None) -> tuple[An
     import pyarrow.dataset as ds
 
     paths, folder = _found(source, kind)
-    form = _csv_format() if kind == "csv" else "parquet"
+    form = _csv_format() if kind == "csv" else kind
     folders = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
     remote = paths[0] if len(paths) == 1 else paths
     try:
@@ -56,6 +62,11 @@ def _called(paths: list[str], title: str) -> str:
     if len(paths) == 1:
         return f"{title} file {paths[0]!r}"
     return f"{len(paths)} {title} files, the first {paths[0]!r}"
+
+
+def counted(schema: Any) -> tuple[str, ...]:
+    """Columns whose first rows are whole numbers, though others may not be."""
+    return tuple(field.name for field in schema if (field.metadata or {}) == COUNTED)
 
 
 def parts_of(dataset: Any) -> tuple[Part, ...]:
@@ -149,7 +160,9 @@ def _wider(schema: Any, like: Encoding | None) -> Any:
     for field in schema:
         if field.name in texts:
             field = field.with_type(pa.string())
-        elif pa.types.is_integer(field.type) or pa.types.is_null(field.type):
+        elif pa.types.is_integer(field.type):
+            field = field.with_type(pa.float64()).with_metadata(COUNTED)
+        elif pa.types.is_null(field.type):
             field = field.with_type(pa.float64())
         fields.append(field)
     return pa.schema(fields)
