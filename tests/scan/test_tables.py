@@ -122,7 +122,7 @@ def test_targets_keep_their_kind(scan):
     kinds = {name: scan(homes, name, ["city"]).y.dtype.kind for name in ("area", "new", "rent")}
     assert kinds == {"area": "f", "new": "b", "rent": "i"}
     assert scan(HOMES).read("rent").dtype.kind == "i"
-    assert scan(HOMES, ["rent", "area"], ["new"]).y.dtype == np.float64
+    assert scan(homes, ["rent", "area"], ["new"]).y.dtype == np.float64
 
 
 def test_whole_numbers_of_csv_are_integers_unless_a_fraction_follows(tmp_path):

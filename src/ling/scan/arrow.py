@@ -136,6 +136,11 @@ class TableOthers(Others):
         check_known([name], self.known, "name")
         return self._read(name, _missing_in_column)
 
+    def batches(self, names: Sequence[str]) -> Batches:
+        """Columns as they are, a few rows at a time."""
+        check_known(names, self.known, "name")
+        return self.rows.read(names)
+
     def _read(self, name: str, error: Any) -> NDArray[Any]:
         """Of the kind that it is; an error where there is no value."""
         pieces: list[NDArray[Any]] = []
@@ -265,14 +270,23 @@ def check_known(names: Sequence[str], known: Sequence[str], argument: str) -> No
 def _check_has(names: Sequence[str], known: Sequence[str]) -> None:
     lacking = [name for name in names if name not in known]
     if lacking:
+        others = [name for name in known if name not in names]
+        close = difflib.get_close_matches(lacking[0], others, n=1)
+        hint = f" (is {close[0]!r} there meant to be {lacking[0]!r}?)" if close else ""
         raise UnknownColumn(
             f"the table lacks {len(lacking)} of the {len(names)} columns that `like` was fitted "
-            f"to: {listed(map(repr, lacking))}; columns are matched by name."
+            f"to: {listed(map(repr, lacking))}; columns are matched by name{hint}."
         )
 
 
-def _dataset(schema: Any, parts: Sequence[Part], description: str, asked: Asked) -> Dataset:
-    """What the table comes to; one pass over the columns that take one."""
+def dataset_of(
+    schema: Any, parts: Sequence[Part], description: str, asked: Asked,
+    counts: tuple[int, ...] | None = None,
+) -> Dataset:  # fmt: skip
+    """What the table comes to; one pass over the columns that take one.
+
+    `counts` are the rows of the parts, if they are known.
+    """
     known = tuple(schema.names)
     names = asked.features_of(known)
     kinds = {name: schema.field(name).type for name in names}
@@ -280,7 +294,7 @@ def _dataset(schema: Any, parts: Sequence[Part], description: str, asked: Asked)
         texts = [name for name, kind in kinds.items() if is_text(name, kind)]
         encoding, counts = discover(parts, names, texts, asked.missing)
     else:
-        encoding, counts = asked.encoding, tuple(part.count() for part in parts)
+        encoding, counts = asked.encoding, counts or tuple(part.count() for part in parts)
     _refuse_twins(encoding)
     rows = Rows(tuple(parts), counts, description)
     stored = [kind for part in parts for kind in part.kinds(names)]
@@ -475,9 +489,9 @@ def scan_arrow(
     asked = Asked(target, features, missing, like, unknown, drop)
     table = _in_memory(data)
     if table is not None:
-        return _dataset(table.schema, (TablePart(table),), "a table in memory", asked)
+        return dataset_of(table.schema, (TablePart(table),), "a table in memory", asked)
     called = f"a dataset of {type(data).__name__}"
-    return _dataset(data.schema, parts_of(data), called, asked)
+    return dataset_of(data.schema, parts_of(data), called, asked)
 
 
 def _in_memory(data: Any) -> Any:
@@ -501,4 +515,4 @@ def _in_memory(data: Any) -> Any:
 def _scan_files(kind: str, source: Any, asked: Asked) -> Dataset:
     need_pyarrow()
     dataset, called = open_files(source, kind, asked.encoding)
-    return _dataset(dataset.schema, parts_of(dataset), called, asked)
+    return dataset_of(dataset.schema, parts_of(dataset), called, asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,10 @@ class Others(ABC):
     def column(self, name: str) -> NDArray[Any]:
         """A column, read."""
 
+    @abstractmethod
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Columns as `pyarrow.RecordBatch`, a few rows at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class ArrayOthers(Others):
@@ -68,6 +72,10 @@ class ArrayOthers(Others):
         raise BadOption(
             f"column {name!r} cannot be read: arrays have no named columns; load it yourself."
         )
+
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """There are none."""
+        return iter([self.column(name) for name in names])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,6 +115,10 @@ class Dataset:
     def read(self, name: str) -> NDArray[Any]:
         """Any column of the table, in memory: sample weights, say."""
         return self.others.column(name)
+
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Any columns of the table, as `pyarrow.RecordBatch`, a few rows at a time."""
+        return self.others.batches(names)
 
     @property
     def shape(self) -> tuple[int, int]:
