@@ -1,4 +1,4 @@
-"""`ling demo`, as a user sees it."""
+"""`ling compare`, as a user sees it."""
 
 import json
 
@@ -12,7 +12,7 @@ from ling.cli.app import app
 @pytest.fixture(scope="module")
 def small() -> list[dict]:
     shown = CliRunner().invoke(
-        app, ["demo", "--json", "--rows", "300", "--columns", "200", "--seed", "3"]
+        app, ["compare", "--json", "--rows", "300", "--columns", "200", "--seed", "3"]
     )
     assert shown.exit_code == 0, shown.output
     return json.loads(shown.stdout)
@@ -40,7 +40,7 @@ def test_the_table_tells_the_papers_story(small):
 
 def test_the_table_fits_eighty_columns_and_is_plain_when_piped():
     shown = CliRunner(env={"COLUMNS": "80"}).invoke(
-        app, ["demo", "--rows", "300", "--columns", "200"]
+        app, ["compare", "--rows", "300", "--columns", "200"]
     )
     assert shown.exit_code == 0, shown.output
     assert "\x1b" not in shown.stdout
@@ -50,7 +50,7 @@ def test_the_table_fits_eighty_columns_and_is_plain_when_piped():
 
 @pytest.mark.parametrize("option", [["--rows", "3"], ["--columns", "x"], ["--seed", "-1"]])
 def test_bad_options_are_refused_by_name(option):
-    shown = CliRunner().invoke(app, ["demo", *option])
+    shown = CliRunner().invoke(app, ["compare", *option])
     assert shown.exit_code == 2
     assert option[0] in shown.output
 
