@@ -39,7 +39,9 @@ from ling.summary import Summary
 
 VERSION = 1
 HEADER = "model.json"
-MODELS = {model.__name__: model for model in (Ridge, RidgeCV, RidgeClassifier, RidgeClassifierCV)}
+MODELS: dict[str, Any] = {
+    model.__name__: model for model in (Ridge, RidgeCV, RidgeClassifier, RidgeClassifierCV)
+}
 #: All that a file can be made of, besides numbers, text, lists and arrays.
 PARTS: dict[str, Any] = {
     part.__name__: part
@@ -70,9 +72,7 @@ class Saved:
     left_out: dict[str, str]
 
 
-def save(
-    model: Any, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None
-) -> None:
+def save(model: Any, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None) -> None:
     """Write a fitted model to a file, whole or not at all.
 
     Parameters that are not plain data (a splitter as `cv`, a function as `scoring`, a generator as

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,13 +15,17 @@ YOURS, PAPER = "Your data", "The paper and the project"
 HELP = "Ridge regression on data of any size: a file in, a model with a proof out."
 
 
-def _lines(*lines: str) -> str:
-    """An epilog: blank lines between paragraphs make lines of them."""
-    return "\n\n".join(lines)
+COLUMNS, PENALTY, FITTING, OUTPUT = "Columns", "Penalty", "Fitting", "Output"
 
 
 def _examples(*commands: str) -> str:
-    return _lines("[bold]Examples[/bold]", *(f"  [cyan]{command}[/cyan]" for command in commands))
+    # The empty line keeps typer from taking the indentation away.
+    lines = ["", "[bold]Examples[/bold]", *(f"  [cyan]{line}[/cyan]" for line in commands)]
+    return "\n".join(lines)
+
+
+def _flag(*names: str, help: str, panel: str | None = None) -> Any:  # noqa: A002  (as typer's)
+    return typer.Option(*names, metavar="", help=help, rich_help_panel=panel)
 
 
 app = typer.Typer(
@@ -31,13 +35,16 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=_lines(
-        "[bold]Start here[/bold]",
-        "  [cyan]ling demo[/cyan]                                  see it work, in under a minute",
-        "  [cyan]ling fit sales.csv --target price[/cyan]          a model of your own file",
-        "  [cyan]ling predict model.ling new.csv --out out.csv[/cyan]   and predictions with it",
-        "[bold]Exit codes[/bold]",
-        *(f"  {code:>3}  {meaning}" for code, meaning in CODES.items()),
+    epilog="\n".join(
+        [
+            "[bold]Start here[/bold]",
+            "  [cyan]ling demo[/cyan]                                       see it work",
+            "  [cyan]ling fit sales.csv --target price[/cyan]               a model of your file",
+            "  [cyan]ling predict model.ling new.csv --out out.csv[/cyan]   predictions with it",
+            "",
+            "[bold]Exit codes[/bold]",
+            *(f"  {code:>3}  {meaning}" for code, meaning in CODES.items()),
+        ]
     ),
 )
 
@@ -51,7 +58,10 @@ def _version(wanted: bool) -> None:
 @app.callback(help=HELP)
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, metavar="", help="Show the version."
+        ),
     ] = False,
 ) -> None:
     """What comes before a command."""
@@ -65,39 +75,59 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+Model = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="What ling fit has written.", show_default=False),
+]
 Target = Annotated[
     str,
     typer.Option(
-        "--target", "-t", help="The column to predict; for X.npy, the file y.npy.",
-        show_default=False,
+        "--target", "-t", metavar="COLUMN", show_default=False,
+        help="The column to predict; for X.npy, the file y.npy.",
     ),
 ]  # fmt: skip
-Names = Annotated[str | None, typer.Option(metavar="A,B,...", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all draws.")]
 Features = Annotated[
     str | None,
-    typer.Option(metavar="A,B,...", help="Columns to predict from; default: all others."),
+    typer.Option(
+        metavar="A,B,...", help="Predict from these; all others, if not given.",
+        rich_help_panel=COLUMNS,
+    ),
+]  # fmt: skip
+Drop = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Leave these out.", rich_help_panel=COLUMNS)
 ]
-Drop = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
 Weights = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="A column of weights for the rows.")
+    str | None,
+    typer.Option(metavar="COLUMN", help="Weights of the rows.", rich_help_panel=COLUMNS),
 ]
 Missing = Annotated[
     str,
     typer.Option(
-        metavar="error|mean",
-        help="What to do about missing values: stop, or put the mean there (text: no category).",
+        metavar="error|mean", rich_help_panel=COLUMNS,
+        help="At missing values, stop, or put the mean there (for text: no category).",
     ),
-]
+]  # fmt: skip
 Budget = Annotated[
     str | None,
-    typer.Option(metavar="1GB", help="Memory to stay within; default: a quarter of all there is."),
-]
+    typer.Option(
+        metavar="1GB", help="Memory to stay within; a quarter of all, if not given.",
+        rich_help_panel=FITTING,
+    ),
+]  # fmt: skip
 Tol = Annotated[
-    float, typer.Option(min=0, help="Proven accuracy of the predictions, in spreads of the target.")
+    float,
+    typer.Option(
+        min=0, metavar="N", rich_help_panel=FITTING,
+        help="Accuracy to prove: of predictions, in units of the target's spread.",
+    ),
+]  # fmt: skip
+Seed = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Of all random draws.", rich_help_panel=FITTING)
 ]
+Json = Annotated[
+    bool, _flag("--json", help="Print JSON on stdout, and nothing else there.", panel=OUTPUT)
+]
+Quiet = Annotated[bool, _flag("--quiet", "-q", help="Print nothing but errors.", panel=OUTPUT)]
 
 
 @app.command(
@@ -113,11 +143,8 @@ Tol = Annotated[
 def fit(
     data: Data,
     target: Target,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")] = Path(
-        "model.ling"
-    ),
     classify: Annotated[
-        bool, typer.Option("--classify", help="Predict a class rather than a number.")
+        bool, _flag("--classify", help="Predict a class rather than a number.")
     ] = False,
     drop: Drop = None,
     features: Features = None,
@@ -125,28 +152,54 @@ def fit(
     missing: Missing = "error",
     alphas: Annotated[
         str,
-        typer.Option(metavar="auto|A,B,...", help="Penalties to choose from; auto: from the data."),
+        typer.Option(
+            metavar="auto|A,B,...",
+            help="What to choose from; auto: what suits the data.",
+            rich_help_panel=PENALTY,
+        ),
     ] = "auto",
     alpha: Annotated[
-        float | None, typer.Option(min=0, help="One penalty; nothing is chosen or scored then.")
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="This one: nothing is chosen, and nothing scored.",
+            rich_help_panel=PENALTY,
+        ),
     ] = None,
-    cv: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
+    cv: Annotated[
+        int,
+        typer.Option(
+            min=2, metavar="N", help="Folds of the cross-validation.", rich_help_panel=PENALTY
+        ),
+    ] = 5,
     shuffle: Annotated[
-        bool, typer.Option("--shuffle", help="Folds of random rows, not of rows that lie together.")
+        bool,
+        _flag(
+            "--shuffle", help="Folds of random rows, not of rows that lie together.", panel=PENALTY
+        ),
     ] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Write an HTML report there too.", show_default=False)
-    ] = None,
     memory_budget: Budget = None,
     tol: Tol = 1e-4,
     seed: Seed = 0,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write the model there.", rich_help_panel=OUTPUT
+        ),
+    ] = Path("model.ling"),
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write an HTML report there.", rich_help_panel=OUTPUT),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a model to a file: understand it, choose the penalty, prove the fit, save it.
+    """Fit a model to a file.
 
-    Text columns become one column of 0 and 1 for each value. The penalty alpha is the one that
-    predicts best on rows left out.
+    Looks at every column, chooses the penalty by cross-validation, fits with
+    a proven accuracy and writes the model. Text becomes a column of 0 and 1
+    for each value.
     """
     from ling.cli.fit import FitOptions, run
     from ling.cli.reading import Wanted
@@ -156,9 +209,7 @@ def fit(
     wanted = Wanted(
         data, target, _named(features), _named(drop) or (), weights, _one_of(missing, "missing")
     )
-    options = FitOptions(
-        _numbers(alphas), alpha, cv, shuffle, classify, memory_budget, tol, seed
-    )
+    options = FitOptions(_numbers(alphas), alpha, cv, shuffle, classify, memory_budget, tol, seed)
     if not run(wanted, options, out, report, Out(json, quiet)):
         raise typer.Exit(NOT_CERTIFIED)
 
@@ -173,34 +224,39 @@ def fit(
     ),
 )
 def predict(
-    model: Annotated[Path, typer.Argument(help="A file that ling fit has written.")],
+    model: Model,
     data: Data,
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", help="Where to write: .parquet, .csv, .feather or .npy.",
+            "--out",
+            "-o",
+            metavar="FILE",
             show_default=False,
+            help="Write there: .parquet, .csv, .feather or .npy.",
         ),
     ],
     keep: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Columns to copy beside the predictions.")
+        str | None,
+        typer.Option(metavar="A,B,...", help="Copy these columns beside the predictions."),
     ] = None,
     unknown: Annotated[
         str,
         typer.Option(
             metavar="error|ignore",
-            help="What to do about texts that were not there in the fit: stop, or treat as none.",
+            help="At texts that the fit has not seen, stop, or treat them as no category.",
         ),
     ] = "error",
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at columns that the model does not know.")
+        bool, _flag("--strict", help="Stop at columns that the model does not know.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict with a saved model, a block of rows at a time.
+    """Predict new data with a model file.
 
-    Columns are matched by name, in any order. If the target is there too, the score is told.
+    Columns are matched by name, in any order, and read a block of rows at a
+    time. If the target is there too, the score is told.
     """
     from ling.cli.predict import PredictOptions, run
 
@@ -210,16 +266,16 @@ def predict(
     run(model, data, out, options, Out(json, quiet))
 
 
-@app.command(
-    cls=Command, rich_help_panel=YOURS, epilog=_examples("ling inspect model.ling")
-)
+@app.command(cls=Command, rich_help_panel=YOURS, epilog=_examples("ling inspect model.ling"))
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A file that ling fit has written.")],
+    model: Model,
     json: Json = False,
 ) -> None:
-    """Show what is in a model file: data, penalty, scores, proof, strongest columns.
+    """Show what is in a model file.
 
-    Model files hold numbers and text only; opening one runs nothing, whoever it is from.
+    The data that it was fitted to, penalty, scores, proof and strongest
+    columns. Model files hold numbers and text only: opening one runs nothing,
+    whoever it is from.
     """
     from ling.cli.inspect import run
 
@@ -244,7 +300,7 @@ def plan(
     tol: Tol = 1e-4,
     json: Json = False,
 ) -> None:
-    """Tell what a fit would cost, engine by engine, before any of it is done."""
+    """Tell what a fit would cost, before any of it is done."""
     from ling.cli.plan import run
     from ling.cli.reading import Wanted
 
@@ -260,14 +316,18 @@ def plan(
     epilog=_examples("ling demo", "ling demo --rows 20000 --out /tmp/demo"),
 )
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path(
-        "ling-demo"
-    ),
-    rows: Annotated[int, typer.Option(min=200, help="Houses to fit to.")] = 200_000,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write to.")
+    ] = Path("ling-demo"),
+    rows: Annotated[int, typer.Option(min=200, metavar="N", help="Houses to fit to.")] = 200_000,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """See it work: make up a file of houses, fit, predict, and compare with scikit-learn."""
+    """See it work, beside scikit-learn.
+
+    Makes up a file of houses, fits, predicts and writes a report. Under a
+    minute.
+    """
     from ling.cli.demo import run
 
     run(out, rows, seed, Out(json))
@@ -280,15 +340,21 @@ def demo(
 )
 def bench(
     data: Annotated[
-        str | None, typer.Option(help="A file instead of made-up data; read into memory.")
+        str | None,
+        typer.Option(metavar="FILE", help="This instead of made-up data; read into memory."),
     ] = None,
-    target: Annotated[str | None, typer.Option("--target", "-t", help="Its target.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Its target.")
+    ] = None,
     drop: Drop = None,
     missing: Missing = "error",
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Time Ridge and RidgeCV beside scikit-learn's on this machine, in under a minute."""
+    """Time Ridge and RidgeCV beside scikit-learn's.
+
+    On this machine, to the same measured accuracy. Under a minute.
+    """
     from ling.cli.bench import run
     from ling.cli.reading import Wanted
 
@@ -296,9 +362,7 @@ def bench(
         raise typer.BadParameter("--data and --target go together; pass both or neither.")
     wanted = None
     if data is not None and target is not None:
-        wanted = Wanted(
-            data, target, drop=_named(drop) or (), missing=_one_of(missing, "missing")
-        )
+        wanted = Wanted(data, target, drop=_named(drop) or (), missing=_one_of(missing, "missing"))
     run(wanted, seed, Out(json))
 
 
@@ -308,12 +372,18 @@ def bench(
     epilog=_examples("ling compare", "ling compare --rows 500 --columns 400"),
 )
 def compare(
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the data and of all draws.")] = 0,
-    rows: Annotated[int, typer.Option(min=15, help="Rows of X.")] = 2000,
-    columns: Annotated[int, typer.Option(min=15, help="Columns of X.")] = 1500,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Seed of the data and of all draws.")
+    ] = 0,
+    rows: Annotated[int, typer.Option(min=15, metavar="N", help="Rows of X.")] = 2000,
+    columns: Annotated[int, typer.Option(min=15, metavar="N", help="Columns of X.")] = 1500,
     json: Json = False,
 ) -> None:
-    """Compare the algorithms of the LING paper on its Model 3: ridge, PCR, GD, SVRG, LING."""
+    """Compare the algorithms of the LING paper.
+
+    Ridge, PCR, GD, SVRG and LING on its Model 3: cost, risk, and distance
+    from ridge.
+    """
     from ling.cli.compare import run
 
     run(seed, rows, columns, as_json=json)
@@ -327,27 +397,36 @@ def compare(
 def reproduce(
     experiment: Annotated[
         str,
-        typer.Argument(help="model1, model2, model3, gisette, gisette-surrogate, buzz, or all."),
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="model1, model2, model3, gisette, gisette-surrogate, buzz, or all.",
+            show_default=False,
+        ),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller data, 2 repeats: a sketch in seconds each.")
+        bool, _flag("--quick", help="Smaller data, 2 repeats: a sketch in seconds each.")
     ] = False,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Repeats; default: as many as the paper.")
+        int | None, typer.Option(min=1, metavar="N", help="As many as the paper, if not given.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder to write to.", file_okay=False)] = Path(
-        "reproduction"
-    ),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the data and of all draws.")] = 0,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder to write to.", file_okay=False)
+    ] = Path("reproduction"),
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Seed of the data and of all draws.")
+    ] = 0,
     choice: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE for what the paper leaves open, such as lam_factor=10."),
+        typer.Option(
+            metavar="NAME=VALUE", help="What the paper leaves open, such as lam_factor=10."
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Redo the paper's experiments: points, figures, and every claim checked.
+    """Redo the paper's experiments.
 
-    Interrupted, the same command continues from the finished repeats.
+    Points, figures, and every claim checked. Interrupted, the same command
+    continues from the finished repeats.
     """
     from ling.cli.reproduce import parse_choices, run
     from ling.paper.reproduction import Run

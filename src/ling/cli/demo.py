@@ -94,7 +94,9 @@ def _encoded(path: Path) -> tuple[Any, Any, Any]:
     def read(file: Path, fits: bool = False) -> tuple[Any, Any]:
         table = read_table(file).drop_columns([NUMBER])
         y = table.column(TARGET).to_numpy()
-        columns = {name: table.column(name).to_numpy() for name in table.column_names if name != TARGET}
+        columns = {
+            name: table.column(name).to_numpy() for name in table.column_names if name != TARGET
+        }
         texts = np.column_stack([c for c in columns.values() if c.dtype.kind == "O"])
         rest = np.column_stack([c for c in columns.values() if c.dtype.kind != "O"])
         hot = encoder.fit_transform(texts) if fits else encoder.transform(texts)
@@ -119,11 +121,12 @@ def _compare(
     table = grid("", ">file to model", ">alpha", ">R² on new houses")
     for name, seconds, alpha, found in (
         ("ling fit", ours, fitted.alpha_, mine),
-        ("scikit-learn (OneHotEncoder + RidgeCV)", theirs.seconds, theirs.alpha, theirs.predictions),
+        ("scikit-learn", theirs.seconds, theirs.alpha, theirs.predictions),
     ):
         table.add_row(name, duration(seconds), f"{alpha:.4g}", f"{_r2(y, found):.6f}")
     out.show(table)
     out.show()
+    out.show("scikit-learn: OneHotEncoder and RidgeCV(cv=5)", style="dim")
     out.show(f"Their predictions differ by at most {apart:.1e} of the prices' spread.")
     if report is None:
         out.note("the HTML report needs matplotlib: pip install 'ling[plot]'")

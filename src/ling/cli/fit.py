@@ -97,19 +97,19 @@ def fitted(found: Understood, options: FitOptions, out: Out) -> tuple[Any, list[
 
 def make_model(options: FitOptions) -> Any:
     """The estimator that was asked for."""
-    common = {
+    common: dict[str, Any] = {
         "tol": options.tol, "random_state": options.seed, "memory_budget": options.memory_budget,
     }  # fmt: skip
     if options.alpha is not None:
-        kind = RidgeClassifier if options.classify else Ridge
-        return kind(options.alpha, **common)
+        one: Any = RidgeClassifier if options.classify else Ridge
+        return one(options.alpha, **common)
     alphas = None if options.alphas is None else list(options.alphas)
     cv: Any = options.cv
     if options.shuffle:
         splitter = StratifiedKFold if options.classify else KFold
         cv = splitter(options.cv, shuffle=True, random_state=options.seed)
-    kind = RidgeClassifierCV if options.classify else RidgeCV
-    return kind(alphas, cv=cv, **common)
+    choosing: Any = RidgeClassifierCV if options.classify else RidgeCV
+    return choosing(alphas, cv=cv, **common)
 
 
 def _check_target(y: Any, name: str, options: FitOptions) -> None:
@@ -117,13 +117,15 @@ def _check_target(y: Any, name: str, options: FitOptions) -> None:
         raise BadOption(f"the target {name!r} has {y.shape[1]} columns; pass one of them.")
     if y.dtype.kind in "US" and not options.classify:
         raise WrongType(
-            f"the target {name!r} is text ({y[0]!r} in the first row); pass --classify to predict "
-            "which of its values a row has, or name a target of numbers."
+            f"the target {name!r} is text ({str(y[0])!r} in the first row); pass --classify to "
+            "predict which of its values a row has, or name a target of numbers."
         )
     values = len(np.unique(y))
     if values == 1:
         raise BadOption(f"the target {name!r} is {y[0]} in every row: there is nothing to predict.")
-    if options.classify and (values > MOST_CLASSES or (y.dtype.kind == "f" and values > FEW_VALUES)):
+    if options.classify and (
+        values > MOST_CLASSES or (y.dtype.kind == "f" and values > FEW_VALUES)
+    ):
         raise BadOption(
             f"the target {name!r} has {values:,} different values, too many for classes; leave "
             "out --classify to predict a number."
@@ -138,8 +140,8 @@ def _hints(y: Any, name: str, options: FitOptions) -> list[str]:
         values = np.unique(y)
         if y.dtype.kind in "iub" and len(values) <= FEW_VALUES:
             hints.append(
-                f"{name!r} has only {len(values)} different values; if they are classes rather than "
-                "amounts, pass --classify."
+                f"{name!r} has only {len(values)} different values; if they are classes rather "
+                "than amounts, pass --classify."
             )
     ordered = options.alpha is None and not options.classify and not options.shuffle
     if ordered and _share_between(np.asarray(y, np.float64), options.cv) > IN_ORDER:
@@ -180,7 +182,7 @@ def _show(
         [
             ("alpha", words.alpha_words(model)),
             ("score", words.score_words(model)),
-            ("accuracy", words.certificate(model.report_)),
+            ("proof", words.certificate(model.report_)),
             ("work", f"{words.work(model.report_)}; {duration(seconds)} in all"),
         ]
     )

@@ -18,7 +18,7 @@ N_DISTRICTS = 40
 
 
 def houses(n: int, seed: int, first: int = 0) -> Any:
-    """A `pyarrow.Table` of n sales; the price, in thousands, is linear in most of it, but for noise.
+    """A `pyarrow.Table` of n sales; the price, in thousands, is linear but for noise.
 
     Houses are numbered from `first` on.
     """

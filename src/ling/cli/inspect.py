@@ -29,7 +29,9 @@ def run(path: Path, out: Out) -> None:
             "ling": saved.version,
             "about": saved.about,
             "parameters": {
-                name: value if isinstance(value, bool | int | float | str | list | None) else str(value)
+                name: value
+                if isinstance(value, bool | int | float | str | list | None)
+                else str(value)
                 for name, value in model.get_params(deep=False).items()
             },
             "columns": _columns(model),
@@ -52,7 +54,7 @@ def _facts(saved: Saved) -> Iterator[tuple[str, str]]:
         yield "parameters", changed
     yield "alpha", words.alpha_words(model)
     yield "score", words.score_words(model)
-    yield "accuracy", words.certificate(model.report_)
+    yield "proof", words.certificate(model.report_)
     yield "work", words.work(model.report_)
 
 
@@ -69,4 +71,6 @@ def _changed(model: Any) -> str:
     """Parameters that are not the usual ones."""
     usual = type(model)().get_params(deep=False)
     given = model.get_params(deep=False)
-    return ", ".join(f"{name}={given[name]!r}" for name in given if repr(given[name]) != repr(usual[name]))
+    return ", ".join(
+        f"{name}={given[name]!r}" for name in given if repr(given[name]) != repr(usual[name])
+    )

@@ -147,9 +147,7 @@ def _target(saved: Saved, data: Dataset) -> str | None:
     return name if name in _known(data) else None
 
 
-def _extra(
-    saved: Saved, data: Dataset, target: str | None, options: PredictOptions
-) -> list[str]:
+def _extra(saved: Saved, data: Dataset, target: str | None, options: PredictOptions) -> list[str]:
     """Columns that nobody has a use for; those that the fit left out are no surprise."""
     known = _known(data)
     check_known(options.keep, known, "--keep")
@@ -194,10 +192,14 @@ def _known_targets(
     array = column.combine_chunks()
     if is_text(name, array.type):
         there = ~np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-        return np.asarray(array.to_numpy(zero_copy_only=False))[there].astype(str), predicted[there].astype(str)
+        return np.asarray(array.to_numpy(zero_copy_only=False))[there].astype(str), predicted[
+            there
+        ].astype(str)
     y = numbers(array).astype(np.float64)
     there = ~np.isnan(y)
-    return y[there], predicted[there] if predicted.dtype.kind == "U" else predicted[there].astype(np.float64)
+    return y[there], predicted[there] if predicted.dtype.kind == "U" else predicted[there].astype(
+        np.float64
+    )
 
 
 def _decoded(batch: Any) -> Any:
@@ -215,9 +217,9 @@ def _score_name(score: Score) -> str:
     return "accuracy" if score.classes else "R²"
 
 
-def _tell(
-    n: int, to: Path, target: str | None, score: Score, seconds: float, out: Out
-) -> None:
+def _tell(n: int, to: Path, target: str | None, score: Score, seconds: float, out: Out) -> None:
     out.show(f"{n:,} predictions in {duration(seconds)}, written to {to}")
     if score.value is not None:
-        out.show(f"{_score_name(score)} {score.value:.4f} on the {score.n:,} rows that have {target!r}")
+        out.show(
+            f"{_score_name(score)} {score.value:.4f} on the {score.n:,} rows that have {target!r}"
+        )

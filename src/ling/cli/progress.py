@@ -38,7 +38,9 @@ def line(event: Event) -> str:
     >>> line(Event("solve", 4, None, 3.0, None))
     'solve: pass 4, 3 s so far'
     """
-    expected = "" if event.expected is None else f" of about {max(event.expected, event.passes):.0f}"
+    expected = (
+        "" if event.expected is None else f" of about {max(event.expected, event.passes):.0f}"
+    )
     left = "" if event.left is None else f", about {duration(event.left)} left"
     return (
         f"{event.stage}: pass {event.passes:.0f}{expected}, {duration(event.seconds)} so far{left}"

@@ -145,7 +145,9 @@ def _refuse_useless(survey: Survey, wanted: Wanted) -> None:
         )
     names = [] if wanted.features else [s for s in survey.columns if _is_name(s, survey.n_rows)]
     if names:
-        kinds = listed(f"{seen.name!r} ({_how_many(seen)} in {survey.n_rows:,} rows)" for seen in names)
+        kinds = listed(
+            f"{seen.name!r} ({_how_many(seen)} in {survey.n_rows:,} rows)" for seen in names
+        )
         raise WrongType(
             f"names or identifiers rather than categories: {kinds}. Leave them out with "
             f"--drop {','.join(seen.name for seen in names)}; to have a column for each text all "
@@ -202,7 +204,9 @@ def _kind_of_target(y: Any) -> str:
         return f"text, {len(np.unique(y)):,} classes"
     if y.dtype.kind == "b":
         return "true or false"
-    return f"{'whole numbers' if y.dtype.kind in 'iu' else 'numbers'} from {y.min():g} to {y.max():g}"
+    return (
+        f"{'whole numbers' if y.dtype.kind in 'iu' else 'numbers'} from {y.min():g} to {y.max():g}"
+    )
 
 
 def _notes(survey: Survey, data: Dataset) -> tuple[str, ...]:

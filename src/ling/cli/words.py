@@ -31,12 +31,17 @@ class Effect:
 def certificate(report: FitReport) -> str:
     """What was proved, in words."""
     if report.status is Status.UNCERTIFIED:
-        return "none: alpha is 0, where nothing can be proved"
+        return "none: alpha is 0, where no bound exists"
     bound = report.certificate.bound
     if bound > 1:
         return "nothing could be proved"
-    reached = "proved" if report.status is Status.CERTIFIED else f"not within {report.certificate.tol:g}, but proved"
-    return f"{reached}: predictions are within {bound:.1e} of the exact solution's, in units of the target's spread"
+    missed = (
+        "" if report.certificate.holds else f" (tol, {report.certificate.tol:g}, is not reached)"
+    )
+    return (
+        f"predictions are within {bound:.1e} of the exact solution's, in spreads of the "
+        f"target{missed}"
+    )
 
 
 def work(report: FitReport) -> str:
@@ -82,8 +87,10 @@ def alpha_words(model: Any) -> str:
     if not hasattr(model, "alpha_"):
         return f"{np.round(model.alpha, 12)}, as given"
     alphas = model.cv_results_.alphas
-    text = f"{model.alpha_:.4g}, the best of {len(alphas)} from {alphas.min():.2g} to {alphas.max():.2g}"
-    return text
+    return (
+        f"{model.alpha_:.4g}, the best of {len(alphas)} from {alphas.min():.2g} to "
+        f"{alphas.max():.2g}"
+    )
 
 
 def effects(model: Any, most: int = STRONGEST) -> list[Effect]:
@@ -127,8 +134,8 @@ def effects_table(found: list[Effect], target: str) -> Table:
     towards = any(effect.of is not None for effect in found)
     errors = any(effect.std_error is not None for effect in found)
     table = grid(
-        f"strongest columns", *(["class"] if towards else []), ">coefficient",
-        *([">std error"] if errors else []), f">effect on {target}",
+        "strongest columns", *(["class"] if towards else []), ">coefficient",
+        *([">std error"] if errors else []), ">effect" if towards else f">effect on {target}",
     )  # fmt: skip
     for effect in found:
         table.add_row(

@@ -445,9 +445,7 @@ def scan_feather(
     >>> ling.scan.scan_feather(path, target="rent").feature_names
     ('area', 'city=Bergen', 'city=Oslo')
     """
-    return _scan_files(
-        "feather", source, Asked(target, features, missing, like, unknown, drop)
-    )
+    return _scan_files("feather", source, Asked(target, features, missing, like, unknown, drop))
 
 
 def scan_arrow(

@@ -33,8 +33,7 @@ def is_text(name: str, kind: Any) -> bool:
             "convert it (to days since some date, say), or leave it out with drop=[...]."
         )
     raise WrongType(
-        f"column {name!r} has type {kind}; pass numbers or text, or leave it out with "
-        "drop=[...]."
+        f"column {name!r} has type {kind}; pass numbers or text, or leave it out with drop=[...]."
     )
 
 

@@ -82,8 +82,8 @@ class ArrayOthers(Others):
 class Dataset:
     """Rows of features, and a target for each, that lie in a file; nothing is kept in memory.
 
-    Made by `ling.scan_parquet`, `scan_csv`, `scan_feather`, `scan_npy` and `scan_zarr`. Pass it to an estimator
-    as `model.fit(data.X, data.y)`.
+    Made by `ling.scan_parquet`, `scan_csv`, `scan_feather`, `scan_npy` and `scan_zarr`. Pass it to
+    an estimator as `model.fit(data.X, data.y)`.
 
     Attributes
     ----------
