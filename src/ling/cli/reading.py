@@ -23,6 +23,8 @@ KINDS = {**SUFFIXES, "npy": (".npy",)}
 SCANS = {"parquet": scan_parquet, "csv": scan_csv, "feather": scan_feather}
 # Texts that are different in more than half of the rows are names, if there are more than a few.
 FEW_TEXTS, SHARE_OF_ROWS = 20, 0.5
+# From so many columns for one column of text on it is worth a word.
+MANY_COLUMNS = 1000
 # What identifiers are often called.
 IDENTIFIERS = ("id", "index", "key", "uuid", "guid", "rowid")
 
@@ -222,7 +224,7 @@ def _notes(survey: Survey, data: Dataset) -> tuple[str, ...]:
     ]
     assert data.encoding is not None
     wide = max(data.encoding.one_hot, key=lambda column: column.width, default=None)
-    if wide is not None and wide.width > 1000:
+    if wide is not None and wide.width > MANY_COLUMNS:
         notes.append(
             f"{wide.name!r} becomes {wide.width:,} columns; if its texts are names rather than "
             f"categories, pass --drop {wide.name}."
