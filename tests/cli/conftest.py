@@ -56,9 +56,7 @@ def ling():
         if shown.exception is not None and not isinstance(shown.exception, SystemExit):
             raise shown.exception
         found = json.loads(shown.stdout) if "--json" in arguments and shown.stdout else None
-        return SimpleNamespace(
-            code=shown.exit_code, out=shown.stdout, err=shown.stderr, json=found
-        )
+        return SimpleNamespace(code=shown.exit_code, out=shown.stdout, err=shown.stderr, json=found)
 
     return run
 

@@ -91,7 +91,9 @@ def test_arrays(folder, ling):
 def test_rows_without_a_target_do_not_count(model, ling):
     gap = pa.array([None, *NEW["price"].to_pylist()[1:]])
     pq.write_table(NEW.set_column(6, "price", gap), "gap.parquet")
-    assert ling("predict", model, "gap.parquet", "-o", "p.csv", "--json").json["score"]["rows"] == 119
+    assert (
+        ling("predict", model, "gap.parquet", "-o", "p.csv", "--json").json["score"]["rows"] == 119
+    )
     pq.write_table(NEW.drop_columns(["price"]), "none.parquet")
     done = ling("predict", model, "none.parquet", "-o", "p.csv", "--json")
     assert done.json["score"] is None
@@ -179,5 +181,3 @@ def test_options(model, ling):
     assert done.code == 2
     assert "--unknown" in done.err
     assert ling("predict", model, "goods.csv").code == 2
-
-

@@ -20,7 +20,7 @@ def run(wanted: Wanted, memory_budget: str | None, tol: float, out: Out) -> None
     for note in found.notes:
         out.note(note)
     out.show()
-    out.show(f"One fit, within {planned.memory_budget / 1e6:,.0f} MB of memory", style="bold")
+    out.show(f"One fit, with {planned.memory_budget / 1e6:,.0f} MB for its own work", style="bold")
     table = grid("engine", ">seconds", ">memory", ">passes", "")
     first = planned.steps[0]
     for step in planned.predictions:

@@ -1,0 +1,102 @@
+"""`ling demo` and `ling bench`, small."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import ling as library
+from ling.cli.houses import houses
+
+
+@pytest.fixture
+def shown(tmp_path, monkeypatch, ling):
+    """The demo, with a report of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_report(path, *args, **options):
+        Path(path).write_text("a page")
+
+    page = SimpleNamespace(write_report=write_report, __spec__=object())
+    monkeypatch.setitem(sys.modules, "ling.html", page)
+    return lambda *options: ling("demo", "--rows", 1000, *options)
+
+
+def test_the_same_answer_as_scikit_learn(shown):
+    found = shown("--json").json
+    assert found["difference"] < 1e-4
+    assert found["ling"]["alpha"] == pytest.approx(found["scikit-learn"]["alpha"])
+    assert 0.9 < found["ling"]["score"] < 1
+    assert Path(found["report"]).name == "demo-report.html"
+    assert Path(found["report"]).read_text() == "a page"
+
+
+def test_it_shows_the_commands(shown):
+    done = shown("--out", "here")
+    assert done.code == 0, done.err
+    for part in (
+        "$ ling fit here/houses.parquet --target price --drop house_id",
+        "1,000 rows", "city (10 categories)", "$ ling predict here/model.ling",
+        "100 predictions", "scikit-learn", "file to model", "Look at here/demo-report.html",
+    ):  # fmt: skip
+        assert part in done.out, part
+    written = {path.name for path in Path("here").iterdir()}
+    assert written == {
+        "houses.parquet", "new-houses.parquet", "model.ling", "predictions.parquet",
+        "demo-report.html",
+    }  # fmt: skip
+    predictions = pq.read_table("here/predictions.parquet")
+    assert predictions["house_id"].to_pylist()[:2] == ["H1000", "H1001"]
+
+
+def test_houses_depend_on_the_seed_alone():
+    assert houses(50, 0).equals(houses(50, 0))
+    assert not houses(50, 0).equals(houses(50, 1))
+    assert not houses(50, 0).equals(houses(50, 0, first=50))
+
+
+def test_prices_are_mostly_linear(tmp_path):
+    pq.write_table(houses(3000, 0), tmp_path / "h.parquet")
+    data = library.scan_parquet(tmp_path / "h.parquet", "price", drop=["house_id"])
+    model = library.Ridge().fit(data.X, data.y)
+    coef = dict(zip(model.feature_names_in_, model.coef_, strict=True))
+    assert coef["area"] == pytest.approx(2.6, rel=0.05)
+    assert coef["type=detached"] - coef["type=flat"] == pytest.approx(35, abs=6)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr("ling.cli.bench.MADE_UP", (400, 20))
+    monkeypatch.setattr("ling.cli.bench.TURNS", 1)
+
+
+def test_bench_measures_the_same_accuracy(ling, short):
+    found = ling("bench", "--json").json
+    assert found["shape"] == [400, 20]
+    fits = [result for result in found["results"] if result["task"] == "one fit"]
+    assert [result["name"].split()[0] for result in fits] == ["ling", *["scikit-learn"] * 2]
+    assert all(0 <= result["error"] <= 1e-4 for result in fits)
+    ours, theirs = (r["alpha"] for r in found["results"] if r["task"] == "ten alphas")
+    assert ours == pytest.approx(theirs)
+
+
+def test_bench_on_a_file(folder, ling, short, monkeypatch):
+    monkeypatch.setattr("ling.cli.bench.PATIENCE", 1e-9)
+    done = ling("bench", "--data", "goods.parquet", "--target", "price", "--drop", "id,kind")
+    assert done.code == 0, done.err
+    assert "300 x 6" in done.out
+    assert "alphas were chosen with the first 100 rows" in done.err
+    assert ling("bench", "--data", "goods.parquet").code == 2
+    text = ling("bench", "--data", "goods.parquet", "--target", "kind", "--drop", "id")
+    assert "pass a target of numbers" in text.err
+
+
+def test_made_up_data_are_correlated(monkeypatch):
+    monkeypatch.setattr("ling.cli.bench.MADE_UP", (400, 20))
+    from ling.cli.bench import _made_up
+
+    values = np.linalg.svd(_made_up(0)[0], compute_uv=False)
+    assert values[0] > 3 * values[-1]
