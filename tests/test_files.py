@@ -23,9 +23,14 @@ def test_what_was_written_is_there(tmp_path):
 def test_a_failure_leaves_what_was_there(fault, tmp_path):
     target = tmp_path / "a.txt"
     target.write_text("before")
-    with pytest.raises(fault), whole(target) as part:
-        part.write_text("half")
-        raise fault
+
+    def fail():
+        with whole(target) as part:
+            part.write_text("half")
+            raise fault
+
+    with pytest.raises(fault):
+        fail()
     assert target.read_text() == "before"
     assert os.listdir(tmp_path) == ["a.txt"]
 

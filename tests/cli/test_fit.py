@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import ling as library
 from ling.saving import read
-from tests.cli.conftest import BASIC, N, WRITERS, goods
+from tests.cli.conftest import BASIC, WRITERS, N, goods
 
 FEATURES = ["size", "colour", "count", "weight"]
 

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import gzip
 import pickle
 import re
 import sys
@@ -284,6 +285,27 @@ def test_integers_may_be_followed_by_fractions_in_csv(tmp_path):
 def test_quoted_na_is_text_in_csv(tmp_path):
     (tmp_path / "a.csv").write_text('a,b\n"NA",1\nx,2\n')
     assert scan_csv(tmp_path / "a.csv").encoding.one_hot[0].categories == ("NA", "x")
+
+
+DIALECTS = {
+    "semicolons": "area;city;rent\n50.5;Oslo;9\n80;Bergen, west;11\n",
+    "decimal-commas": "area;city;rent\n50,5;Oslo;9\n80;Bergen, west;11\n",
+    "tabs": "area\tcity\trent\n50.5\tOslo\t9\n80\tBergen, west\t11\n",
+    "bars": "area|city|rent\n50.5|Oslo|9\n80|Bergen, west|11\n",
+    "commas": 'area,city,rent\n50.5,Oslo,9\n80,"Bergen, west",11\n',
+    "byte-order-mark": '\ufeffarea,city,rent\n50.5,Oslo,9\n80,"Bergen, west",11\n',
+}
+
+
+@pytest.mark.parametrize("text", DIALECTS.values(), ids=DIALECTS)
+@pytest.mark.parametrize("pack", [lambda data: data, gzip.compress], ids=["plain", "gzip"])
+def test_dialects_of_csv(text, pack, tmp_path):
+    path = tmp_path / ("a.csv" if pack is not gzip.compress else "a.csv.gz")
+    path.write_bytes(pack(text.encode()))
+    data = scan_csv(path, "rent")
+    assert data.feature_names == ("area", "city=Bergen, west", "city=Oslo")
+    np.testing.assert_array_equal(read(data), [[50.5, 0, 1], [80, 1, 0]])
+    assert data.y.tolist() == [9, 11]
 
 
 DAY = datetime.date(2024, 2, 29)

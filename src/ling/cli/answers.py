@@ -30,6 +30,7 @@ WORDS = (
     (r"(?:drop|features)=\[\.\.\.\]", "--drop"),
     (r"\bmemory_budget\b", "--memory-budget"),
     (r"^(target|features|drop) names ", r"--\1 names "),
+    (r"alphas=None", "--alphas auto"),
     (r"\bsource=", ""),
     (r"^source ", "the data "),
     (r"columns that `like` was fitted to", "columns that the model was fitted to"),

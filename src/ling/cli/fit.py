@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ling.cli import words
+from ling.cli.answers import in_its_words
 from ling.cli.out import Out
 from ling.cli.progress import duration, shown
 from ling.cli.reading import Understood, Wanted, understand
@@ -61,6 +62,10 @@ def run(wanted: Wanted, options: FitOptions, path: Path, report: Path | None, ou
     model, said = fitted(found, options, out)
     about = _about(wanted, found, options)
     save(model, path, about=about)
+    for note in said:
+        out.note(in_its_words(note))
+    seconds = time.perf_counter() - started
+    _show(model, wanted, path, seconds, out)
     if report is not None and write_report is not None:
         with out.doing(f"writing {report}"):
             write_report(
@@ -68,10 +73,7 @@ def run(wanted: Wanted, options: FitOptions, path: Path, report: Path | None, ou
                 title=f"{wanted.target} from {Path(wanted.path).name}", target=wanted.target,
                 source=wanted.path,
             )  # fmt: skip
-    for note in said:
-        out.note(note)
-    seconds = time.perf_counter() - started
-    _show(model, wanted, path, report, seconds, out)
+        out.show(f"Report: {report}")
     out.result(
         {
             **words.as_data(model), "written": str(path), "report": report and str(report),
@@ -173,9 +175,7 @@ def _about(wanted: Wanted, found: Understood, options: FitOptions) -> dict[str, 
     }
 
 
-def _show(
-    model: Any, wanted: Wanted, path: Path, report: Path | None, seconds: float, out: Out
-) -> None:
+def _show(model: Any, wanted: Wanted, path: Path, seconds: float, out: Out) -> None:
     out.show()
     out.show("The model", style="bold")
     out.facts(
@@ -193,5 +193,3 @@ def _show(
     out.show()
     name = path.name if path.parent == Path() else str(path)
     out.show(f"Written to {name}. Next: ling predict {name} new-data --out predictions.csv")
-    if report is not None:
-        out.show(f"Report: {report}")

@@ -390,8 +390,9 @@ def scan_csv(
     r"""CSV files with a header as X and y, read a block of rows at a time.
 
     Every pass reads and parses the text again; for more than a few passes, Parquet is many times
-    faster. Fields that are empty, or NA, NaN or null without quotes, are missing. For other
-    separators, and files without a header, pass a `pyarrow.dataset.Dataset` to `scan_arrow`.
+    faster. Fields that are empty, or NA, NaN or null without quotes, are missing. Semicolons, tabs
+    and bars between fields are recognised where the header has no comma, and then fractions with a
+    comma too. For anything else pass a `pyarrow.dataset.Dataset` to `scan_arrow`.
 
     Parameters
     ----------
