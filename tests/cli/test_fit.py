@@ -162,12 +162,15 @@ REFUSED = {
     "typo-weights": (
         ["goods.csv", *BASIC, "--weights", "wieght"], "--weights names 'wieght', which is no",
     ),
+    "text-weights": (
+        ["goods.csv", *BASIC, "--weights", "colour"], "--weights names 'colour', which is text",
+    ),
     "no-file": (["nothing.csv", "-t", "price"], "there is no file 'nothing.csv'"),
     "no-match": (["no*.csv", "-t", "price"], "'no*.csv' matches no file"),
     "other-kind": (["model.xlsx", "-t", "price"], "is of a kind that ling does not read"),
     "identifiers": (
         ["goods.parquet", "-t", "price"],
-        "'id' (300 different texts in 300 rows). Leave them out with --drop id;",
+        "pass --drop id to leave them out. 'id' (300 different texts): names or identifiers",
     ),
     "text-target": (
         ["goods.csv", "-t", "kind", "--drop", "id"], "in the first row); pass --classify",
@@ -192,8 +195,8 @@ REFUSED = {
     "target-gaps": (["gaps.csv", "-t", "a", "--missing", "mean"], "target 'a' has no value in row"),
     "dates": (
         ["dates.parquet", "-t", "y"],
-        "neither numbers nor text: 'day' (date32[day]), 'time' (timestamp[us]). Leave them out "
-        "with --drop day,time, or turn them into numbers",
+        "pass --drop day,time to leave them out. 'day' (date32[day]), 'time' (timestamp[us]): "
+        "neither numbers nor text",
     ),
     "few-of-a-class": (["classes.csv", "-t", "y", "--classify"], "n_splits=5"),
 }  # fmt: skip
@@ -257,6 +260,17 @@ def test_hints(folder, ling, monkeypatch):
     assert "--shuffle" not in ling("fit", "sorted.parquet", *BASIC, "--shuffle").err
     monkeypatch.setattr("ling.cli.reading.MANY_COLUMNS", 2)
     assert "'colour' becomes 3 columns" in ling("fit", "goods.csv", *BASIC).err
+
+
+def test_a_model_that_is_no_better_than_none_is_told(folder, ling, rng):
+    noise = pa.table({"a": rng.standard_normal(N), "y": rng.standard_normal(N),
+                      "k": rng.choice(["x", "y", "y"], N)})  # fmt: skip
+    pq.write_table(noise, "noise.parquet")
+    told = "tell little or nothing of"
+    assert f"{told} 'y': its mean" in ling("fit", "noise.parquet", "-t", "y").err
+    done = ling("fit", "noise.parquet", "-t", "k", "--classify")
+    assert f"{told} 'k': its most frequent class" in done.err
+    assert told not in ling("fit", "goods.parquet", *BASIC).err
 
 
 def test_the_end_of_the_grid_is_told(folder, ling):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ling.cli import words
@@ -62,8 +63,9 @@ def run(wanted: Wanted, options: FitOptions, path: Path, report: Path | None, ou
     model, said = fitted(found, options, out)
     about = _about(wanted, found, options)
     save(model, path, about=about)
+    said = [in_its_words(note) for note in said] + _doubts(model, found.data.y, wanted.target)
     for note in said:
-        out.note(in_its_words(note))
+        out.note(note)
     seconds = time.perf_counter() - started
     _show(model, wanted, path, seconds, out)
     if report is not None and write_report is not None:
@@ -152,6 +154,20 @@ def _hints(y: Any, name: str, options: FitOptions) -> list[str]:
             "together; if the order of rows means nothing, pass --shuffle."
         )
     return hints
+
+
+def _doubts(model: Any, y: Any, name: str) -> list[str]:
+    """A model that is no better than none."""
+    score = words.chosen_score(model)
+    if score is None:
+        return []
+    least, without = score[0] - score[1], 0.0
+    if is_classifier(model):
+        without = float(np.unique(y, return_counts=True)[1].max() / len(y))
+    if least > without:
+        return []
+    instead = "its most frequent class" if is_classifier(model) else "its mean"
+    return [f"these columns tell little or nothing of {name!r}: {instead} predicts it as well."]
 
 
 def _share_between(y: Any, n_folds: int) -> float:

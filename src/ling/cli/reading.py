@@ -100,7 +100,7 @@ def _arrays(wanted: Wanted) -> Understood:
     data = scan_npy(wanted.path, wanted.target)
     weights = None if wanted.weights is None else np.load(wanted.weights, allow_pickle=False)
     facts = (
-        ("data", f"{wanted.path}: {data.shape[0]:,} rows, {data.shape[1]:,} columns of numbers"),
+        ("data", f"{wanted.path}: {_size(*data.shape)}"),
         ("target", f"{wanted.target} ({_kind_of_target(data.y)})"),
     )
     return Understood(data, weights, facts)
@@ -118,7 +118,7 @@ def _columns(wanted: Wanted, kind: str) -> Understood:
     _refuse_useless(survey, wanted)
     encoding = survey.encoding(names, wanted.missing)
     data = table.dataset(wanted.target, encoding, survey.counts)
-    weights = None if wanted.weights is None else data.read(wanted.weights)
+    weights = _weights(data, wanted.weights)
     missing = {seen.name: seen.missing for seen in survey.columns if seen.missing}
     dropped = tuple(name for name in table.names if name not in (*names, *others))
     facts = _facts(wanted, data, survey, missing, dropped)
@@ -138,22 +138,23 @@ def _features(wanted: Wanted, table: Table, others: Sequence[str]) -> tuple[str,
 def _refuse_useless(survey: Survey, wanted: Wanted) -> None:
     """Dates, identifiers and gaps: all that there are, not one at a time."""
     odd = [seen for seen in survey.columns if seen.found is None]
+    names = [] if wanted.features else [s for s in survey.columns if _is_name(s, survey.n_rows)]
+    reasons = []
     if odd:
         kinds = listed(f"{seen.name!r} ({seen.type})" for seen in odd)
-        raise WrongType(
-            f"neither numbers nor text: {kinds}. Leave them out with "
-            f"--drop {','.join(seen.name for seen in odd)}, or turn them into numbers first (dates "
-            "into days since some date, or year and month, say)."
-        )
-    names = [] if wanted.features else [s for s in survey.columns if _is_name(s, survey.n_rows)]
+        reasons.append(f"{kinds}: neither numbers nor text; turn dates into days or years, say")
     if names:
-        kinds = listed(
-            f"{seen.name!r} ({_how_many(seen)} in {survey.n_rows:,} rows)" for seen in names
+        kinds = listed(f"{seen.name!r} ({_how_many(seen)})" for seen in names)
+        reasons.append(
+            f"{kinds}: names or identifiers rather than categories; list all columns with "
+            "--features to have one for each text all the same"
         )
+    if reasons:
+        useless = ",".join(seen.name for seen in (*odd, *names))
         raise WrongType(
-            f"names or identifiers rather than categories: {kinds}. Leave them out with "
-            f"--drop {','.join(seen.name for seen in names)}; to have a column for each text all "
-            "the same, name the columns with --features."
+            f"some columns cannot be used as they are; pass --drop {useless} to leave them out. "
+            + ". ".join(reasons)
+            + "."
         )
     gaps = [seen for seen in survey.columns if seen.missing]
     if gaps and wanted.missing == "error":
@@ -176,6 +177,19 @@ def _how_many(seen: Seen) -> str:
     return f"{seen.n_texts:,} different texts"
 
 
+def _weights(data: Dataset, name: str | None) -> Any:
+    if name is None:
+        return None
+    found = data.read(name)
+    if found.dtype.kind in "US":
+        raise WrongType(f"--weights names {name!r}, which is text; name a column of numbers.")
+    return found
+
+
+def _size(n: int, p: int) -> str:
+    return f"{n:,} rows, {p:,} column{'' if p == 1 else 's'} of numbers"
+
+
 def _facts(
     wanted: Wanted, data: Dataset, survey: Survey, missing: dict[str, int], dropped: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
@@ -183,7 +197,7 @@ def _facts(
     assert data.encoding is not None
     numeric, one_hot = data.encoding.numeric, data.encoding.one_hot
     facts = [
-        ("data", f"{wanted.path}: {survey.n_rows:,} rows, {data.shape[1]:,} columns of numbers"),
+        ("data", f"{wanted.path}: {_size(*data.shape)}"),
         ("target", f"{wanted.target} ({_kind_of_target(data.y)})"),
     ]
     if numeric:
