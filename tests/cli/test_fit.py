@@ -262,6 +262,20 @@ def test_hints(folder, ling, monkeypatch):
     assert "'colour' becomes 3 columns" in ling("fit", "goods.csv", *BASIC).err
 
 
+def test_names_are_shown_as_they_are_and_obeyed_by_nobody(folder, ling, rng):
+    names = ["[bold]a[/bold]", ":smile:", "x\x1b[31m\x07", "t\x1b]0;title\x07"]
+    X = rng.standard_normal((N, 3))
+    columns = dict(zip(names, [*X.T, X.sum(axis=1)], strict=True))
+    pq.write_table(pa.table(columns), "odd.parquet")
+    for done in (ling("fit", "odd.parquet", "-t", names[3]), ling("inspect", "model.ling")):
+        assert done.code == 0, done.err
+        assert "[bold]a[/bold]" in done.out
+        assert ":smile:" in done.out
+        assert "x\\x1b[31m\\x07" in done.out
+        assert not {sign for sign in done.out if ord(sign) < 32} - {"\n"}
+    assert "\x1b" not in ling("fit", "odd.parquet", "-t", "x\x1b[31").err
+
+
 def test_a_model_that_is_no_better_than_none_is_told(folder, ling, rng):
     noise = pa.table({"a": rng.standard_normal(N), "y": rng.standard_normal(N),
                       "k": rng.choice(["x", "y", "y"], N)})  # fmt: skip

@@ -27,7 +27,7 @@ def terminal(monkeypatch):
     def console(**options):
         return Console(file=screen, force_terminal=True, width=80)
 
-    monkeypatch.setattr(shown_progress, "Console", console)
+    monkeypatch.setattr(shown_progress, "console", console)
     return screen
 
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 from typer.core import TyperCommand
 
+from ling.cli.out import clean, console
 from ling.errors import LingError
 
 BAD_DATA, NOT_CERTIFIED, INTERRUPTED = 1, 3, 130
@@ -72,8 +72,8 @@ def answering() -> Iterator[None]:
 
 def say_error(text: str, start: str = "Error: ") -> None:
     """One line on stderr, red on a terminal."""
-    line = Text(start, style="bold red").append(text, style="red")
-    Console(stderr=True).print(line, soft_wrap=True)
+    line = Text(start, style="bold red").append(clean(text), style="red")
+    console(stderr=True).print(line, soft_wrap=True)
 
 
 def in_its_words(text: str) -> str:

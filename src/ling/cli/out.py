@@ -27,21 +27,22 @@ class Out:
     def show(self, thing: Any = "", style: str = "") -> None:
         """Part of the page."""
         if not self.as_json and not self.quiet:
-            text = Text(thing, style=style) if isinstance(thing, str) else thing
-            Console(highlight=False).print(text, soft_wrap=isinstance(text, Text))
+            text = Text(clean(thing), style=style) if isinstance(thing, str) else thing
+            console(highlight=False).print(text, soft_wrap=isinstance(text, Text))
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Lines of a name and what there is to say."""
         pairs = list(pairs)
         width = max((len(name) for name, _ in pairs), default=0)
         for name, words in pairs:
-            self.show(Text("  ").append(f"{name:<{width}}  ", style="dim").append(words))
+            line = Text("  ").append(f"{clean(name):<{width}}  ", style="dim")
+            self.show(line.append(clean(words)))
 
     def note(self, text: str) -> None:
         """What should be known, on stderr."""
         if not self.quiet:
-            line = Text("Note: ", style="bold yellow").append(text, style="default")
-            Console(stderr=True).print(line, soft_wrap=True)
+            line = Text("Note: ", style="bold yellow").append(clean(text), style="default")
+            console(stderr=True).print(line, soft_wrap=True)
 
     def result(self, found: Any) -> None:
         """All that was found, for programs."""
@@ -51,12 +52,29 @@ class Out:
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
         """Says so while it lasts, on a terminal."""
-        console = Console(stderr=True, quiet=self.quiet)
-        if not console.is_terminal:
+        aside = console(stderr=True, quiet=self.quiet)
+        if not aside.is_terminal:
             yield
             return
-        with console.status(what):
+        with aside.status(clean(what)):
             yield
+
+
+def console(**options: Any) -> Console:
+    """One that takes names of columns for what they are: neither markup nor emoji."""
+    return Console(markup=False, emoji=False, **options)
+
+
+def clean(text: str) -> str:
+    r"""The same without signs that a terminal would obey: names come from other people's files.
+
+    >>> clean(chr(27) + "[2J")
+    '\\x1b[2J'
+    """
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
 
 
 def grid(*columns: str) -> Table:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.status import Status
 
-from ling.cli.out import Out
+from ling.cli.out import Out, console
 from ling.progress import Event, Listener, watch
 
 
 @contextmanager
 def shown(out: Out, what: str) -> Iterator[None]:
     """Passes over the data that are made inside of the block, as they are made."""
-    console = Console(stderr=True, quiet=out.quiet)
-    if not console.is_terminal or out.quiet:
+    aside = console(stderr=True, quiet=out.quiet)
+    if not aside.is_terminal or out.quiet:
         yield
         return
-    with console.status(what) as status, watch(_updating(status)):
+    with aside.status(what) as status, watch(_updating(status)):
         yield
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 from sklearn.base import is_classifier
 
-from ling.cli.out import grid
+from ling.cli.out import clean, grid
 from ling.cli.progress import duration
 from ling.errors import BadOption
 from ling.report import FitReport, Status
@@ -133,14 +133,15 @@ def effects_table(found: list[Effect], target: str) -> Table:
     """To be printed."""
     towards = any(effect.of is not None for effect in found)
     errors = any(effect.std_error is not None for effect in found)
+    effect_on = "effect" if towards else f"effect on {clean(target)}"
     table = grid(
         "strongest columns", *(["class"] if towards else []), ">coefficient",
-        *([">std error"] if errors else []), ">effect" if towards else f">effect on {target}",
+        *([">std error"] if errors else []), f">{effect_on}",
     )  # fmt: skip
     for effect in found:
         table.add_row(
-            effect.column,
-            *([effect.of or ""] if towards else []),
+            clean(effect.column),
+            *([clean(effect.of or "")] if towards else []),
             f"{effect.coefficient:.4g}",
             *([f"{effect.std_error:.2g}"] if errors else []),
             f"{effect.effect:+.4g}",
