@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
+from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 import typer
@@ -35,6 +38,8 @@ WORDS = (
     (r"^source ", "the data "),
     (r"columns that `like` was fitted to", "columns that the model was fitted to"),
 )
+# Seconds until an interrupt that was ignored comes again.
+AGAIN = 0.02
 PACKAGES = {"pyarrow": "parquet", "matplotlib": "plot"}
 
 
@@ -51,7 +56,8 @@ class Command(TyperCommand):
 def answering() -> Iterator[None]:
     """Turns what goes wrong into a line on stderr and an exit code."""
     try:
-        yield
+        with _ctrl_c_is_heard():
+            yield
     except KeyboardInterrupt:
         say_error("Interrupted; nothing is left half-written.", "")
         raise typer.Exit(INTERRUPTED) from None
@@ -68,6 +74,26 @@ def answering() -> Iterator[None]:
             raise
         say_error(f"this needs {missing.name}: pip install 'ling[{PACKAGES[missing.name]}]'")
         raise typer.Exit(BAD_DATA) from None
+
+
+@contextmanager
+def _ctrl_c_is_heard() -> Iterator[None]:
+    """Where Python has to ignore an interrupt, as in a callback of the compiler, it comes again."""
+    usual = sys.unraisablehook
+
+    def hook(ignored: Any) -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            usual(ignored)
+            return
+        again = Timer(AGAIN, interrupt_main)
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 def say_error(text: str, start: str = "Error: ") -> None:
