@@ -26,7 +26,8 @@ from ling.errors import (
     MissingData,
     WrongType,
 )
-from ling.saving import HEADER, VERSION, read
+from ling.saving import read
+from ling.saving.archive import HEADER, VERSION
 
 N = 60
 RNG = np.random.default_rng(5)
@@ -183,7 +184,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(path, monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ling.saving.npy, "write_array", fail)
+    monkeypatch.setattr(ling.saving.archive.npy, "write_array", fail)
     with pytest.raises(KeyboardInterrupt):
         ling.save(Ridge(5.0).fit(X, Y), path)
     assert path.read_bytes() == before

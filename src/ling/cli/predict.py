@@ -19,7 +19,8 @@ from ling.cli.writing import PREDICTION, check_sink, sink
 from ling.errors import BadOption, UnknownColumn, WrongType
 from ling.saving import Saved, read
 from ling.scan import Dataset, scan_npy
-from ling.scan.arrow import TableOthers, check_known
+from ling.scan.arrow import TableOthers
+from ling.scan.asked import check_known
 from ling.scan.convert import is_text, numbers
 from ling.scan.dataset import listed
 

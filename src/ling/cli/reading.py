@@ -13,7 +13,7 @@ import numpy as np
 
 from ling.errors import BadOption, MissingData, MissingValue, WrongShape, WrongType
 from ling.scan import Dataset, scan_csv, scan_feather, scan_npy, scan_parquet
-from ling.scan.arrow import Asked, check_known
+from ling.scan.asked import Asked, check_known
 from ling.scan.dataset import listed
 from ling.scan.discovery import MOST_CATEGORIES
 from ling.scan.files import SUFFIXES

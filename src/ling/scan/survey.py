@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ling.errors import WrongType
-from ling.scan.arrow import Asked, dataset_of
+from ling.scan.arrow import dataset_of
+from ling.scan.asked import Asked
 from ling.scan.convert import is_text
 from ling.scan.dataset import Dataset
 from ling.scan.discovery import Categories, Finding, Mean, look_through
