@@ -10,26 +10,32 @@ from typing import Any
 from ling.errors import LingError
 
 __version__ = "0.1.0"
-_ESTIMATORS = ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path")
-_SCANS = ("Dataset", "scan_arrow", "scan_csv", "scan_npy", "scan_parquet", "scan_zarr")
-_DISPLAYS = ("CVDisplay", "DecisionDisplay", "PathDisplay", "PredictionDisplay", "SpectrumDisplay")
-_PAGES = ("write_report",)
+#: Public names, by the module they live in.
+_NAMES = {
+    "display": (
+        "CVDisplay", "DecisionDisplay", "PathDisplay", "PredictionDisplay", "SpectrumDisplay",
+    ),
+    "estimators": (
+        "Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path",
+    ),
+    "html": ("write_report",),
+    "saving": ("load", "save"),
+    "scan": (
+        "Dataset", "scan_arrow", "scan_csv", "scan_feather", "scan_npy", "scan_parquet",
+        "scan_zarr",
+    ),
+}  # fmt: skip
 _MODULES = ("datasets", "design", "errors", "onnx", "paper")
-__all__ = ["LingError", *_DISPLAYS, *_ESTIMATORS, *_MODULES, *_PAGES, *_SCANS]
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = ["LingError", *_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     # `from ling import Ridge` and `ling.paper.ridge(...)` work, and `import ling` alone loads none.
     if name in _MODULES:
         return import_module(f"ling.{name}")
-    if name in _ESTIMATORS:
-        return getattr(import_module("ling.estimators"), name)
-    if name in _SCANS:
-        return getattr(import_module("ling.scan"), name)
-    if name in _DISPLAYS:
-        return getattr(import_module("ling.display"), name)
-    if name in _PAGES:
-        return getattr(import_module("ling.html"), name)
+    if name in _HOME:
+        return getattr(import_module(f"ling.{_HOME[name]}"), name)
     raise AttributeError(f"module 'ling' has no attribute {name!r}")
 
 

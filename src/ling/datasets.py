@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.errors import BadOption, MissingData
+from ling.files import whole
 
 #: Called with bytes done and bytes in all while a file is downloaded.
 Progress = Callable[[int, int], None]
@@ -284,23 +285,20 @@ def _download(remote: Remote, progress: Progress | None) -> Path:
     if target.is_file():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with _opened(remote) as source, part.open("wb") as sink:
-            digest = _copy(source, sink, remote.size, progress)
-        if digest != remote.sha256:
-            raise MissingData(
-                f"{remote.url} gave a {remote.name} with sha256 {digest}, not {remote.sha256}; "
-                + _by_hand(remote)
-            )
-        part.replace(target)
+        with whole(target) as part:
+            with _opened(remote) as source, part.open("wb") as sink:
+                digest = _copy(source, sink, remote.size, progress)
+            if digest != remote.sha256:
+                raise MissingData(
+                    f"{remote.url} gave a {remote.name} with sha256 {digest}, not "
+                    f"{remote.sha256}; " + _by_hand(remote)
+                )
     except (OSError, tarfile.TarError) as error:
         raise MissingData(
             f"{remote.name} is not in {_places()} and could not be downloaded ({error}) from "
             f"{remote.url} ; " + _by_hand(remote)
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
     return target
 
 

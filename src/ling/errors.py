@@ -50,6 +50,14 @@ class BadCheckpoint(LingError):
     """A checkpoint is damaged, or of another fit."""
 
 
+class BadModelFile(LingError):
+    """A model file is damaged, of a newer version of ling, or no model file at all."""
+
+
+class CannotWrite(LingError, OSError):
+    """A file cannot be written where it should be."""
+
+
 class ClusterLost(LingError, RuntimeError):
     """There is no worker left. `iterate` is how far an iteration had come, if there was one."""
 

@@ -20,6 +20,7 @@ from scipy.linalg import blas
 from ling.design import threads
 from ling.design.blocked import HELD
 from ling.errors import BadOption
+from ling.files import whole
 
 log = logging.getLogger("ling")
 MB = 2**20
@@ -471,11 +472,10 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _write(file: Path, known: dict[str, Any]) -> None:
     """Kept for the next process if there is a place to keep it."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(known, indent=2), encoding="utf-8")
-        part.replace(file)
+        with whole(file) as part:
+            part.write_text(json.dumps(known, indent=2), encoding="utf-8")
     except OSError as error:
         log.info("machine speeds are not kept: %s", error)
 

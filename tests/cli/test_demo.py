@@ -1,60 +1,102 @@
-"""`ling demo`, as a user sees it."""
+"""`ling demo` and `ling bench`, small."""
 
-import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-import ling
-from ling.cli.app import app
-
-
-@pytest.fixture(scope="module")
-def small() -> list[dict]:
-    shown = CliRunner().invoke(
-        app, ["demo", "--json", "--rows", "300", "--columns", "200", "--seed", "3"]
-    )
-    assert shown.exit_code == 0, shown.output
-    return json.loads(shown.stdout)
+import ling as library
+from ling.cli.houses import houses
 
 
-def test_every_algorithm_has_a_row(small):
-    assert [row["algorithm"] for row in small] == [
-        "ridge", "PCR", "GD", "GD", "SVRG", "LING", "LING",
-    ]  # fmt: skip
+@pytest.fixture
+def shown(tmp_path, monkeypatch, ling):
+    """The demo, with a report of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_report(path, *args, **options):
+        Path(path).write_text("a page")
+
+    page = SimpleNamespace(write_report=write_report, __spec__=object())
+    monkeypatch.setitem(sys.modules, "ling.html", page)
+    return lambda *options: ling("demo", "--rows", 1000, *options)
 
 
-def test_only_ridge_is_at_distance_zero(small):
-    assert small[0]["distance"] == 0
-    assert all(row["distance"] > 0 for row in small[1:])
+def test_the_same_answer_as_scikit_learn(shown):
+    found = shown("--json").json
+    assert found["difference"] < 1e-4
+    assert found["ling"]["alpha"] == pytest.approx(found["scikit-learn"]["alpha"])
+    assert 0.9 < found["ling"]["score"] < 1
+    assert Path(found["report"]).name == "demo-report.html"
+    assert Path(found["report"]).read_text() == "a page"
 
 
-def test_the_table_tells_the_papers_story(small):
-    by_name = {(row["algorithm"], row["parameters"]): row for row in small}
-    ridge, pcr = by_name["ridge", "exact"], by_name["PCR", "k=100"]
-    few, more = by_name["LING", "k=20, 4 steps"], by_name["LING", "k=20, 10 steps"]
-    assert more["distance"] < few["distance"] < pcr["distance"]
-    assert pcr["risk"] > 10 * ridge["risk"]
-    assert more["passes"] == 3 + 2 * 10
+def test_it_shows_the_commands(shown):
+    done = shown("--out", "here")
+    assert done.code == 0, done.err
+    for part in (
+        "$ ling fit here/houses.parquet --target price --drop house_id",
+        "1,000 rows", "city (10 categories)", "$ ling predict here/model.ling",
+        "100 predictions", "scikit-learn", "file to model", "Look at here/demo-report.html",
+    ):  # fmt: skip
+        assert part in done.out, part
+    written = {path.name for path in Path("here").iterdir()}
+    assert written == {
+        "houses.parquet", "new-houses.parquet", "model.ling", "predictions.parquet",
+        "demo-report.html",
+    }  # fmt: skip
+    predictions = pq.read_table("here/predictions.parquet")
+    assert predictions["house_id"].to_pylist()[:2] == ["H1000", "H1001"]
 
 
-def test_the_table_fits_eighty_columns_and_is_plain_when_piped():
-    shown = CliRunner(env={"COLUMNS": "80"}).invoke(
-        app, ["demo", "--rows", "300", "--columns", "200"]
-    )
-    assert shown.exit_code == 0, shown.output
-    assert "\x1b" not in shown.stdout
-    assert "…" not in shown.stdout
-    assert "from ridge" in shown.stdout
+def test_houses_depend_on_the_seed_alone():
+    assert houses(50, 0).equals(houses(50, 0))
+    assert not houses(50, 0).equals(houses(50, 1))
+    assert not houses(50, 0).equals(houses(50, 0, first=50))
 
 
-@pytest.mark.parametrize("option", [["--rows", "3"], ["--columns", "x"], ["--seed", "-1"]])
-def test_bad_options_are_refused_by_name(option):
-    shown = CliRunner().invoke(app, ["demo", *option])
-    assert shown.exit_code == 2
-    assert option[0] in shown.output
+def test_prices_are_mostly_linear(tmp_path):
+    pq.write_table(houses(3000, 0), tmp_path / "h.parquet")
+    data = library.scan_parquet(tmp_path / "h.parquet", "price", drop=["house_id"])
+    model = library.Ridge().fit(data.X, data.y)
+    coef = dict(zip(model.feature_names_in_, model.coef_, strict=True))
+    assert coef["area"] == pytest.approx(2.6, rel=0.05)
+    assert coef["type=detached"] - coef["type=flat"] == pytest.approx(35, abs=6)
 
 
-def test_version():
-    shown = CliRunner().invoke(app, ["--version"])
-    assert shown.stdout.strip() == f"ling {ling.__version__}"
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr("ling.cli.bench.MADE_UP", (400, 20))
+    monkeypatch.setattr("ling.cli.bench.TURNS", 1)
+
+
+def test_bench_measures_the_same_accuracy(ling, short):
+    found = ling("bench", "--json").json
+    assert found["shape"] == [400, 20]
+    fits = [result for result in found["results"] if result["task"] == "one fit"]
+    assert [result["name"].split()[0] for result in fits] == ["ling", *["scikit-learn"] * 2]
+    assert all(0 <= result["error"] <= 1e-4 for result in fits)
+    ours, theirs = (r["alpha"] for r in found["results"] if r["task"] == "ten alphas")
+    assert ours == pytest.approx(theirs)
+
+
+def test_bench_on_a_file(folder, ling, short, monkeypatch):
+    monkeypatch.setattr("ling.cli.bench.PATIENCE", 1e-9)
+    done = ling("bench", "--data", "goods.parquet", "--target", "price", "--drop", "id,kind")
+    assert done.code == 0, done.err
+    assert "300 x 6" in done.out
+    assert "alphas were chosen with the first 100 rows" in done.err
+    assert ling("bench", "--data", "goods.parquet").code == 2
+    text = ling("bench", "--data", "goods.parquet", "--target", "kind", "--drop", "id")
+    assert "pass a target of numbers" in text.err
+
+
+def test_made_up_data_are_correlated(monkeypatch):
+    monkeypatch.setattr("ling.cli.bench.MADE_UP", (400, 20))
+    from ling.cli.bench import _made_up
+
+    values = np.linalg.svd(_made_up(0)[0], compute_uv=False)
+    assert values[0] > 3 * values[-1]

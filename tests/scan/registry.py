@@ -4,10 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
+import pyarrow.feather
 import pyarrow.parquet as pq
 import zarr
 
-from ling.scan import scan_arrow, scan_csv, scan_npy, scan_parquet, scan_zarr
+from ling.scan import scan_arrow, scan_csv, scan_feather, scan_npy, scan_parquet, scan_zarr
 
 N, P = 97, 5
 
@@ -55,6 +56,12 @@ def csv(folder, X):
     return scan_csv(str(folder / "*.csv"))
 
 
+def feather(folder, X):
+    pa.feather.write_feather(table(X[:50]), folder / "a.feather", chunksize=9)
+    pa.feather.write_feather(table(X[50:]), folder / "b.arrow", compression="uncompressed")
+    return scan_feather(folder)
+
+
 def zarr_folder(folder, X, chunks=(7, 2)):
     array = zarr.create_array(folder / "X.zarr", shape=X.shape, chunks=chunks, dtype=X.dtype)
     array[:] = X
@@ -89,6 +96,7 @@ SOURCES = {
     "parquet-int32": lambda folder, X: parquet(folder, X.astype(np.int32), row_group_size=50),
     "parquet-files": parquet_files,
     "csv": csv,
+    "feather": feather,
     "zarr": zarr_folder,
     "zarr-float32": lambda folder, X: zarr_folder(folder, X.astype(np.float32), (200, 5)),
     "arrow-table": arrow_table,

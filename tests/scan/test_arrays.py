@@ -31,7 +31,8 @@ def test_targets_are_arrays_or_files(saved):
     for y in ([1, 2, 3], saved(np.array([1, 2, 3]), "y.npy"), np.array([1.0, 2.0, 3.0])):
         data = scan_npy(path, y)
         np.testing.assert_array_equal(data.y, [1, 2, 3])
-        assert data.y.dtype == np.float64
+        assert data.y.dtype == np.asarray(y if isinstance(y, np.ndarray) else [1]).dtype
+    assert scan_npy(path, np.array([1, 2, 3], np.float32)).y.dtype == np.float64
     assert scan_npy(path, np.array(["a", "b", "c"])).y.tolist() == ["a", "b", "c"]
     assert scan_npy(path, ONES).y.shape == (3, 2)
 

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import gzip
 import pickle
 import re
 import sys
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -26,7 +28,15 @@ from ling.errors import (
     WrongShape,
     WrongType,
 )
-from ling.scan import Encoding, Numeric, OneHot, scan_arrow, scan_csv, scan_parquet
+from ling.scan import (
+    Encoding,
+    Numeric,
+    OneHot,
+    scan_arrow,
+    scan_csv,
+    scan_feather,
+    scan_parquet,
+)
 
 HOMES = {
     "area": [50.0, 80.0, 65.0, 70.0],
@@ -48,12 +58,20 @@ def write_csv(folder, columns):
     return folder / "homes.csv"
 
 
+def write_feather(folder, columns):
+    pa.feather.write_feather(pa.table(columns), folder / "homes.feather")
+    return folder / "homes.feather"
+
+
 SCANS = {
     "arrow": lambda folder, columns, *a, **k: scan_arrow(pa.table(columns), *a, **k),
     "parquet": lambda folder, columns, *a, **k: scan_parquet(
         write_parquet(folder, columns), *a, **k
     ),
     "csv": lambda folder, columns, *a, **k: scan_csv(write_csv(folder, columns), *a, **k),
+    "feather": lambda folder, columns, *a, **k: scan_feather(
+        write_feather(folder, columns), *a, **k
+    ),
 }
 
 
@@ -73,7 +91,7 @@ def test_text_becomes_a_column_for_each_category(scan):
     assert data.feature_names == names
     np.testing.assert_array_equal(read(data), ENCODED)
     np.testing.assert_array_equal(data.y, HOMES["rent"])
-    assert data.y.dtype == np.float64
+    assert data.y.dtype == np.int64
     assert data.y is data.y
 
 
@@ -86,6 +104,36 @@ def test_features_are_those_named_in_that_order(scan):
     data = scan(HOMES, "rent", ["new", "area"])
     assert data.feature_names == ("new", "area")
     np.testing.assert_array_equal(read(data), ENCODED[:, [4, 0]])
+
+
+def test_columns_can_be_left_out(scan):
+    data = scan({**HOMES, "id": list("abcd")}, "rent", drop=["id", "area"])
+    assert data.feature_names == (*(f"city={city}" for city in CITIES), "new")
+    np.testing.assert_array_equal(data.read("area"), HOMES["area"])
+    assert scan(HOMES, "rent", drop="city").feature_names == ("area", "new")
+
+
+def test_dates_that_are_left_out_do_no_harm():
+    table = pa.table({"day": [DAY, DAY], "a": [1.0, 2.0]})
+    assert scan_arrow(table, drop=["day"]).feature_names == ("a",)
+
+
+def test_targets_keep_their_kind(scan):
+    homes = {**HOMES, "area": [50.5, 80.0, 65.0, 70.0]}
+    kinds = {name: scan(homes, name, ["city"]).y.dtype.kind for name in ("area", "new", "rent")}
+    assert kinds == {"area": "f", "new": "b", "rent": "i"}
+    assert scan(HOMES).read("rent").dtype.kind == "i"
+    assert scan(homes, ["rent", "area"], ["new"]).y.dtype == np.float64
+
+
+def test_whole_numbers_of_csv_are_integers_unless_a_fraction_follows(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join(["a,b"] + ["1,2"] * 300_000 + ["3,2.5"]))
+    data = scan_csv(path)  # the types are those of the first megabyte
+    assert data.read("a").dtype == np.int64
+    assert data.read("b").dtype == np.float64
+    path.write_text(f"a,b\n{2**60},1\n1,2\n")
+    assert scan_csv(path).read("a").dtype == np.float64  # as float64 has no room for them all
 
 
 def test_several_targets_and_text_targets(scan):
@@ -239,10 +287,31 @@ def test_quoted_na_is_text_in_csv(tmp_path):
     assert scan_csv(tmp_path / "a.csv").encoding.one_hot[0].categories == ("NA", "x")
 
 
+DIALECTS = {
+    "semicolons": "area;city;rent\n50.5;Oslo;9\n80;Bergen, west;11\n",
+    "decimal-commas": "area;city;rent\n50,5;Oslo;9\n80;Bergen, west;11\n",
+    "tabs": "area\tcity\trent\n50.5\tOslo\t9\n80\tBergen, west\t11\n",
+    "bars": "area|city|rent\n50.5|Oslo|9\n80|Bergen, west|11\n",
+    "commas": 'area,city,rent\n50.5,Oslo,9\n80,"Bergen, west",11\n',
+    "byte-order-mark": '\ufeffarea,city,rent\n50.5,Oslo,9\n80,"Bergen, west",11\n',
+}
+
+
+@pytest.mark.parametrize("text", DIALECTS.values(), ids=DIALECTS)
+@pytest.mark.parametrize("pack", [lambda data: data, gzip.compress], ids=["plain", "gzip"])
+def test_dialects_of_csv(text, pack, tmp_path):
+    path = tmp_path / ("a.csv" if pack is not gzip.compress else "a.csv.gz")
+    path.write_bytes(pack(text.encode()))
+    data = scan_csv(path, "rent")
+    assert data.feature_names == ("area", "city=Bergen, west", "city=Oslo")
+    np.testing.assert_array_equal(read(data), [[50.5, 0, 1], [80, 1, 0]])
+    assert data.y.tolist() == [9, 11]
+
+
 DAY = datetime.date(2024, 2, 29)
 REFUSED = {
     "dates": ({"a": [DAY]}, {}, WrongType, "column 'a' holds dates or times (date32[day])"),
-    "durations": ({"a": [datetime.timedelta(1)]}, {}, WrongType, "leave it out with features="),
+    "durations": ({"a": [datetime.timedelta(1)]}, {}, WrongType, "leave it out with drop="),
     "lists": ({"a": [[1.0]]}, {}, WrongType, "column 'a' has type list<"),
     "bytes": ({"a": [b"x"]}, {}, WrongType, "pass numbers or text"),
     "typo": (
@@ -272,6 +341,13 @@ REFUSED = {
         {"like": Encoding(()), "features": ["area"]},
         BadOption,
         "both given",
+    ),
+    "drop-typo": (HOMES, {"drop": ["ctiy"]}, UnknownColumn, "did you mean 'city'?"),
+    "drop-and-features": (
+        HOMES,
+        {"drop": ["city"], "features": ["area"]},
+        BadOption,
+        "drop is given along with features",
     ),
     "like-nothing": (HOMES, {"like": object()}, WrongType, "like is a object without an encoding"),
     "like-no-means": (

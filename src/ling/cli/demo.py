@@ -1,112 +1,155 @@
-"""`ling demo`: five ways to fit one data set, side by side."""
+"""`ling demo`: a file of houses from beginning to end, and scikit-learn on the same file."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from ling import paper
-from ling.design import Array
-from ling.paper.models import Model, model3
+from ling.cli import fit, predict
+from ling.cli.houses import houses
+from ling.cli.out import Out, grid
+from ling.cli.progress import duration
+from ling.cli.reading import Wanted
+from ling.files import whole
+from ling.saving import load
+from ling.scan.files import need_pyarrow
+
+TARGET, NUMBER = "price", "house_id"
+# Both get the same: scikit-learn has no grid of its own that suits the data.
+ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
+REPORT = "demo-report.html"
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; `distance` is that from the fitted values of ridge."""
+@dataclass(frozen=True, eq=False)
+class Theirs:
+    """What scikit-learn made of the same file."""
 
-    algorithm: str
-    parameters: str
-    flops: float
-    passes: float
+    alpha: float
+    predictions: Any
     seconds: float
-    risk: float
-    distance: float
 
 
-def run(seed: int, n: int, p: int, *, as_json: bool) -> None:
-    """Make the data, fit, print."""
-    console = Console(stderr=as_json)
-    with console.status("making the data and compiling SVRG's row loop"):
-        model = model3(seed, n=n, p=p)
-        paper.svrg(model.X[:30], model.y[:30], model.lam, n_passes=1, step=1e-9)
-    with console.status("fitting"):
-        rows = list(compare(model, seed))
-    if as_json:
-        Console().print_json(json.dumps([asdict(row) for row in rows]))
+def run(folder: Path, rows: int, seed: int, out: Out) -> None:
+    """Write the file, fit, predict, compare."""
+    need_pyarrow()
+    folder.mkdir(parents=True, exist_ok=True)
+    sold, new = folder / "houses.parquet", folder / "new-houses.parquet"
+    held_out = max(1, rows // 10)
+    with out.doing(f"making up {rows + held_out:,} houses"):
+        _write(sold, houses(rows, seed))
+        _write(new, houses(held_out, seed, first=rows))
+    model, predictions = folder / "model.ling", folder / "predictions.parquet"
+    report = folder / REPORT if find_spec("ling.html") and find_spec("matplotlib") else None
+    alphas = ",".join(f"{alpha:g}" for alpha in ALPHAS)
+    command = f"ling fit {sold} --target {TARGET} --drop {NUMBER} --alphas {alphas} --out {model}"
+    _step(out, command, report)
+    started = time.perf_counter()
+    wanted = Wanted(str(sold), TARGET, drop=(NUMBER,))
+    fit.run(wanted, fit.FitOptions(ALPHAS, seed=seed), model, report, _silent(out))
+    ours = time.perf_counter() - started
+    _step(out, f"ling predict {model} {new} --keep {NUMBER} --out {predictions}")
+    options = predict.PredictOptions(keep=(NUMBER,))
+    predict.run(model, str(new), predictions, options, _silent(out))
+    with out.doing("the same with scikit-learn"):
+        theirs = _theirs(sold, new)
+    _compare(model, predictions, new, ours, theirs, report, out)
+
+
+def _silent(out: Out) -> Out:
+    """The page of a command, and no JSON of its own."""
+    return Out(quiet=out.as_json or out.quiet)
+
+
+def _step(out: Out, command: str, report: Path | None = None) -> None:
+    out.show()
+    out.show(f"$ {command}{'' if report is None else f' --report {report}'}", style="bold cyan")
+
+
+def _write(path: Path, table: Any) -> None:
+    from pyarrow.parquet import write_table
+
+    with whole(path) as part:
+        write_table(table, part)
+
+
+def _theirs(sold: Path, new: Path) -> Theirs:
+    """One-hot columns and RidgeCV of scikit-learn, with the same alphas and folds."""
+    from sklearn.linear_model import RidgeCV
+
+    started = time.perf_counter()
+    encode, X, y = _encoded(sold)
+    model = RidgeCV(ALPHAS, cv=5).fit(X, y)
+    seconds = time.perf_counter() - started
+    return Theirs(float(model.alpha_), model.predict(encode(new)[0]), seconds)
+
+
+def _encoded(path: Path) -> tuple[Any, Any, Any]:
+    """A function that reads a file as numbers, and X and y of this one."""
+    from pyarrow.parquet import read_table
+    from sklearn.preprocessing import OneHotEncoder
+
+    encoder = OneHotEncoder(sparse_output=False)
+
+    def read(file: Path, fits: bool = False) -> tuple[Any, Any]:
+        table = read_table(file).drop_columns([NUMBER])
+        y = table.column(TARGET).to_numpy()
+        columns = {
+            name: table.column(name).to_numpy() for name in table.column_names if name != TARGET
+        }
+        texts = np.column_stack([c for c in columns.values() if c.dtype.kind == "O"])
+        rest = np.column_stack([c for c in columns.values() if c.dtype.kind != "O"])
+        hot = encoder.fit_transform(texts) if fits else encoder.transform(texts)
+        return np.hstack([rest.astype(np.float64), hot]), y
+
+    X, y = read(path, fits=True)
+    return read, X, y
+
+
+def _compare(
+    model: Path, predictions: Path, new: Path, ours: float, theirs: Theirs, report: Path | None,
+    out: Out,
+) -> None:  # fmt: skip
+    from pyarrow.parquet import read_table
+
+    mine = read_table(predictions).column("prediction").to_numpy()
+    y = read_table(new).column(TARGET).to_numpy()
+    apart = float(np.abs(mine - theirs.predictions).max() / y.std())
+    fitted = load(model)
+    out.show()
+    out.show("The same file, the same alphas, the same folds", style="bold")
+    table = grid("", ">file to model", ">alpha", ">R² on new houses")
+    for name, seconds, alpha, found in (
+        ("ling fit", ours, fitted.alpha_, mine),
+        ("scikit-learn", theirs.seconds, theirs.alpha, theirs.predictions),
+    ):
+        table.add_row(name, duration(seconds), f"{alpha:.4g}", f"{_r2(y, found):.6f}")
+    out.show(table)
+    out.show()
+    out.show("scikit-learn: OneHotEncoder and RidgeCV(cv=5)", style="dim")
+    out.show(f"Their predictions differ by at most {apart:.1e} of the prices' spread.")
+    if report is None:
+        out.note("the HTML report needs matplotlib: pip install 'ling[plot]'")
     else:
-        _print(console, model, rows)
+        out.show(f"Look at {report}")
+    out.result(
+        {
+            "ling": {"seconds": ours, "alpha": fitted.alpha_, "score": _r2(y, mine)},
+            "scikit-learn": {
+                "seconds": theirs.seconds, "alpha": theirs.alpha,
+                "score": _r2(y, theirs.predictions),
+            },
+            "difference": apart,
+            "model": str(model),
+            "predictions": str(predictions),
+            "report": report and str(report),
+        }
+    )  # fmt: skip
 
 
-def compare(model: Model, seed: int) -> Iterator[Row]:
-    """Every algorithm of the paper on one model, ridge first."""
-    X, y, lam = model.X, model.y, model.lam
-    few, many = min(20, *X.shape), min(100, *X.shape)
-    step = paper.svrg(X, y, lam, n_passes=10, random_state=seed).step
-    fits: list[tuple[str, str, Callable[[], paper.Fit]]] = [
-        ("ridge", "exact", lambda: paper.ridge(X, y, lam)),
-        ("PCR", f"k={many}", lambda: paper.pcr(X, y, many, random_state=seed)),
-        ("GD", "20 steps", lambda: paper.gradient_descent(X, y, lam, 20)),
-        ("GD", "80 steps", lambda: paper.gradient_descent(X, y, lam, 80)),
-        ("SVRG", "40 passes", lambda: paper.svrg(X, y, lam, 40, step, random_state=seed)),
-        (
-            "LING",
-            f"k={few}, 4 steps",
-            lambda: paper.ling(X, y, lam, few, 4, random_state=seed),
-        ),
-        (
-            "LING",
-            f"k={few}, 10 steps",
-            lambda: paper.ling(X, y, lam, few, 10, random_state=seed),
-        ),
-    ]
-    exact: Array | None = None
-    for algorithm, parameters, fit in fits:
-        started = time.perf_counter()
-        result = fit()
-        seconds = time.perf_counter() - started
-        exact = result.fitted if exact is None else exact
-        distance = np.linalg.norm(result.fitted - exact) / np.linalg.norm(y - y.mean())
-        yield Row(
-            algorithm, parameters, result.cost.flops, result.cost.passes, seconds,
-            model.risk(result.fitted), float(distance),
-        )  # fmt: skip
-
-
-def _print(console: Console, model: Model, rows: list[Row]) -> None:
-    n, p = model.X.shape
-    console.print(
-        f"\n[bold]{model.name}[/bold] of the LING paper: X is {n} x {p}, "
-        f"lambda = {model.lam:.3g}, noise = {model.noise:g}.\n"
-        "15 strong directions above a flat spectrum, and signal in both.\n"
-    )
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for name in ("algorithm", "parameters"):
-        table.add_column(name, no_wrap=True)
-    for name in ("GFLOPs", "passes", "seconds", "risk", "from ridge"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row.algorithm,
-            row.parameters,
-            f"{row.flops / 1e9:.2f}",
-            f"{row.passes:.0f}",
-            f"{row.seconds:.3f}",
-            f"{row.risk:.3f}",
-            f"{row.distance:.1e}",
-        )
-    console.print(table)
-    expected = paper.theory.ridge_risk(model.spectrum, model.rotated, model.noise, model.lam, n)
-    console.print(
-        "passes      sweeps over X, full gradients and fitted values included\n"
-        f"risk        ||E(y) - fitted||^2 / n; theory gives {expected:.3f} for ridge and for LING\n"
-        "from ridge  distance of the fitted values from ridge's, relative to the spread of y\n"
-        "SVRG's step was chosen by cross-validation beforehand, which is not in its cost.\n",
-        soft_wrap=True,
-    )
+def _r2(y: Any, found: Any) -> float:
+    return float(1 - ((y - found) ** 2).sum() / ((y - y.mean()) ** 2).sum())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -25,9 +24,10 @@ from ling.design.maps import Affine
 from ling.design.operations import Operation, Outcome
 from ling.design.short import ShortCopy
 from ling.errors import BadCheckpoint
+from ling.files import PART, whole
 
 VERSION = 1
-HEADER, LOCK, ENDING, PART = "checkpoint.json", "lock", ".pass", ".part"
+HEADER, LOCK, ENDING = "checkpoint.json", "lock", ".pass"
 DIGEST = 32
 
 
@@ -246,16 +246,8 @@ def _unpacked(path: Path) -> Outcome:
 
 def _write(file: Path, put: Callable[[IO[bytes]], object]) -> None:
     """Whole or not at all."""
-    handle, name = tempfile.mkstemp(suffix=PART, dir=file.parent)
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "w+b") as out:
-            put(out)
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole(file) as part, part.open("w+b") as out:
+        put(out)
 
 
 def _read_header(file: Path) -> dict[str, Any]:

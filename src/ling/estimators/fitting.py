@@ -86,13 +86,17 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Coefficients (p, t) and intercepts (t,) in the units of the data, and how they came about."""
+    """Coefficients (p, t) and intercepts (t,) in the units of the data, and how they came about.
+
+    `spreads` (p,) are the standard deviations of the columns, in which coefficients compare.
+    """
 
     coef: Array
     intercept: Array | None
     solution: Solution
     report: FitReport
     dtype: np.dtype[Any]
+    spreads: Array
 
 
 def fitted(
@@ -109,7 +113,8 @@ def fitted(
     if intercept is not None:
         solution = _with_intercept(problem, solution, centring, intercept, X.dtype)
     report = _report(settings, problem, solution, plan, prepared - started, notes)
-    return Fit(coef, intercept, solution, report, X.dtype)
+    spreads = problem.column_norms * (centring.x_unit / np.sqrt(centring.mass))
+    return Fit(coef, intercept, solution, report, X.dtype, spreads)
 
 
 def predicted(model: Any, X: Any, coef: Array, finish: Finish = None) -> tuple[Any, Any]:
@@ -151,6 +156,7 @@ def keep(model: Any, fit: Fit, n_dim: int) -> None:
     model.n_iter_ = None if n_iter is None else np.full(coef.shape[1], n_iter, np.int32)
     model.solver_ = solution.step.engine
     model.report_ = fit.report
+    model._spreads = fit.spreads
 
 
 def warn_unless_certified(model: Any, fit: Fit, settings: Settings) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ling.files import whole
 from ling.paper.claims import Curve, Summary
 
 # One colour and marker per family, distinct to colour-blind eyes (Okabe & Ito); a second k is
@@ -57,10 +58,9 @@ def spectrum_figure(summary: Summary, quick: bool) -> Figure:
 def save(figure: Figure, stem: Path) -> None:
     """Write `stem`.svg and `stem`.png; a reader never sees half a file."""
     for kind in ("svg", "png"):
-        part = stem.with_suffix(f".part.{kind}")
         metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(part, dpi=150, metadata=metadata, bbox_inches="tight")
-        part.replace(stem.with_suffix(f".{kind}"))
+        with whole(stem.with_suffix(f".{kind}")) as part:
+            figure.savefig(part, format=kind, dpi=150, metadata=metadata, bbox_inches="tight")
 
 
 def _axes() -> tuple[Figure, Axes]:

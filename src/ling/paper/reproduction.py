@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from ling import __version__
 from ling.datasets import Dataset
 from ling.errors import MissingData
+from ling.files import whole
 from ling.paper.claims import Summary, Verdict, judge, summarise
 from ling.paper.experiments import Choices, Experiment, Point, Repeat, Theory, run_repeat
 
@@ -91,9 +92,8 @@ def finished(experiment: Experiment, data: Dataset | None, run: Run) -> int:
 
 def write(path: Path, text: str) -> None:
     """Write a file that appears whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    with whole(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def _require_matplotlib() -> None:

@@ -6,7 +6,7 @@
 Dataset(2 x 1, float64, a table in memory, target 'b')
 """
 
-from ling.scan.arrow import ArrowSource, scan_arrow, scan_csv, scan_parquet
+from ling.scan.arrow import ArrowSource, scan_arrow, scan_csv, scan_feather, scan_parquet
 from ling.scan.dataset import Dataset
 from ling.scan.encoding import Encoding, Numeric, OneHot
 from ling.scan.npy import NpySource, scan_npy
@@ -22,6 +22,7 @@ __all__ = [
     "ZarrSource",
     "scan_arrow",
     "scan_csv",
+    "scan_feather",
     "scan_npy",
     "scan_parquet",
     "scan_zarr",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,14 @@ from numpy.typing import NDArray
 from ling.design.arrays import Array
 from ling.design.chunked import ahead
 from ling.design.source import Source
-from ling.errors import BadOption, MissingValue, UnknownColumn, WrongShape, WrongType
+from ling.errors import BadOption, MissingValue, WrongType
+from ling.scan.asked import Asked, check_known
 from ling.scan.buffers import Buffers
 from ling.scan.convert import RowOf, categories, is_text, numbers, recoded, writers
 from ling.scan.dataset import Dataset, Others, listed, missing_target
 from ling.scan.discovery import discover
-from ling.scan.encoding import Encoding, encoding_like
-from ling.scan.files import need_pyarrow, open_files, parts_of
+from ling.scan.encoding import Encoding
+from ling.scan.files import counted, need_pyarrow, open_files, parts_of
 from ling.scan.parts import Batch, Batches, Part, Rows, TablePart
 
 
@@ -106,12 +106,16 @@ class _Encoder:
 
 @dataclass(frozen=True, eq=False)
 class TableOthers(Others):
-    """Columns of a table; `names` are those of the targets, and `several` that y has two axes."""
+    """Columns of a table; `names` are those of the targets, and `several` that y has two axes.
+
+    `counted` are those of CSV that began with whole numbers.
+    """
 
     rows: Rows
     known: tuple[str, ...]
     names: tuple[str, ...] = ()
     several: bool = False
+    counted: tuple[str, ...] = ()
 
     @property
     def description(self) -> str | None:
@@ -123,32 +127,51 @@ class TableOthers(Others):
         columns = [self._read(name, missing_target) for name in self.names]
         if not self.several:
             return columns[0]
-        if len({column.dtype.kind for column in columns}) > 1:
+        if len({column.dtype.kind in "US" for column in columns}) > 1:
             raise WrongType("target lists numbers and text together; pass one kind at a time.")
         return np.column_stack(columns)
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column in float64, or of text."""
+        """A column of whole numbers, truth values, float64 or text."""
         check_known([name], self.known, "name")
         return self._read(name, _missing_in_column)
 
+    def batches(self, names: Sequence[str]) -> Batches:
+        """Columns as they are, a few rows at a time."""
+        check_known(names, self.known, "name")
+        return self.rows.read(names)
+
     def _read(self, name: str, error: Any) -> NDArray[Any]:
-        """Numbers in float64, text as text; an error where there is no value."""
+        """Of the kind that it is; an error where there is no value."""
         pieces: list[NDArray[Any]] = []
         row = 0
         for batch in self.rows.read([name]):
             array = batch.column(0)
-            values, gaps = _texts(array) if is_text(name, array.type) else _floats(array)
+            values, gaps = _texts(array) if is_text(name, array.type) else _numbers(array)
             if gaps.any():
                 raise error(name, row + int(gaps.argmax()))
             pieces.append(values)
             row += len(values)
-        return np.concatenate(pieces) if pieces else np.empty(0)
+        found = np.concatenate(pieces) if pieces else np.empty(0)
+        return _as_counted(found) if name in self.counted else found
 
 
-def _floats(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _numbers(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Whole numbers and truth values as they are, others in float64; and where there is none."""
+    from pyarrow import types
+
+    kind = array.type
+    if not array.null_count and (types.is_boolean(kind) or types.is_integer(kind)):
+        values = np.asarray(array.to_numpy(zero_copy_only=False))
+        return values, np.zeros(len(values), np.bool_)
     values = numbers(array).astype(np.float64)
     return values, np.isnan(values)
+
+
+def _as_counted(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that were whole at first, as integers if all of them are."""
+    exact = values.dtype.kind == "f" and (np.abs(values) < 2**53).all()
+    return values.astype(np.int64) if exact and (values == np.rint(values)).all() else values
 
 
 def _texts(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -161,91 +184,14 @@ def _missing_in_column(name: str, row: int) -> MissingValue:
     return MissingValue(f"column {name!r} has no value in row {row} (rows count from 0).")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the user wants of a table: the arguments of the scan functions."""
+def dataset_of(
+    schema: Any, parts: Sequence[Part], description: str, asked: Asked,
+    counts: tuple[int, ...] | None = None,
+) -> Dataset:  # fmt: skip
+    """What the table comes to; one pass over the columns that take one.
 
-    target: str | Sequence[str] | None = None
-    features: str | Sequence[str] | None = None
-    missing: str = "error"
-    like: Any = None
-    unknown: str = "error"
-
-    def __post_init__(self) -> None:
-        for name, value in (("target", self.target), ("features", self.features)):
-            texts = [value] if value is None or isinstance(value, str) else value
-            if not isinstance(texts, list | tuple) or not all(
-                isinstance(text, str | None) for text in texts
-            ):
-                raise BadOption(f"{name}={value!r}; pass the name of a column, or a list of names.")
-        if self.missing not in ("error", "mean"):
-            raise BadOption(f"missing={self.missing!r}; pass 'error' or 'mean'.")
-        if self.unknown not in ("error", "ignore"):
-            raise BadOption(f"unknown={self.unknown!r}; pass 'error' or 'ignore'.")
-        if self.like is not None and self.features is not None:
-            raise BadOption("features and like are both given; `like` has the features already.")
-
-    @property
-    def encoding(self) -> Encoding | None:
-        """That of `like`."""
-        return None if self.like is None else encoding_like(self.like, self.missing)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """Names of the targets."""
-        return () if self.target is None else _names(self.target)
-
-    def features_of(self, known: Sequence[str]) -> tuple[str, ...]:
-        """Names of the features, among those of the table."""
-        check_known(self.targets, known, "target")
-        if self.encoding is not None:
-            names = self.encoding.inputs
-            _check_has(names, known)
-        elif self.features is not None:
-            names = _names(self.features)
-            check_known(names, known, "features")
-        else:
-            names = tuple(name for name in known if name not in self.targets)
-        _check_features(names, self.targets, known)
-        return names
-
-
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _check_features(names: Sequence[str], targets: Sequence[str], known: Sequence[str]) -> None:
-    both = [name for name in names if name in targets]
-    twice = [name for name in (*names, *targets) if known.count(name) > 1 or names.count(name) > 1]
-    if both:
-        raise BadOption(f"target {both[0]!r} is among the features too; leave it out of them.")
-    if twice:
-        raise BadOption(f"column {twice[0]!r} is there twice; name it once.")
-    if not names:
-        raise WrongShape("there are no feature columns; name some with features=[...].")
-
-
-def check_known(names: Sequence[str], known: Sequence[str], argument: str) -> None:
-    """An error for names that are not among those known, with what they may have meant."""
-    for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(str(name), known, n=3)
-            hint = f"did you mean {listed(map(repr, close))}?" if close else "the columns are "
-            rest = "" if close else listed(map(repr, known)) + "."
-            raise UnknownColumn(f"{argument} names {name!r}, which is no column; {hint}{rest}")
-
-
-def _check_has(names: Sequence[str], known: Sequence[str]) -> None:
-    lacking = [name for name in names if name not in known]
-    if lacking:
-        raise UnknownColumn(
-            f"the table lacks {len(lacking)} of the {len(names)} columns that `like` was fitted "
-            f"to: {listed(map(repr, lacking))}; columns are matched by name."
-        )
-
-
-def _dataset(schema: Any, parts: Sequence[Part], description: str, asked: Asked) -> Dataset:
-    """What the table comes to; one pass over the columns that take one."""
+    `counts` are the rows of the parts, if they are known.
+    """
     known = tuple(schema.names)
     names = asked.features_of(known)
     kinds = {name: schema.field(name).type for name in names}
@@ -253,13 +199,14 @@ def _dataset(schema: Any, parts: Sequence[Part], description: str, asked: Asked)
         texts = [name for name, kind in kinds.items() if is_text(name, kind)]
         encoding, counts = discover(parts, names, texts, asked.missing)
     else:
-        encoding, counts = asked.encoding, tuple(part.count() for part in parts)
+        encoding, counts = asked.encoding, counts or tuple(part.count() for part in parts)
     _refuse_twins(encoding)
     rows = Rows(tuple(parts), counts, description)
     stored = [kind for part in parts for kind in part.kinds(names)]
     source = ArrowSource(rows, encoding, _dtype([*kinds.values(), *stored]), asked.unknown)
     several = asked.target is not None and not isinstance(asked.target, str)
-    return Dataset(source, TableOthers(rows, known, asked.targets, several), encoding)
+    others = TableOthers(rows, known, asked.targets, several, counted(schema))
+    return Dataset(source, others, encoding)
 
 
 def _refuse_twins(encoding: Encoding) -> None:
@@ -268,7 +215,7 @@ def _refuse_twins(encoding: Encoding) -> None:
     if twins:
         raise BadOption(
             f"two columns of X would be called {twins[0]!r}; rename a column of the table, or "
-            "leave it out with features=[...]."
+            "leave it out with drop=[...]."
         )
 
 
@@ -287,6 +234,7 @@ def scan_parquet(
     missing: str = "error",
     like: Any = None,
     unknown: str = "error",
+    drop: Sequence[str] | None = None,
 ) -> Dataset:
     """Parquet files as X and y, read a block of rows at a time.
 
@@ -301,7 +249,7 @@ def scan_parquet(
     target : str or list of str, default=None
         The column to predict; a list gives y of shape (n_samples, n_targets).
     features : list of str, default=None
-        The columns to predict from; None for all but the target.
+        The columns to predict from; None for all but the target, and those in `drop`.
     missing : {"error", "mean"}, default="error"
         What to do with nulls and NaNs among the features: refuse them, or put the mean of the
         column there (for text: none of the categories).
@@ -311,6 +259,8 @@ def scan_parquet(
     unknown : {"error", "ignore"}, default="error"
         What to do with a text that `like` does not know: refuse it, or treat it as none of its
         categories.
+    drop : list of str, default=None
+        Columns to leave out: names, identifiers, dates.
 
     Returns
     -------
@@ -327,9 +277,9 @@ def scan_parquet(
     >>> data.feature_names
     ('area', 'city=Bergen', 'city=Oslo')
     >>> data.y
-    array([9., 8., 7.])
+    array([9, 8, 7])
     """
-    return _scan_files("parquet", source, Asked(target, features, missing, like, unknown))
+    return _scan_files("parquet", source, Asked(target, features, missing, like, unknown, drop))
 
 
 def scan_csv(
@@ -340,16 +290,18 @@ def scan_csv(
     missing: str = "error",
     like: Any = None,
     unknown: str = "error",
+    drop: Sequence[str] | None = None,
 ) -> Dataset:
     r"""CSV files with a header as X and y, read a block of rows at a time.
 
     Every pass reads and parses the text again; for more than a few passes, Parquet is many times
-    faster. Fields that are empty, or NA, NaN or null without quotes, are missing. For other
-    separators, and files without a header, pass a `pyarrow.dataset.Dataset` to `scan_arrow`.
+    faster. Fields that are empty, or NA, NaN or null without quotes, are missing. Semicolons, tabs
+    and bars between fields are recognised where the header has no comma, and then fractions with a
+    comma too. For anything else pass a `pyarrow.dataset.Dataset` to `scan_arrow`.
 
     Parameters
     ----------
-    source, target, features, missing, like, unknown
+    source, target, features, missing, like, unknown, drop
         As for `scan_parquet`.
 
     Returns
@@ -365,7 +317,41 @@ def scan_csv(
     >>> ling.scan.scan_csv(path, target="rent").feature_names
     ('area', 'city=Bergen', 'city=Oslo')
     """
-    return _scan_files("csv", source, Asked(target, features, missing, like, unknown))
+    return _scan_files("csv", source, Asked(target, features, missing, like, unknown, drop))
+
+
+def scan_feather(
+    source: Any,
+    target: str | Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    missing: str = "error",
+    like: Any = None,
+    unknown: str = "error",
+    drop: Sequence[str] | None = None,
+) -> Dataset:
+    """Feather (Arrow IPC) files as X and y, read a block of rows at a time.
+
+    Parameters
+    ----------
+    source, target, features, missing, like, unknown, drop
+        As for `scan_parquet`.
+
+    Returns
+    -------
+    Dataset
+        `X` and `y` for an estimator, and what was understood: `print` it.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow, pyarrow.feather, ling.scan
+    >>> path = tempfile.mkdtemp() + "/homes.feather"
+    >>> homes = pyarrow.table({"area": [50.0, 80.0], "city": ["Oslo", "Bergen"], "rent": [9, 8]})
+    >>> pyarrow.feather.write_feather(homes, path)
+    >>> ling.scan.scan_feather(path, target="rent").feature_names
+    ('area', 'city=Bergen', 'city=Oslo')
+    """
+    return _scan_files("feather", source, Asked(target, features, missing, like, unknown, drop))
 
 
 def scan_arrow(
@@ -376,6 +362,7 @@ def scan_arrow(
     missing: str = "error",
     like: Any = None,
     unknown: str = "error",
+    drop: Sequence[str] | None = None,
 ) -> Dataset:
     """A pyarrow Table, RecordBatch or Dataset as X and y.
 
@@ -383,7 +370,7 @@ def scan_arrow(
     ----------
     data : pyarrow.Table, pyarrow.RecordBatch or pyarrow.dataset.Dataset
         A table in memory, or files that pyarrow can read.
-    target, features, missing, like, unknown
+    target, features, missing, like, unknown, drop
         As for `scan_parquet`.
 
     Returns
@@ -403,12 +390,12 @@ def scan_arrow(
       missing  refused
     """
     need_pyarrow()
-    asked = Asked(target, features, missing, like, unknown)
+    asked = Asked(target, features, missing, like, unknown, drop)
     table = _in_memory(data)
     if table is not None:
-        return _dataset(table.schema, (TablePart(table),), "a table in memory", asked)
+        return dataset_of(table.schema, (TablePart(table),), "a table in memory", asked)
     called = f"a dataset of {type(data).__name__}"
-    return _dataset(data.schema, parts_of(data), called, asked)
+    return dataset_of(data.schema, parts_of(data), called, asked)
 
 
 def _in_memory(data: Any) -> Any:
@@ -432,4 +419,4 @@ def _in_memory(data: Any) -> Any:
 def _scan_files(kind: str, source: Any, asked: Asked) -> Dataset:
     need_pyarrow()
     dataset, called = open_files(source, kind, asked.encoding)
-    return _dataset(dataset.schema, parts_of(dataset), called, asked)
+    return dataset_of(dataset.schema, parts_of(dataset), called, asked)

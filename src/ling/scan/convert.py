@@ -30,11 +30,10 @@ def is_text(name: str, kind: Any) -> bool:
     if types.is_temporal(kind):
         raise WrongType(
             f"column {name!r} holds dates or times ({kind}), which have no one meaning as numbers; "
-            "convert it (to days since some date, say), or leave it out with features=[...]."
+            "convert it (to days since some date, say), or leave it out with drop=[...]."
         )
     raise WrongType(
-        f"column {name!r} has type {kind}; pass numbers or text, or leave it out with "
-        "features=[...]."
+        f"column {name!r} has type {kind}; pass numbers or text, or leave it out with drop=[...]."
     )
 
 

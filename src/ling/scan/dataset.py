@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,10 @@ class Others(ABC):
     def column(self, name: str) -> NDArray[Any]:
         """A column, read."""
 
+    @abstractmethod
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Columns as `pyarrow.RecordBatch`, a few rows at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class ArrayOthers(Others):
@@ -52,10 +56,10 @@ class ArrayOthers(Others):
         return None if self.y is None else self.y if isinstance(self.y, str) else "an array"
 
     def target(self) -> NDArray[Any]:
-        """It, in float64 if it is numbers."""
+        """It; fractions in float64."""
         values = self.load(self.y)
         check_target_shape(values.shape, self.n)
-        if values.dtype.kind not in "fiub":
+        if values.dtype.kind != "f":
             return values
         values = values.astype(np.float64)
         gaps = np.isnan(values.reshape(len(values), -1 if values.size else 1)).any(axis=1)
@@ -69,13 +73,17 @@ class ArrayOthers(Others):
             f"column {name!r} cannot be read: arrays have no named columns; load it yourself."
         )
 
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """There are none."""
+        return iter([self.column(name) for name in names])
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Rows of features, and a target for each, that lie in a file; nothing is kept in memory.
 
-    Made by `ling.scan_parquet`, `scan_csv`, `scan_npy` and `scan_zarr`. Pass it to an estimator
-    as `model.fit(data.X, data.y)`.
+    Made by `ling.scan_parquet`, `scan_csv`, `scan_feather`, `scan_npy` and `scan_zarr`. Pass it to
+    an estimator as `model.fit(data.X, data.y)`.
 
     Attributes
     ----------
@@ -109,6 +117,10 @@ class Dataset:
     def read(self, name: str) -> NDArray[Any]:
         """Any column of the table, in memory: sample weights, say."""
         return self.others.column(name)
+
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Any columns of the table, as `pyarrow.RecordBatch`, a few rows at a time."""
+        return self.others.batches(names)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ling.errors import MissingValue, NotFinite, WrongType
 from ling.scan.convert import MISSING, categories, missing_value, numbers
@@ -22,15 +23,17 @@ def discover(
     parts: Sequence[Part], names: Sequence[str], texts: Sequence[str], missing: str
 ) -> tuple[Encoding, tuple[int, ...]]:
     """The encoding of the columns, and the rows of each part; one pass over what it takes."""
-    found: dict[str, _Finding] = {name: _Categories(name, missing == "error") for name in texts}
+    found: dict[str, Finding] = {
+        name: Categories(name, refuses=missing == "error") for name in texts
+    }
     if missing == "mean":
-        found |= {name: _Mean(name) for name in names if name not in found}
-    counts = _look_through(parts, found)
+        found |= {name: Mean(name) for name in names if name not in found}
+    counts = look_through(parts, found)
     columns = tuple(found[name].column() if name in found else Numeric(name) for name in names)
     return Encoding(columns, missing), counts
 
 
-def _look_through(parts: Sequence[Part], found: dict[str, _Finding]) -> tuple[int, ...]:
+def look_through(parts: Sequence[Part], found: Mapping[str, Finding]) -> tuple[int, ...]:
     """Shows every row to the findings; the rows of each part."""
     if not found:
         return tuple(part.count() for part in parts)
@@ -45,10 +48,12 @@ def _look_through(parts: Sequence[Part], found: dict[str, _Finding]) -> tuple[in
     return tuple(counts)
 
 
-class _Finding(ABC):
-    """What is known of a column so far."""
+class Finding(ABC):
+    """What is known of a column so far; `missing` counts its gaps, `first` is the row of one."""
 
     name: str
+    missing: int = 0
+    first: int | None = None
 
     @abstractmethod
     def see(self, array: Any, row: int) -> None:
@@ -58,61 +63,86 @@ class _Finding(ABC):
     def column(self) -> Column:
         """What it comes to."""
 
+    def count(self, gaps: NDArray[np.bool_], row: int) -> None:
+        """The gaps among some more rows, from this one on."""
+        found = int(gaps.sum())
+        if found and self.first is None:
+            self.first = row + int(gaps.argmax())
+        self.missing += found
 
-class _Categories(_Finding):
-    """The texts in a column."""
 
-    def __init__(self, name: str, refuses: bool) -> None:
+class Categories(Finding):
+    """The texts in a column; `refuses` gaps at once, and `bears` any number of texts.
+
+    Of too many, no more are looked at.
+    """
+
+    def __init__(self, name: str, *, refuses: bool = False, bears: bool = False) -> None:
         self.name = name
         self.refuses = refuses
+        self.bears = bears
         self.texts: set[str] = set()
 
     def see(self, array: Any, row: int) -> None:
-        """Some more of them; too many are refused."""
+        """Some more of them."""
         codes, texts = categories(array)
-        empty = np.array([text is None for text in [*texts, None]])[codes]
-        if self.refuses and empty.any():
-            raise missing_value(self.name, row + int(empty.argmax()))
+        self.count(np.array([text is None for text in [*texts, None]])[codes], row)
+        if self.refuses and self.first is not None:
+            raise missing_value(self.name, self.first)
+        if self.too_many:
+            return
         # Not all that a dictionary lists has to be there.
         used = np.unique(codes[codes != MISSING])
         self.texts |= {text for text in (texts[code] for code in used) if text is not None}
-        if len(self.texts) > MOST_CATEGORIES:
-            raise WrongType(
-                f"column {self.name!r} holds more than {MOST_CATEGORIES:,} different texts: names "
-                "or identifiers, rather than categories. Leave it out with features=[...]."
-            )
+        if self.too_many and not self.bears:
+            self._refuse()
+
+    @property
+    def too_many(self) -> bool:
+        """Whether these are identifiers."""
+        return len(self.texts) > MOST_CATEGORIES
 
     def column(self) -> OneHot:
         """One-hot, in alphabetical order, so that the order of rows does not matter."""
+        if self.too_many:
+            self._refuse()
         return OneHot(self.name, tuple(sorted(self.texts)))
 
+    def _refuse(self) -> None:
+        raise WrongType(
+            f"column {self.name!r} holds more than {MOST_CATEGORIES:,} different texts: names "
+            "or identifiers, rather than categories. Leave it out with drop=[...]."
+        )
 
-class _Mean(_Finding):
+
+class Mean(Finding):
     """The mean of those numbers in a column that are there."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.sums: list[float] = []
-        self.count = 0
+        self.there = 0
 
     def see(self, array: Any, row: int) -> None:
         """The sum of some more."""
         values = numbers(array).astype(np.float64, copy=False)
-        there = values if not np.isnan(values).any() else values[~np.isnan(values)]
+        gaps = np.isnan(values)
+        there = values[~gaps] if gaps.any() else values
         with np.errstate(over="ignore", invalid="ignore"):
             self.sums.append(float(there.sum()))
-        self.count += len(there)
+        self.there += len(there)
+        self.count(gaps, row)
 
     def column(self) -> Numeric:
         """Numeric, its gaps filled."""
-        if not self.count:
+        if not self.there:
             raise MissingValue(
                 f"column {self.name!r} has no value in any row, so no mean; leave it out with "
-                "features=[...]."
+                "drop=[...]."
             )
         if not np.isfinite(self.sums).all():
             raise NotFinite(
                 f"column {self.name!r} holds an infinity, so it has no mean; replace it, or leave "
-                "the column out with features=[...]."
+                "the column out with drop=[...]."
             )
-        return Numeric(self.name, math.fsum(self.sums) / self.count)
+        return Numeric(self.name, math.fsum(self.sums) / self.there)

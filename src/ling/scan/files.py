@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,17 @@ from ling.errors import MissingData, NotInstalled, WrongType
 from ling.scan.encoding import Encoding
 from ling.scan.parts import ParquetPart, Part, ScannedPart
 
-SUFFIXES = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv", ".csv.gz", ".csv.bz2")}
-TITLES = {"parquet": "Parquet", "csv": "CSV"}
+SUFFIXES = {
+    "parquet": (".parquet", ".pq", ".parq"),
+    "csv": (".csv", ".csv.gz", ".csv.bz2"),
+    "feather": (".feather", ".arrow", ".ipc"),
+}
+TITLES = {"parquet": "Parquet", "csv": "CSV", "feather": "Feather"}
+# What divides fields where commas do not, and how much of a file is looked at for it.
+SEPARATORS = (";", "\t", "|")
+LOOKED_AT, SOME_LINES = 2**16, 50
+# Of a column of CSV whose first rows are whole numbers.
+COUNTED = {b"ling": b"whole numbers at first"}
 
 
 def need_pyarrow() -> None:
@@ -37,7 +47,7 @@ def open_files(source: Any, kind: str, like: Encoding | None = None) -> tuple[An
     import pyarrow.dataset as ds
 
     paths, folder = _found(source, kind)
-    form = _csv_format() if kind == "csv" else "parquet"
+    form = _csv_format(paths[0]) if kind == "csv" else kind
     folders = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
     remote = paths[0] if len(paths) == 1 else paths
     try:
@@ -56,6 +66,11 @@ def _called(paths: list[str], title: str) -> str:
     if len(paths) == 1:
         return f"{title} file {paths[0]!r}"
     return f"{len(paths)} {title} files, the first {paths[0]!r}"
+
+
+def counted(schema: Any) -> tuple[str, ...]:
+    """Columns whose first rows are whole numbers, though others may not be."""
+    return tuple(field.name for field in schema if (field.metadata or {}) == COUNTED)
 
 
 def parts_of(dataset: Any) -> tuple[Part, ...]:
@@ -128,13 +143,47 @@ def _existing(path: str) -> str:
     return path
 
 
-def _csv_format() -> Any:
+def _csv_format(path: str) -> Any:
     """CSV as usual: what is empty, or says NA or null outside of quotes, is missing."""
-    from pyarrow.csv import ConvertOptions
+    from pyarrow.csv import ConvertOptions, ParseOptions
     from pyarrow.dataset import CsvFileFormat
 
-    options = ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
-    return CsvFileFormat(convert_options=options)
+    separator, point = _conventions(_first_lines(path))
+    options = ConvertOptions(
+        strings_can_be_null=True, quoted_strings_can_be_null=False, decimal_point=point
+    )
+    return CsvFileFormat(ParseOptions(delimiter=separator), convert_options=options)
+
+
+def _first_lines(path: str) -> list[str]:
+    """The header and some rows; nothing of a file that is not on this machine."""
+    import pyarrow as pa
+
+    if not os.path.isfile(path):
+        return []
+    with pa.input_stream(path) as file:  # compressed or not
+        return bytes(file.read(LOOKED_AT)).decode("utf-8", "replace").splitlines()[:SOME_LINES]
+
+
+def _conventions(lines: list[str]) -> tuple[str, str]:
+    """What stands between fields, and before fractions.
+
+    Where there is no comma in the header, it may be another sign that divides it; and where that
+    is a semicolon, fractions may have a comma.
+
+    >>> _conventions(["area;city;rent", "50,5;Oslo;9"])
+    (';', ',')
+    >>> _conventions(["area,city;state,rent", "50.5,Oslo;x,9"])
+    (',', '.')
+    """
+    header = lines[0] if lines else ""
+    separator = max(SEPARATORS, key=header.count)
+    if "," in header or separator not in header:
+        return ",", "."
+    fields = [field for line in lines[1:] for field in line.split(separator)]
+    commas = any(re.fullmatch(r"\s*[-+]?\d+,\d+\s*", field) for field in fields)
+    points = any(re.fullmatch(r"\s*[-+]?\d+\.\d+\s*", field) for field in fields)
+    return separator, "," if commas and not points else "."
 
 
 def _wider(schema: Any, like: Encoding | None) -> Any:
@@ -149,7 +198,9 @@ def _wider(schema: Any, like: Encoding | None) -> Any:
     for field in schema:
         if field.name in texts:
             field = field.with_type(pa.string())
-        elif pa.types.is_integer(field.type) or pa.types.is_null(field.type):
+        elif pa.types.is_integer(field.type):
+            field = field.with_type(pa.float64()).with_metadata(COUNTED)
+        elif pa.types.is_null(field.type):
             field = field.with_type(pa.float64())
         fields.append(field)
     return pa.schema(fields)

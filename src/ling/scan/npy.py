@@ -153,7 +153,7 @@ def scan_npy(X: Any, y: Any = None) -> Dataset:
     >>> np.save(path, np.ones((3, 2), np.float32))
     >>> data = ling.scan.scan_npy(path, y=[1, 2, 3])
     >>> data.shape, data.y
-    ((3, 2), array([1., 2., 3.]))
+    ((3, 2), array([1, 2, 3]))
     """
     source = _source(X)
     n = source.shape[0]

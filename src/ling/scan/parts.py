@@ -241,5 +241,5 @@ def _told() -> Iterator[None]:
     except ArrowInvalid as error:
         raise WrongType(
             f"a column changes its type ({error}); types are those of the first rows. Make the "
-            "column all numbers or all text, or leave it out with features=[...]."
+            "column all numbers or all text, or leave it out with drop=[...]."
         ) from error

@@ -1,0 +1,109 @@
+"""How a command ends: exit codes, and errors as one line instead of a traceback."""
+
+from __future__ import annotations
+
+import re
+import sys
+from _thread import interrupt_main
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import Any
+
+import typer
+from rich.text import Text
+from typer.core import TyperCommand
+
+from ling.cli.out import clean, console
+from ling.errors import LingError
+
+BAD_DATA, NOT_CERTIFIED, INTERRUPTED = 1, 3, 130
+CODES = {
+    0: "all is well",
+    BAD_DATA: "the data, the model or a file is not fit for it; the message says why",
+    2: "the command line is not understood",
+    NOT_CERTIFIED: "the model was fitted and written, but its accuracy could not be proved",
+    INTERRUPTED: "interrupted; nothing is left half-written",
+}
+#: What the library calls its arguments, in the words of the command line.
+WORDS = (
+    (r"pass missing='mean'", "pass --missing mean"),
+    (r"missing='mean'", "--missing mean"),
+    (r"unknown='ignore'", "--unknown ignore"),
+    (r"(?:drop|features)=\[\.\.\.\]", "--drop"),
+    (r"\bmemory_budget\b", "--memory-budget"),
+    (r"^(target|features|drop) names ", r"--\1 names "),
+    (r"alphas=None", "--alphas auto"),
+    (r"\bsource=", ""),
+    (r"^source ", "the data "),
+    (r"columns that `like` was fitted to", "columns that the model was fitted to"),
+)
+# Seconds until an interrupt that was ignored comes again.
+AGAIN = 0.02
+PACKAGES = {"pyarrow": "parquet", "matplotlib": "plot"}
+
+
+class Command(TyperCommand):
+    """A command whose errors are answers."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
+        with answering():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Turns what goes wrong into a line on stderr and an exit code."""
+    try:
+        with _ctrl_c_is_heard():
+            yield
+    except KeyboardInterrupt:
+        say_error("Interrupted; nothing is left half-written.", "")
+        raise typer.Exit(INTERRUPTED) from None
+    except LingError as error:
+        say_error(in_its_words(str(error)))
+        raise typer.Exit(BAD_DATA) from None
+    except BrokenPipeError:  # whoever was reading has seen enough
+        raise
+    except OSError as error:
+        say_error(str(error))
+        raise typer.Exit(BAD_DATA) from None
+    except ModuleNotFoundError as missing:
+        if missing.name not in PACKAGES:
+            raise
+        say_error(f"this needs {missing.name}: pip install 'ling[{PACKAGES[missing.name]}]'")
+        raise typer.Exit(BAD_DATA) from None
+
+
+@contextmanager
+def _ctrl_c_is_heard() -> Iterator[None]:
+    """Where Python has to ignore an interrupt, as in a callback of the compiler, it comes again."""
+    usual = sys.unraisablehook
+
+    def hook(ignored: Any) -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            usual(ignored)
+            return
+        again = Timer(AGAIN, interrupt_main)
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
+
+
+def say_error(text: str, start: str = "Error: ") -> None:
+    """One line on stderr, red on a terminal."""
+    line = Text(start, style="bold red").append(clean(text), style="red")
+    console(stderr=True).print(line, soft_wrap=True)
+
+
+def in_its_words(text: str) -> str:
+    """A message of the library, for somebody who typed a command."""
+    for pattern, words in WORDS:
+        text = re.sub(pattern, words, text)
+    return " ".join(text.split())

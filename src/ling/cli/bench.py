@@ -1,0 +1,166 @@
+"""`ling bench`: Ridge and RidgeCV beside scikit-learn's, on this machine."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn import linear_model as theirs
+
+from ling.cli.out import Out, grid
+from ling.cli.reading import Wanted, understand
+from ling.design.chunked import in_memory
+from ling.errors import WrongType
+from ling.estimators import Ridge, RidgeCV
+from ling.planning import measured_machine
+
+# What everybody has to reach, measured: the error of the training predictions.
+ERROR = 1e-4
+TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
+# Turns, and seconds after which there is no further one.
+TURNS, ENOUGH = 3, 8.0
+ALPHAS = np.logspace(-2, 5, 10)
+FOLDS = 5
+MADE_UP = (8_000, 400)
+# Seconds that all fits of a cross-validation may take, as predicted from one fit.
+PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """A contestant; `error` is that of its training predictions, or its alpha of a choice."""
+
+    task: str
+    name: str
+    seconds: float
+    error: float | None = None
+    alpha: float | None = None
+
+
+def run(wanted: Wanted | None, seed: int, out: Out) -> None:
+    """Make or read the data, time, tell."""
+    with out.doing("making the data" if wanted is None else f"reading {wanted.path}"):
+        X, y = _made_up(seed) if wanted is None else _read(wanted)
+        measured_machine()
+        RidgeCV(cv=2).fit(X[:50, :5], y[:50])  # what a first call loads and compiles is no fit
+    with out.doing("one fit"):
+        fits = _fits(X, y)
+    n, p = X.shape
+    rows = _rows_in_time(n, fits)
+    with out.doing("choosing alpha"):
+        choices = _choices(X[:rows], y[:rows])
+    out.show(f"{n:,} x {p:,}, {os.cpu_count()} cores; fastest of up to {TURNS} turns", style="bold")
+    table = grid("", "", ">seconds", ">ling is", ">error", ">alpha")
+    for results in (fits, choices):
+        for result in results:
+            ratio = result.seconds / results[0].seconds
+            table.add_row(
+                result.task if result is results[0] else "",
+                result.name,
+                f"{result.seconds:.3f}",
+                "" if result is results[0] else f"{ratio:.1f} x",
+                "" if result.error is None else f"{result.error:.0e}",
+                "" if result.alpha is None else f"{result.alpha:.4g}",
+            )
+    out.show(table)
+    out.show()
+    out.show(
+        f"error: of the training predictions, measured against a float64 solution, in units of y's "
+        f"spread. lsqr has the loosest tolerance that reaches {ERROR:g}; ling proves that it does. "
+        "ling is: so many times faster (below 1: slower).",
+        style="dim",
+    )
+    if rows < n:
+        out.note(
+            f"alphas were chosen with the first {rows:,} rows: with all it would take minutes."
+        )
+    out.result(
+        {
+            "shape": [n, p],
+            "rows_for_choice": rows,
+            "results": [asdict(result) for result in (*fits, *choices)],
+        }
+    )
+
+
+def _made_up(seed: int) -> tuple[Any, Any]:
+    """Columns that are correlated, with singular values that fall like a power."""
+    n, p = MADE_UP
+    rng = np.random.default_rng(seed)
+    rotation = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    X = (rng.standard_normal((n, p)) / np.arange(1, p + 1) ** 0.5) @ rotation
+    return X, X @ rng.standard_normal(p) + rng.standard_normal(n)
+
+
+def _read(wanted: Wanted) -> tuple[Any, Any]:
+    found = understand(wanted)
+    if found.data.y.dtype.kind in "US":
+        raise WrongType(f"the target {wanted.target!r} is text; pass a target of numbers.")
+    return in_memory(found.data.X).array, np.asarray(found.data.y, np.float64)
+
+
+def _fits(X: Any, y: Any) -> list[Result]:
+    """One alpha: everybody to the same measured error."""
+    alpha = 1e-3 * len(y)
+    exact = theirs.Ridge(alpha, solver="svd" if min(X.shape) < 1000 else "cholesky").fit(X, y)
+    known, spread = exact.predict(X), float(np.linalg.norm(y - y.mean()))
+
+    def error(model: Any) -> float:
+        return float(np.linalg.norm(model.predict(X) - known)) / spread
+
+    contestants: dict[str, Callable[[], Any]] = {
+        "ling Ridge()": partial(_fit, Ridge(alpha, random_state=0), X, y),
+        "scikit-learn Ridge()": partial(_fit, theirs.Ridge(alpha), X, y),
+    }
+    for tol in TOLERANCES:
+        model = theirs.Ridge(alpha, solver="lsqr", tol=tol)
+        if error(_fit(model, X, y)) <= ERROR:
+            contestants[f"scikit-learn lsqr, tol={tol:g}"] = partial(_fit, model, X, y)
+            break
+    times, models = _timed(contestants)
+    return [Result("one fit", name, times[name], error(models[name])) for name in contestants]
+
+
+def _rows_in_time(n: int, fits: list[Result]) -> int:
+    """Rows with which scikit-learn's cross-validation takes seconds, not minutes."""
+    predicted = len(ALPHAS) * FOLDS * fits[1].seconds
+    return min(n, max(FOLDS * 20, int(n * PATIENCE / predicted)))
+
+
+def _choices(X: Any, y: Any) -> list[Result]:
+    """The same ten alphas and five folds."""
+    contestants: dict[str, Callable[[], Any]] = {
+        "ling RidgeCV(cv=5)": partial(_fit, RidgeCV(ALPHAS, cv=FOLDS, random_state=0), X, y),
+        "scikit-learn RidgeCV(cv=5)": partial(_fit, theirs.RidgeCV(ALPHAS, cv=FOLDS), X, y),
+    }
+    times, models = _timed(contestants)
+    return [
+        Result("ten alphas", name, times[name], alpha=float(models[name].alpha_))
+        for name in contestants
+    ]
+
+
+def _fit(model: Any, X: Any, y: Any) -> Any:
+    with warnings.catch_warnings(action="ignore"):
+        return model.fit(X, y)
+
+
+def _timed(contestants: dict[str, Callable[[], Any]]) -> tuple[dict[str, float], dict[str, Any]]:
+    """The fastest of a few turns; in each, all contestants after one another."""
+    times = dict.fromkeys(contestants, float("inf"))
+    models: dict[str, Any] = {}
+    begun = time.perf_counter()
+    for _ in range(TURNS):
+        for name, contestant in contestants.items():
+            started = time.perf_counter()
+            models[name] = contestant()
+            times[name] = min(times[name], time.perf_counter() - started)
+        if time.perf_counter() - begun > ENOUGH:
+            break
+    return times, models

@@ -1,0 +1,226 @@
+"""`ling predict`: a model file and new data in, predictions out, a block at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from ling.cli.out import Out
+from ling.cli.progress import duration
+from ling.cli.reading import SCANS, kind_of
+from ling.cli.writing import PREDICTION, check_sink, sink
+from ling.errors import BadOption, UnknownColumn, WrongType
+from ling.saving import Saved, read
+from ling.scan import Dataset, scan_npy
+from ling.scan.arrow import TableOthers
+from ling.scan.asked import check_known
+from ling.scan.convert import is_text, numbers
+from ling.scan.dataset import listed
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """What the command line says."""
+
+    keep: tuple[str, ...] = ()
+    strict: bool = False
+    unknown: str = "error"
+
+
+@dataclass
+class Score:
+    """R^2, or the share of right classes, of rows whose target is known; from sums alone."""
+
+    classes: bool
+    n: int = 0
+    right: int = 0
+    mean: float = 0.0
+    around: float = 0.0
+    off: float = 0.0
+
+    def add(self, y: NDArray[Any], predicted: NDArray[Any]) -> None:
+        """Some more rows."""
+        if not len(y):
+            return
+        if self.classes:
+            self.n, self.right = self.n + len(y), self.right + int((y == predicted).sum())
+            return
+        mean, m, n = float(y.mean()), len(y), self.n
+        # Chan, Golub & LeVeque's update: squares around a mean that is not known before.
+        self.around += float(((y - mean) ** 2).sum()) + (mean - self.mean) ** 2 * n * m / (n + m)
+        self.mean += (mean - self.mean) * m / (n + m)
+        self.off += float(((y - predicted) ** 2).sum())
+        self.n += m
+
+    @property
+    def value(self) -> float | None:
+        """None if it is not defined."""
+        if self.classes:
+            return self.right / self.n if self.n else None
+        return 1 - self.off / self.around if self.around > 0 else None
+
+
+@dataclass
+class Alongside:
+    """Columns of the file that go along with blocks of predictions."""
+
+    batches: Iterator[Any]
+    waiting: list[Any] = field(default_factory=list)
+
+    def take(self, count: int) -> Any:
+        """The next rows, as a `pyarrow.Table`."""
+        import pyarrow as pa
+
+        taken = []
+        while count:
+            batch = self.waiting.pop() if self.waiting else next(self.batches)
+            taken.append(batch.slice(0, count))
+            if batch.num_rows > count:
+                self.waiting.append(batch.slice(count))
+            count -= taken[-1].num_rows
+        return pa.Table.from_batches([_decoded(batch) for batch in taken])
+
+
+def run(path: Path, new: str, to: Path, options: PredictOptions, out: Out) -> None:
+    """Read, predict, write, tell."""
+    check_sink(to, options.keep)
+    started = time.perf_counter()
+    saved = read(path)
+    data = _scanned(saved, new, options)
+    target = _target(saved, data)
+    extra = _extra(saved, data, target, options)
+    if extra and options.strict:
+        raise UnknownColumn(
+            f"{new!r} has columns that the model does not know: {listed(map(repr, extra))}; leave "
+            "out --strict to ignore them, or name them in --keep."
+        )
+    if extra:
+        out.note(f"ignored, as the model does not use them: {listed(extra)}")
+    score = Score(is_classifier(saved.model))
+    with out.doing(f"predicting {data.shape[0]:,} rows"), sink(to, data.shape[0]) as written:
+        for table in _tables(saved.model, data, options.keep, target, score):
+            written.write(table)
+    seconds = time.perf_counter() - started
+    _tell(data.shape[0], to, target, score, seconds, out)
+    out.result(
+        {
+            "rows": data.shape[0], "written": str(to), "ignored": extra, "seconds": seconds,
+            "score": None if score.value is None else {
+                "name": _score_name(score), "value": score.value, "rows": score.n,
+            },
+        }
+    )  # fmt: skip
+
+
+def _scanned(saved: Saved, new: str, options: PredictOptions) -> Dataset:
+    kind, model = kind_of(new), saved.model
+    named = getattr(model, "encoding_", None) is not None
+    if kind == "npy" and named:
+        raise WrongType(
+            f"{new!r} has no names of columns, and the model needs "
+            f"{listed(map(repr, model.encoding_.inputs))}; pass Parquet, CSV or Feather."
+        )
+    if kind != "npy" and not named:
+        raise WrongType(
+            f"the model was fitted to an array of {model.n_features_in_} columns without names; "
+            f"{new!r} is a table, so pass a .npy file of as many columns."
+        )
+    data = scan_npy(new) if kind == "npy" else SCANS[kind](new, like=model, unknown=options.unknown)
+    if not data.shape[0]:
+        raise BadOption(f"{new!r} has no rows.")
+    return data
+
+
+def _known(data: Dataset) -> tuple[str, ...]:
+    return data.others.known if isinstance(data.others, TableOthers) else ()
+
+
+def _target(saved: Saved, data: Dataset) -> str | None:
+    """The column that was predicted, if the new data have it too."""
+    name = saved.about.get("target")
+    return name if name in _known(data) else None
+
+
+def _extra(saved: Saved, data: Dataset, target: str | None, options: PredictOptions) -> list[str]:
+    """Columns that nobody has a use for; those that the fit left out are no surprise."""
+    known = _known(data)
+    check_known(options.keep, known, "--keep")
+    encoding = saved.model.encoding_ if known else None
+    used = {*(encoding.inputs if encoding else ()), *options.keep, target}
+    used |= {*saved.about.get("left_out", ()), saved.about.get("weights")}
+    return [name for name in known if name not in used]
+
+
+def _tables(
+    model: Any, data: Dataset, keep: tuple[str, ...], target: str | None, score: Score
+) -> Iterator[Any]:
+    """Predictions, with the columns to keep; the score goes along."""
+    import pyarrow as pa
+
+    names = list(dict.fromkeys([*keep, *([] if target is None else [target])]))
+    others = Alongside(data.batches(names)) if names else None
+    schema = None
+    for rows, found in model.predict_blocks(data.X):
+        predicted = np.asarray(found)
+        table = pa.table({}) if others is None else others.take(rows.stop - rows.start)
+        if target is not None:
+            score.add(*_known_targets(table.column(target), predicted, target))
+        columns = {name: table.column(name) for name in keep}
+        values = predicted.astype(str) if predicted.dtype == object else predicted
+        kept = pa.table({**columns, PREDICTION: values})
+        schema = schema or kept.schema.with_metadata({"dtype": _npy_kind(model, values)})
+        yield kept.cast(schema).replace_schema_metadata(schema.metadata)
+
+
+def _npy_kind(model: Any, values: NDArray[Any]) -> str:
+    """Texts of all classes have to fit, not only those of the first rows."""
+    if values.dtype.kind == "U":
+        return np.asarray(model.classes_).astype(str).dtype.str
+    return values.dtype.str
+
+
+def _known_targets(
+    column: Any, predicted: NDArray[Any], name: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Targets that are there, and what was predicted for them."""
+    array = column.combine_chunks()
+    if is_text(name, array.type):
+        there = ~np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+        return np.asarray(array.to_numpy(zero_copy_only=False))[there].astype(str), predicted[
+            there
+        ].astype(str)
+    y = numbers(array).astype(np.float64)
+    there = ~np.isnan(y)
+    return y[there], predicted[there] if predicted.dtype.kind == "U" else predicted[there].astype(
+        np.float64
+    )
+
+
+def _decoded(batch: Any) -> Any:
+    """Texts as texts: files read them as numbers of categories."""
+    import pyarrow as pa
+
+    arrays = [
+        array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _score_name(score: Score) -> str:
+    return "accuracy" if score.classes else "R²"
+
+
+def _tell(n: int, to: Path, target: str | None, score: Score, seconds: float, out: Out) -> None:
+    out.show(f"{n:,} predictions in {duration(seconds)}, written to {to}")
+    if score.value is not None:
+        out.show(
+            f"{_score_name(score)} {score.value:.4f} on the {score.n:,} rows that have {target!r}"
+        )

@@ -1,0 +1,246 @@
+"""The user's file: what kind it is, what is in it, and what is to be done with its columns."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ling.errors import BadOption, MissingData, MissingValue, WrongShape, WrongType
+from ling.scan import Dataset, scan_csv, scan_feather, scan_npy, scan_parquet
+from ling.scan.asked import Asked, check_known
+from ling.scan.dataset import listed
+from ling.scan.discovery import MOST_CATEGORIES
+from ling.scan.files import SUFFIXES
+from ling.scan.survey import Seen, Survey, Table
+
+KINDS = {**SUFFIXES, "npy": (".npy",)}
+SCANS = {"parquet": scan_parquet, "csv": scan_csv, "feather": scan_feather}
+# Texts that are different in more than half of the rows are names, if there are more than a few.
+FEW_TEXTS, SHARE_OF_ROWS = 20, 0.5
+# From so many columns for one column of text on it is worth a word.
+MANY_COLUMNS = 1000
+# What identifiers are often called.
+IDENTIFIERS = ("id", "index", "key", "uuid", "guid", "rowid")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line says of the columns."""
+
+    path: str
+    target: str
+    features: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    weights: str | None = None
+    missing: str = "error"
+
+
+@dataclass(frozen=True, eq=False)
+class Understood:
+    """The data, and what there is to say of them."""
+
+    data: Dataset
+    weights: Any
+    facts: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+    missing: dict[str, int] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+
+
+def kind_of(path: str) -> str:
+    """What kind of file it is, by its name; of folders and patterns, by the first file in them."""
+    for kind, suffixes in KINDS.items():
+        if any(name.lower().endswith(suffixes) for name in _names(path)):
+            return kind
+    known = ", ".join(ending for suffixes in KINDS.values() for ending in suffixes)
+    raise BadOption(
+        f"{path!r} is of a kind that ling does not read; pass a file that ends in one of {known}, "
+        "or a folder or pattern of them."
+    )
+
+
+def _names(path: str) -> list[str]:
+    place = os.path.expanduser(path)
+    if os.path.isdir(place):
+        names = sorted(str(found) for found in Path(place).rglob("*") if found.is_file())
+        if not names:
+            raise MissingData(f"{path!r} is an empty folder.")
+        return names
+    if glob.has_magic(place) and not os.path.exists(place):
+        names = sorted(glob.glob(place, recursive=True))
+        if not names:
+            raise MissingData(f"{path!r} matches no file; check the pattern.")
+        return names
+    if not os.path.exists(place) and "://" not in place:
+        raise MissingData(f"there is no file {path!r}.")
+    return [place]
+
+
+def understand(wanted: Wanted) -> Understood:
+    """Look at the data once, and decide what to do with every column."""
+    kind = kind_of(wanted.path)
+    return _arrays(wanted) if kind == "npy" else _columns(wanted, kind)
+
+
+def _arrays(wanted: Wanted) -> Understood:
+    """X.npy, and y.npy as the target."""
+    if wanted.features is not None or wanted.drop:
+        raise BadOption("--features and --drop need columns with names, and .npy files have none.")
+    if not os.path.exists(wanted.target):
+        raise MissingData(
+            f"--target is {wanted.target!r}, and there is no such file; beside a .npy file of "
+            "features pass the .npy file of the target, such as --target y.npy."
+        )
+    data = scan_npy(wanted.path, wanted.target)
+    weights = None if wanted.weights is None else np.load(wanted.weights, allow_pickle=False)
+    facts = (
+        ("data", f"{wanted.path}: {_size(*data.shape)}"),
+        ("target", f"{wanted.target} ({_kind_of_target(data.y)})"),
+    )
+    return Understood(data, weights, facts)
+
+
+def _columns(wanted: Wanted, kind: str) -> Understood:
+    table = Table.open(wanted.path, kind)
+    others = [wanted.target] if wanted.weights is None else [wanted.target, wanted.weights]
+    check_known([wanted.target], table.names, "target")
+    check_known(others[1:], table.names, "--weights")
+    names = _features(wanted, table, others)
+    survey = table.survey(names)
+    if not survey.n_rows:
+        raise WrongShape(f"{wanted.path!r} has no rows.")
+    _refuse_useless(survey, wanted)
+    encoding = survey.encoding(names, wanted.missing)
+    data = table.dataset(wanted.target, encoding, survey.counts)
+    weights = _weights(data, wanted.weights)
+    missing = {seen.name: seen.missing for seen in survey.columns if seen.missing}
+    dropped = tuple(name for name in table.names if name not in (*names, *others))
+    facts = _facts(wanted, data, survey, missing, dropped)
+    return Understood(data, weights, facts, _notes(survey, data), missing, dropped)
+
+
+def _features(wanted: Wanted, table: Table, others: Sequence[str]) -> tuple[str, ...]:
+    if wanted.features is not None:
+        return Asked(wanted.target, wanted.features).features_of(table.names)
+    used = [name for name in wanted.drop if name in others]
+    if used:
+        raise BadOption(f"--drop names {used[0]!r}, which is the target or the weights.")
+    drop = (*wanted.drop, *others[1:])
+    return Asked(wanted.target, drop=drop).features_of(table.names)
+
+
+def _refuse_useless(survey: Survey, wanted: Wanted) -> None:
+    """Dates, identifiers and gaps: all that there are, not one at a time."""
+    odd = [seen for seen in survey.columns if seen.found is None]
+    names = [] if wanted.features else [s for s in survey.columns if _is_name(s, survey.n_rows)]
+    reasons = []
+    if odd:
+        kinds = listed(f"{seen.name!r} ({seen.type})" for seen in odd)
+        reasons.append(f"{kinds}: neither numbers nor text; turn dates into days or years, say")
+    if names:
+        kinds = listed(f"{seen.name!r} ({_how_many(seen)})" for seen in names)
+        reasons.append(
+            f"{kinds}: names or identifiers rather than categories; list all columns with "
+            "--features to have one for each text all the same"
+        )
+    if reasons:
+        useless = ",".join(seen.name for seen in (*odd, *names))
+        raise WrongType(
+            f"some columns cannot be used as they are; pass --drop {useless} to leave them out. "
+            + ". ".join(reasons)
+            + "."
+        )
+    gaps = [seen for seen in survey.columns if seen.missing]
+    if gaps and wanted.missing == "error":
+        found = listed(f"{seen.name!r} ({seen.missing:,})" for seen in gaps)
+        raise MissingValue(
+            f"missing values: {found}; the first in column {gaps[0].name!r}, row "
+            f"{gaps[0].first_missing} (rows count from 0). Pass --missing mean to put the mean "
+            "there (for text: no category), or leave columns out with --drop."
+        )
+
+
+def _is_name(seen: Seen, n_rows: int) -> bool:
+    there = n_rows - seen.missing
+    return seen.n_texts > MOST_CATEGORIES or seen.n_texts > max(FEW_TEXTS, SHARE_OF_ROWS * there)
+
+
+def _how_many(seen: Seen) -> str:
+    if seen.n_texts > MOST_CATEGORIES:
+        return f"more than {MOST_CATEGORIES:,} different texts"
+    return f"{seen.n_texts:,} different texts"
+
+
+def _weights(data: Dataset, name: str | None) -> Any:
+    if name is None:
+        return None
+    found = data.read(name)
+    if found.dtype.kind in "US":
+        raise WrongType(f"--weights names {name!r}, which is text; name a column of numbers.")
+    return found
+
+
+def _size(n: int, p: int) -> str:
+    return f"{n:,} rows, {p:,} column{'' if p == 1 else 's'} of numbers"
+
+
+def _facts(
+    wanted: Wanted, data: Dataset, survey: Survey, missing: dict[str, int], dropped: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """A line for each thing that was understood."""
+    assert data.encoding is not None
+    numeric, one_hot = data.encoding.numeric, data.encoding.one_hot
+    facts = [
+        ("data", f"{wanted.path}: {_size(*data.shape)}"),
+        ("target", f"{wanted.target} ({_kind_of_target(data.y)})"),
+    ]
+    if numeric:
+        facts.append(("numbers", f"{len(numeric)}: {listed(c.name for c in numeric)}"))
+    if one_hot:
+        texts = listed(f"{column.name} ({column.width} categories)" for column in one_hot)
+        facts.append(("one-hot", f"{len(one_hot)}: {texts}"))
+    if missing:
+        gaps = listed(f"{name} ({count:,})" for name, count in missing.items())
+        facts.append(("missing", f"{gaps}: the mean instead, or no category"))
+    if wanted.weights is not None:
+        facts.append(("weights", wanted.weights))
+    if dropped:
+        facts.append(("left out", listed(dropped)))
+    return tuple(facts)
+
+
+def _kind_of_target(y: Any) -> str:
+    if y.dtype.kind in "US":
+        return f"text, {len(np.unique(y)):,} classes"
+    if y.dtype.kind == "b":
+        return "true or false"
+    return (
+        f"{'whole numbers' if y.dtype.kind in 'iu' else 'numbers'} from {y.min():g} to {y.max():g}"
+    )
+
+
+def _notes(survey: Survey, data: Dataset) -> tuple[str, ...]:
+    named = [
+        seen.name
+        for seen in survey.columns
+        if not seen.is_text
+        and (seen.name.lower() in IDENTIFIERS or seen.name.lower().endswith("_id"))
+    ]
+    notes = [
+        f"{name!r} is used as a number; if it is an identifier, pass --drop {name}."
+        for name in named
+    ]
+    assert data.encoding is not None
+    wide = max(data.encoding.one_hot, key=lambda column: column.width, default=None)
+    if wide is not None and wide.width > MANY_COLUMNS:
+        notes.append(
+            f"{wide.name!r} becomes {wide.width:,} columns; if its texts are names rather than "
+            f"categories, pass --drop {wide.name}."
+        )
+    return tuple(notes)

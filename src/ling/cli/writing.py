@@ -1,0 +1,122 @@
+"""Tables of predictions, written a few rows at a time; the file appears whole or not at all."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from ling.errors import BadOption
+from ling.files import check_writable, whole
+from ling.scan.files import SUFFIXES, need_pyarrow
+
+#: What predictions are called in a table.
+PREDICTION = "prediction"
+
+
+class Sink(ABC):
+    """Where batches go; opened by the first of them."""
+
+    def __init__(self, path: Path, n_rows: int) -> None:
+        self.path = path
+        self.n_rows = n_rows
+        self.out: Any = None
+
+    @abstractmethod
+    def write(self, table: Any) -> None:
+        """Some more rows, a `pyarrow.Table` with the same columns every time."""
+
+    def close(self) -> None:
+        """No more."""
+        if self.out is not None:
+            self.out.close()
+
+
+class Parquet(Sink):
+    """A Parquet file."""
+
+    def write(self, table: Any) -> None:
+        """A row group."""
+        from pyarrow.parquet import ParquetWriter
+
+        self.out = self.out or ParquetWriter(self.path, table.schema)
+        self.out.write_table(table)
+
+
+class Csv(Sink):
+    """A CSV file with a header."""
+
+    def write(self, table: Any) -> None:
+        """Some lines."""
+        from pyarrow.csv import CSVWriter
+
+        self.out = self.out or CSVWriter(str(self.path), table.schema)
+        self.out.write_table(table)
+
+
+class Feather(Sink):
+    """A Feather (Arrow IPC) file."""
+
+    def write(self, table: Any) -> None:
+        """A record batch."""
+        import pyarrow as pa
+
+        self.out = self.out or pa.ipc.new_file(str(self.path), table.schema)
+        self.out.write_table(table)
+
+
+class Npy(Sink):
+    """A .npy file of the predictions alone; its header says how many there will be."""
+
+    def write(self, table: Any) -> None:
+        """Numbers, or texts all as wide as the first ones."""
+        values = table.column(PREDICTION).to_numpy()
+        if self.out is None:
+            self.dtype = np.asarray(table.schema.metadata[b"dtype"].decode()).item()
+            self.out = self.path.open("wb")
+            about = {"descr": self.dtype, "fortran_order": False, "shape": (self.n_rows,)}
+            npy.write_array_header_1_0(self.out, about)
+        self.out.write(np.ascontiguousarray(values.astype(self.dtype)).tobytes())
+
+
+SINKS: dict[str, type[Sink]] = {"parquet": Parquet, "csv": Csv, "feather": Feather}
+
+
+def check_sink(path: Path, keep: tuple[str, ...]) -> None:
+    """An error before any work, if nothing could be written there."""
+    kind = _kind(path)
+    if kind is Npy and keep:
+        raise BadOption("--keep needs columns with names, and .npy files have none; write Parquet.")
+    if PREDICTION in keep:
+        raise BadOption(f"--keep names {PREDICTION!r}, which is what predictions are called.")
+    check_writable(path)
+    need_pyarrow()
+
+
+def _kind(path: Path) -> type[Sink]:
+    name = path.name.lower()
+    if name.endswith(".npy"):
+        return Npy
+    for kind, sink in SINKS.items():
+        if name.endswith(SUFFIXES[kind]) and not name.endswith((".gz", ".bz2")):
+            return sink
+    raise BadOption(
+        f"--out {path.name!r} has no ending that ling writes; pass one of .parquet, .csv, "
+        ".feather or .npy."
+    )
+
+
+@contextmanager
+def sink(path: Path, n_rows: int) -> Iterator[Sink]:
+    """Something to write to."""
+    with whole(path) as part:
+        found = _kind(path)(part, n_rows)
+        try:
+            yield found
+        finally:
+            found.close()

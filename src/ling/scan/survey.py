@@ -1,0 +1,111 @@
+"""What a table holds, column by column, before anything is decided: one pass over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ling.errors import WrongType
+from ling.scan.arrow import dataset_of
+from ling.scan.asked import Asked
+from ling.scan.convert import is_text
+from ling.scan.dataset import Dataset
+from ling.scan.discovery import Categories, Finding, Mean, look_through
+from ling.scan.encoding import Column, Encoding, Numeric
+from ling.scan.files import need_pyarrow, open_files, parts_of
+from ling.scan.parts import Part
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A column: its type in Arrow's words, and what was found in it; None if it is of no use."""
+
+    name: str
+    type: str
+    found: Finding | None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it would be one-hot encoded."""
+        return isinstance(self.found, Categories)
+
+    @property
+    def missing(self) -> int:
+        """Rows without a value."""
+        return 0 if self.found is None else self.found.missing
+
+    @property
+    def first_missing(self) -> int | None:
+        """The first of them."""
+        return None if self.found is None else self.found.first
+
+    @property
+    def n_texts(self) -> int:
+        """Different texts; one more than `discovery.MOST_CATEGORIES` stands for any number."""
+        return len(self.found.texts) if isinstance(self.found, Categories) else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """The columns that were looked at, and the rows of each file."""
+
+    columns: tuple[Seen, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Of all files."""
+        return sum(self.counts)
+
+    def encoding(self, names: Sequence[str], missing: str) -> Encoding:
+        """How these columns become numbers."""
+        known = {seen.name: seen for seen in self.columns}
+        return Encoding(tuple(_column(known[name], missing) for name in names), missing)
+
+
+def _column(seen: Seen, missing: str) -> Column:
+    if seen.found is None:
+        raise WrongType(f"column {seen.name!r} has type {seen.type}; pass numbers or text.")
+    return Numeric(seen.name) if missing == "error" and not seen.is_text else seen.found.column()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Files with columns that were opened, and not yet looked at."""
+
+    schema: Any
+    parts: tuple[Part, ...]
+    description: str
+
+    @classmethod
+    def open(cls, source: Any, kind: str) -> Table:
+        """`kind` is "parquet", "csv" or "feather"."""
+        need_pyarrow()
+        found, called = open_files(source, kind)
+        return cls(found.schema, parts_of(found), called)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns."""
+        return tuple(self.schema.names)
+
+    def survey(self, names: Sequence[str]) -> Survey:
+        """What these columns hold; one pass."""
+        found = {name: self._finding(name) for name in names}
+        looked = {name: finding for name, finding in found.items() if finding is not None}
+        counts = look_through(self.parts, looked)
+        kinds = {name: str(self.schema.field(name).type) for name in names}
+        return Survey(tuple(Seen(name, kinds[name], found[name]) for name in names), counts)
+
+    def dataset(self, target: str | None, encoding: Encoding, counts: tuple[int, ...]) -> Dataset:
+        """X and y, with what a survey has found."""
+        asked = Asked(target, like=encoding)
+        return dataset_of(self.schema, self.parts, self.description, asked, counts)
+
+    def _finding(self, name: str) -> Finding | None:
+        try:
+            text = is_text(name, self.schema.field(name).type)
+        except WrongType:  # told by the survey, for all columns at once
+            return None
+        return Categories(name, bears=True) if text else Mean(name)

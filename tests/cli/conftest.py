@@ -1,0 +1,72 @@
+"""A table of goods in every format, and the command as a function."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from ling.cli.app import app
+
+N = 300
+WRITERS = {
+    "goods.parquet": lambda table, path: pq.write_table(table, path, row_group_size=70),
+    "goods.csv": pa.csv.write_csv,
+    "goods.feather": pa.feather.write_feather,
+}
+
+
+def goods(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    size, colour = rng.uniform(1, 9, n), rng.choice(["red", "green", "blue"], n)
+    price = 3 * size + 5 * (colour == "red") + 0.5 * rng.standard_normal(n)
+    return pa.table(
+        {
+            "id": [f"g{i}" for i in range(n)],
+            "size": size,
+            "colour": colour,
+            "count": rng.integers(0, 9, n),
+            "weight": rng.uniform(0.5, 2, n),
+            "kind": np.where(price > 15, "dear", "cheap"),
+            "price": price,
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where the command is run, with the goods in it."""
+    monkeypatch.chdir(tmp_path)
+    for name, write in WRITERS.items():
+        write(goods(), str(tmp_path / name))
+    return tmp_path
+
+
+@pytest.fixture
+def ling():
+    """The command: its exit code, stdout and stderr; `json` is what it printed, if that is JSON."""
+
+    def run(*arguments):
+        shown = CliRunner(env={"COLUMNS": "100"}).invoke(app, [str(a) for a in arguments])
+        if shown.exception is not None and not isinstance(shown.exception, SystemExit):
+            raise shown.exception
+        found = json.loads(shown.stdout) if "--json" in arguments and shown.stdout else None
+        return SimpleNamespace(code=shown.exit_code, out=shown.stdout, err=shown.stderr, json=found)
+
+    return run
+
+
+BASIC = ("--target", "price", "--drop", "id,kind")
+
+
+@pytest.fixture
+def model(folder, ling):
+    """A model of the goods, written by the command."""
+    done = ling("fit", "goods.parquet", *BASIC, "--quiet")
+    assert done.code == 0, done.err
+    return folder / "model.ling"

@@ -1,0 +1,292 @@
+"""`ling fit`, as somebody sees it who has a file and a question."""
+
+import datetime
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import RidgeCV as Theirs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import ling as library
+from ling.saving import read
+from tests.cli.conftest import BASIC, WRITERS, N, goods
+
+FEATURES = ["size", "colour", "count", "weight"]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_becomes_a_model(name, folder, ling):
+    done = ling("fit", name, *BASIC)
+    assert done.code == 0, done.err
+    assert done.err == ""
+    for part in (
+        "300 rows, 6 columns of numbers", "price (numbers from", "3: size, count, weight",
+        "colour (3 categories)", "left out  id, kind", "the best of", "R² 0.99", "± 0.0",
+        "predictions are within", "passes over 300 x 6", "Written to model.ling",
+    ):  # fmt: skip
+        assert part in done.out, part
+    assert done.out.index("size ") < done.out.index("colour=red") < done.out.index("count ")
+    frame = goods().to_pandas()
+    model = library.load("model.ling")
+    encode = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough")
+    theirs = make_pipeline(encode, Theirs(model.cv_results_.alphas, cv=5))
+    theirs.fit(frame[FEATURES], frame["price"])
+    assert model.alpha_ == pytest.approx(theirs[-1].alpha_)
+    table = goods().select(FEATURES)
+    np.testing.assert_allclose(model.predict(table), theirs.predict(frame[FEATURES]), rtol=1e-3)
+
+
+def test_folders_and_patterns(folder, ling):
+    (folder / "parts").mkdir()
+    for i in range(3):
+        pq.write_table(goods().slice(100 * i, 100), folder / "parts" / f"part-{i}.parquet")
+    for source in ("parts", "parts/part-*.parquet"):
+        done = ling("fit", source, *BASIC, "--json")
+        assert done.json["shape"] == [N, 6], source
+
+
+def test_arrays(folder, ling):
+    X = np.random.default_rng(0).standard_normal((100, 3))
+    np.save("X.npy", X)
+    np.save("y.npy", X @ [1.0, 2.0, 3.0])
+    np.save("w.npy", np.ones(100))
+    done = ling("fit", "X.npy", "--target", "y.npy", "--weights", "w.npy", "--alpha", 0.01)
+    assert done.code == 0, done.err
+    assert "column 2" in done.out
+    assert "alpha was given" in done.out
+    np.testing.assert_allclose(library.load("model.ling").coef_, [1, 2, 3], rtol=1e-2)
+    assert "pass the .npy file of the target" in ling("fit", "X.npy", "-t", "price").err
+    assert "need columns with names" in ling("fit", "X.npy", "-t", "y.npy", "--drop", "a").err
+
+
+def test_json_is_all_there_is_on_stdout(folder, ling):
+    found = ling("fit", "goods.csv", *BASIC, "--json").json
+    assert found["model"] == "RidgeCV"
+    assert found["status"] == "certified"
+    assert found["bound"] <= found["tol"] == 1e-4
+    assert found["score"]["name"] == "R²"
+    assert 0.99 < found["score"]["mean"] < 1
+    strongest = found["effects"][0]
+    assert strongest["column"] == "size"
+    assert strongest["coefficient"] == pytest.approx(3, abs=0.1)
+    assert 0 < strongest["std_error"] < 0.1
+    spread = np.std(goods()["size"].to_numpy())
+    assert strongest["effect"] == pytest.approx(strongest["coefficient"] * spread)
+    assert found["written"] == "model.ling"
+    assert found["about"]["target"] == "price"
+
+
+def test_what_the_file_remembers(folder, ling):
+    ling("fit", "goods.csv", *BASIC, "--weights", "weight", "--quiet")
+    about = read("model.ling").about
+    assert about["source"] == "goods.csv"
+    assert about["weights"] == "weight"
+    assert about["left_out"] == ["id", "kind"]
+    assert datetime.datetime.fromisoformat(about["fitted"]).tzinfo is not None
+    assert "weight" not in library.load("model.ling").encoding_.inputs
+
+
+def test_quiet_says_nothing(folder, ling):
+    done = ling("fit", "goods.parquet", *BASIC, "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_options_reach_the_model(folder, ling):
+    ling("fit", "goods.parquet", *BASIC, "--alphas", "0.1,1,10", "--cv", 3, "--tol", "1e-6",
+         "--seed", 7, "--memory-budget", "1GB", "--quiet")  # fmt: skip
+    model = library.load("model.ling")
+    assert model.alphas == [0.1, 1.0, 10.0]
+    assert (model.cv, model.tol, model.random_state) == (3, 1e-6, 7)
+    assert model.memory_budget == "1GB"
+    ling("fit", "goods.parquet", "-t", "price", "--features", "count,size", "--alpha", 3, "-q")
+    model = library.load("model.ling")
+    assert list(model.feature_names_in_) == ["count", "size"]
+    assert model.alpha == 3.0
+    ling("fit", "goods.parquet", *BASIC, "--shuffle", "--quiet")
+    assert "KFold(n_splits=5, random_state=0, shuffle=True)" in read("model.ling").left_out["cv"]
+
+
+def test_classes(folder, ling):
+    done = ling("fit", "goods.csv", "-t", "kind", "--drop", "id,price", "--classify")
+    assert done.code == 0, done.err
+    assert "text, 2 classes" in done.out
+    assert "accuracy 0.9" in done.out
+    assert list(library.load("model.ling").classes_) == ["cheap", "dear"]
+    ling("fit", "goods.csv", "-t", "count", "--drop", "id", "--classify", "--quiet")
+    assert library.load("model.ling").classes_.dtype.kind == "i"
+
+
+def test_a_report_is_written(folder, ling, monkeypatch):
+    calls = []
+
+    def write_report(path, model, X, y, **options):
+        calls.append((path.name, type(model).__name__, X.shape, len(y), options))
+
+    monkeypatch.setitem(sys.modules, "ling.html", SimpleNamespace(write_report=write_report))
+    done = ling("fit", "goods.csv", *BASIC, "--report", "report.html", "--weights", "weight")
+    assert "Report: report.html" in done.out
+    ((name, kind, shape, n, options),) = calls
+    assert (name, kind, shape, n) == ("report.html", "RidgeCV", (N, 5), N)
+    assert options["target"] == "price"
+    assert options["source"] == "goods.csv"
+    assert len(options["sample_weight"]) == N
+
+
+def test_the_model_is_not_certified(folder, ling):
+    done = ling("fit", "goods.parquet", *BASIC, "--tol", "1e-300")
+    assert done.code == 3
+    assert "is not reached" in done.out
+    assert "Note: RidgeCV: the predictions are proved" in done.err
+    assert library.load("model.ling").predict(goods().select(FEATURES)).shape == (N,)
+
+
+def test_alpha_zero_is_not_certified_but_asked_for(folder, ling):
+    done = ling("fit", "goods.parquet", *BASIC, "--alpha", 0)
+    assert done.code == 0
+    assert "alpha is 0, where no bound exists" in done.out
+
+
+REFUSED = {
+    "typo": (
+        ["goods.csv", "-t", "pirce"],
+        "--target names 'pirce', which is no column; did you mean 'price'?",
+    ),
+    "typo-drop": (["goods.csv", "-t", "price", "--drop", "idd"], "--drop names 'idd'"),
+    "typo-features": (["goods.csv", "-t", "price", "--features", "sise"], "did you mean 'size'"),
+    "typo-weights": (
+        ["goods.csv", *BASIC, "--weights", "wieght"], "--weights names 'wieght', which is no",
+    ),
+    "text-weights": (
+        ["goods.csv", *BASIC, "--weights", "colour"], "--weights names 'colour', which is text",
+    ),
+    "no-file": (["nothing.csv", "-t", "price"], "there is no file 'nothing.csv'"),
+    "no-match": (["no*.csv", "-t", "price"], "'no*.csv' matches no file"),
+    "other-kind": (["model.xlsx", "-t", "price"], "is of a kind that ling does not read"),
+    "identifiers": (
+        ["goods.parquet", "-t", "price"],
+        "pass --drop id to leave them out. 'id' (300 different texts): names or identifiers",
+    ),
+    "text-target": (
+        ["goods.csv", "-t", "kind", "--drop", "id"], "in the first row); pass --classify",
+    ),
+    "many-classes": (
+        ["goods.csv", *BASIC, "--classify"], "300 different values, too many for classes",
+    ),
+    "drops-target": (["goods.csv", "-t", "price", "--drop", "price"], "which is the target"),
+    "no-folder": (
+        ["goods.csv", *BASIC, "--out", "no/model.ling"],
+        "'no/model.ling' cannot be written: there is no such folder",
+    ),
+    "budget": (["goods.csv", *BASIC, "--memory-budget", "lots"], "--memory-budget is 'lots'"),
+    "folds": (["few.csv", "-t", "y"], "--cv 5 needs as many rows, and there are 3"),
+    "constant": (["constant.csv", "-t", "y"], "is 1 in every row: there is nothing to predict"),
+    "empty": (["empty.csv", "-t", "y"], "'empty.csv' has no rows"),
+    "gaps": (
+        ["gaps.csv", "-t", "y", "--cv", "2"],
+        "missing values: 'a' (1), 'b' (2); the first in column 'a', row 2 (rows count from 0). "
+        "Pass --missing mean",
+    ),
+    "target-gaps": (["gaps.csv", "-t", "a", "--missing", "mean"], "target 'a' has no value in row"),
+    "dates": (
+        ["dates.parquet", "-t", "y"],
+        "pass --drop day,time to leave them out. 'day' (date32[day]), 'time' (timestamp[us]): "
+        "neither numbers nor text",
+    ),
+    "few-of-a-class": (["classes.csv", "-t", "y", "--classify"], "n_splits=5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "advice"), REFUSED.values(), ids=REFUSED)
+def test_refused_in_one_line(arguments, advice, folder, ling):
+    (folder / "model.xlsx").write_text("")
+    (folder / "few.csv").write_text("a,y\n1,2\n2,3\n3,5\n")
+    (folder / "constant.csv").write_text("a,y\n1,1\n2,1\n")
+    (folder / "empty.csv").write_text("a,y\n")
+    (folder / "gaps.csv").write_text("a,b,y\n1,x,2\n2,,3\n,,4\n3,x,5\n1,z,6\n")
+    (folder / "classes.csv").write_text("a,y\n" + "".join(f"{i},c{i % 4}\n" for i in range(8)))
+    days = {"day": [datetime.date(2024, 2, 29)], "time": [datetime.datetime(2024, 2, 29)]}
+    pq.write_table(pa.table({**days, "y": [1.0]}), "dates.parquet")
+    done = ling("fit", *arguments)
+    assert done.code == 1
+    assert done.err.startswith("Error: ")
+    assert advice in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not (folder / "model.ling").exists()
+
+
+USAGE = {
+    "no-target": (["goods.csv"], "--target"),
+    "alphas": (["goods.csv", *BASIC, "--alphas", "0.1,x"], "--alphas"),
+    "both": (["goods.csv", *BASIC, "--alphas", "1,2", "--alpha", "3"], "--alphas are both given"),
+    "missing": (["goods.csv", *BASIC, "--missing", "zero"], "--missing"),
+    "cv": (["goods.csv", *BASIC, "--cv", "1"], "--cv"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "name"), USAGE.values(), ids=USAGE)
+def test_usage(arguments, name, folder, ling):
+    done = ling("fit", *arguments)
+    assert done.code == 2
+    assert name in done.err
+
+
+def test_missing_values_are_filled_in_and_told(folder, ling):
+    (folder / "gaps.csv").write_text("a,b,y\n1,x,2\n2,,3\n,,4\n3,x,5\n1,z,6\n")
+    done = ling("fit", "gaps.csv", "-t", "y", "--missing", "mean", "--cv", 2)
+    assert done.code == 0, done.err
+    assert "a (1), b (2): the mean instead, or no category" in done.out
+
+
+def test_naming_an_identifier_insists(folder, ling):
+    done = ling("fit", "goods.parquet", "-t", "price", "--features", "size,id", "--json")
+    assert done.json["shape"] == [N, 301]
+
+
+def test_hints(folder, ling, monkeypatch):
+    done = ling("fit", "goods.csv", "-t", "count", "--drop", "id")
+    assert done.code == 0
+    assert "'count' has only 9 different values; if they are classes" in done.err
+    table = goods().sort_by("price").append_column("house_id", pa.array(np.arange(N)))
+    pq.write_table(table, "sorted.parquet")
+    done = ling("fit", "sorted.parquet", *BASIC)
+    assert "pass --shuffle" in done.err
+    assert "'house_id' is used as a number" in done.err
+    assert "--shuffle" not in ling("fit", "sorted.parquet", *BASIC, "--shuffle").err
+    monkeypatch.setattr("ling.cli.reading.MANY_COLUMNS", 2)
+    assert "'colour' becomes 3 columns" in ling("fit", "goods.csv", *BASIC).err
+
+
+def test_names_are_shown_as_they_are_and_obeyed_by_nobody(folder, ling, rng):
+    names = ["[bold]a[/bold]", ":smile:", "x\x1b[31m\x07", "t\x1b]0;title\x07"]
+    X = rng.standard_normal((N, 3))
+    columns = dict(zip(names, [*X.T, X.sum(axis=1)], strict=True))
+    pq.write_table(pa.table(columns), "odd.parquet")
+    for done in (ling("fit", "odd.parquet", "-t", names[3]), ling("inspect", "model.ling")):
+        assert done.code == 0, done.err
+        assert "[bold]a[/bold]" in done.out
+        assert ":smile:" in done.out
+        assert "x\\x1b[31m\\x07" in done.out
+        assert not {sign for sign in done.out if ord(sign) < 32} - {"\n"}
+    assert "\x1b" not in ling("fit", "odd.parquet", "-t", "x\x1b[31").err
+
+
+def test_a_model_that_is_no_better_than_none_is_told(folder, ling, rng):
+    noise = pa.table({"a": rng.standard_normal(N), "y": rng.standard_normal(N),
+                      "k": rng.choice(["x", "y", "y"], N)})  # fmt: skip
+    pq.write_table(noise, "noise.parquet")
+    told = "tell little or nothing of"
+    assert f"{told} 'y': its mean" in ling("fit", "noise.parquet", "-t", "y").err
+    done = ling("fit", "noise.parquet", "-t", "k", "--classify")
+    assert f"{told} 'k': its most frequent class" in done.err
+    assert told not in ling("fit", "goods.parquet", *BASIC).err
+
+
+def test_the_end_of_the_grid_is_told(folder, ling):
+    done = ling("fit", "goods.parquet", *BASIC, "--alphas", "1000,2000,3000")
+    assert "Note: the best alpha is the smallest of alphas" in done.err

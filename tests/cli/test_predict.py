@@ -1,0 +1,183 @@
+"""`ling predict`: columns by name, blocks in, blocks out, a whole file or none."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import accuracy_score, r2_score
+
+import ling as library
+from tests.cli.conftest import goods
+
+READERS = {
+    "p.parquet": pq.read_table,
+    "p.csv": pa.csv.read_csv,
+    "p.feather": pa.feather.read_table,
+    "p.arrow": pa.feather.read_table,
+}
+NEW = goods(120, seed=1)
+
+
+@pytest.fixture
+def new(model):
+    """New goods, columns in another order."""
+    pq.write_table(NEW.select(NEW.column_names[::-1]), "new.parquet", row_group_size=50)
+    return "new.parquet"
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """So that there are many."""
+    for name in ("SMALL", "LARGE"):
+        monkeypatch.setattr(f"ling.design.chunked.{name}", 6 * 8 * 7)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_predictions_are_those_of_the_model(name, model, new, ling, small_blocks):
+    done = ling("predict", model, new, "--out", name, "--keep", "id,colour")
+    assert done.code == 0, done.err
+    found = READERS[name](name)
+    assert found.column_names == ["id", "colour", "prediction"]
+    assert found["id"].to_pylist() == NEW["id"].to_pylist()
+    assert found["colour"].to_pylist() == NEW["colour"].to_pylist()
+    expected = library.load(model).predict(NEW)
+    np.testing.assert_allclose(found["prediction"].to_numpy(), expected, rtol=1e-12)
+    assert f"R² {r2_score(NEW['price'].to_numpy(), expected):.4f} on the 120 rows" in done.out
+
+
+def test_all_formats_in(model, ling):
+    pa.csv.write_csv(NEW, "new.csv")
+    pa.feather.write_feather(NEW, "new.feather")
+    expected = library.load(model).predict(NEW)
+    for name in ("new.csv", "new.feather"):
+        done = ling("predict", model, name, "--out", "p.npy", "--json")
+        np.testing.assert_allclose(np.load("p.npy"), expected, rtol=1e-12)
+        assert done.json["rows"] == 120
+        assert done.json["score"]["value"] == pytest.approx(
+            r2_score(NEW["price"].to_numpy(), expected)
+        )
+
+
+def test_classes(folder, ling, small_blocks):
+    ling("fit", "goods.csv", "-t", "kind", "--drop", "id,price", "--classify", "-q")
+    pq.write_table(NEW, "new.parquet")
+    expected = library.load("model.ling").predict(NEW)
+    done = ling("predict", "model.ling", "new.parquet", "-o", "p.csv", "--json")
+    assert pa.csv.read_csv("p.csv")["prediction"].to_pylist() == list(expected)
+    assert done.json["score"]["value"] == accuracy_score(NEW["kind"].to_pylist(), expected)
+    ling("predict", "model.ling", "new.parquet", "-o", "p.npy", "-q")
+    np.testing.assert_array_equal(np.load("p.npy"), expected)
+
+
+def test_classes_that_are_numbers(folder, ling):
+    ling("fit", "goods.parquet", "-t", "count", "--drop", "id", "--classify", "-q")
+    done = ling("predict", "model.ling", "goods.parquet", "-o", "p.parquet", "--json")
+    assert pq.read_table("p.parquet")["prediction"].type == pa.int64()
+    assert 0 < done.json["score"]["value"] < 1
+
+
+def test_arrays(folder, ling):
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    np.save("X.npy", X)
+    np.save("y.npy", X @ [1.0, 2.0, 3.0])
+    ling("fit", "X.npy", "-t", "y.npy", "-q")
+    assert ling("predict", "model.ling", "X.npy", "-o", "p.npy").code == 0
+    np.testing.assert_array_equal(np.load("p.npy"), library.load("model.ling").predict(X))
+    assert "a .npy file of as many" in ling("predict", "model.ling", "goods.csv", "-o", "p.npy").err
+
+
+def test_rows_without_a_target_do_not_count(model, ling):
+    gap = pa.array([None, *NEW["price"].to_pylist()[1:]])
+    pq.write_table(NEW.set_column(6, "price", gap), "gap.parquet")
+    assert (
+        ling("predict", model, "gap.parquet", "-o", "p.csv", "--json").json["score"]["rows"] == 119
+    )
+    pq.write_table(NEW.drop_columns(["price"]), "none.parquet")
+    done = ling("predict", model, "none.parquet", "-o", "p.csv", "--json")
+    assert done.json["score"] is None
+
+
+def test_columns_that_nobody_knows(model, ling):
+    pq.write_table(NEW.append_column("extra", NEW["size"]), "more.parquet")
+    done = ling("predict", model, "more.parquet", "-o", "p.csv")
+    assert done.code == 0
+    assert "Note: ignored, as the model does not use them: extra" in done.err
+    strict = ling("predict", model, "more.parquet", "-o", "strict.csv", "--strict")
+    assert strict.code == 1
+    assert "has columns that the model does not know: 'extra'" in strict.err
+    kept = ling("predict", model, "more.parquet", "-o", "p.csv", "--strict", "--keep", "extra")
+    assert kept.code == 0
+
+
+def other_colour(table):
+    return table.set_column(2, "colour", pa.array(["pink"] * table.num_rows))
+
+
+REFUSED = {
+    "lacks": (
+        lambda t: t.rename_columns({"size": "Size"}), [],
+        "lacks 1 of the 4 columns that the model was fitted to: 'size'; columns are matched by "
+        "name (is 'Size' there meant to be 'size'?)",
+    ),
+    "category": (
+        other_colour, [],
+        "column 'colour' is 'pink' in row 0 (rows count from 0), which is none of its 3 "
+        "categories ('blue', 'green', 'red'); pass --unknown ignore",
+    ),
+    "keep": (lambda t: t, ["--keep", "idd"], "--keep names 'idd', which is no column; did you"),
+    "keep-prediction": (lambda t: t, ["--keep", "prediction"], "which is what predictions are"),
+    "ending": (lambda t: t, ["--out", "p.xlsx"], "'p.xlsx' has no ending that ling writes"),
+    "npy-keep": (lambda t: t, ["--out", "p.npy", "--keep", "id"], "--keep needs columns with"),
+    "folder": (lambda t: t, ["--out", "no/p.csv"], "there is no such folder"),
+    "gaps": (
+        lambda t: t.set_column(1, "size", pa.array([None] * t.num_rows, pa.float64())), [],
+        "column 'size' has no value in row 0",
+    ),
+    "rows": (lambda t: t.slice(0, 0), [], "has no rows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "options", "advice"), REFUSED.values(), ids=REFUSED)
+def test_refused_in_one_line_and_nothing_written(change, options, advice, model, ling):
+    pq.write_table(change(NEW), "new.parquet")
+    before = sorted(model.parent.iterdir())
+    out = [] if "--out" in options else ["--out", "p.csv"]
+    done = ling("predict", model, "new.parquet", *out, *options)
+    assert done.code == 1
+    assert advice in done.err
+    assert len(done.err.splitlines()) == 1
+    assert sorted(model.parent.iterdir()) == before
+
+
+def test_what_fails_half_way_leaves_what_was_there(model, ling, small_blocks):
+    colours = pa.array([*NEW["colour"].to_pylist()[:-1], "pink"])
+    pq.write_table(NEW.set_column(2, "colour", colours), "late.parquet")
+    (model.parent / "p.csv").write_text("precious")
+    before = sorted(model.parent.iterdir())
+    assert ling("predict", model, "late.parquet", "-o", "p.csv").code == 1
+    assert (model.parent / "p.csv").read_text() == "precious"
+    assert sorted(model.parent.iterdir()) == before
+    assert ling("predict", model, "late.parquet", "-o", "p.csv", "--unknown", "ignore").code == 0
+    assert len((model.parent / "p.csv").read_text().splitlines()) == 121
+
+
+def test_model_files_that_are_none(folder, ling):
+    (folder / "bad.ling").write_text("not at all")
+    done = ling("predict", "bad.ling", "goods.csv", "--out", "p.csv")
+    assert done.code == 1
+    assert "'bad.ling' is no model file" in done.err
+    assert "cannot be read" in ling("predict", "no.ling", "goods.csv", "--out", "p.csv").err
+
+
+def test_tables_need_names(model, ling):
+    np.save("X.npy", np.ones((5, 6)))
+    assert "has no names of columns" in ling("predict", model, "X.npy", "-o", "p.npy").err
+
+
+def test_options(model, ling):
+    done = ling("predict", model, "goods.csv", "-o", "p.csv", "--unknown", "drop")
+    assert done.code == 2
+    assert "--unknown" in done.err
+    assert ling("predict", model, "goods.csv").code == 2

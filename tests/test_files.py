@@ -1,0 +1,69 @@
+"""Files appear whole or not at all."""
+
+import os
+
+import pytest
+
+from ling.errors import CannotWrite
+from ling.files import check_writable, whole
+
+
+def test_what_was_written_is_there(tmp_path):
+    target = tmp_path / "a.txt"
+    for text in ("one", "two"):
+        with whole(target) as part:
+            part.write_text(text)
+            assert part.parent == tmp_path
+            assert not target.exists() or target.read_text() != text
+        assert target.read_text() == text
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt])
+def test_a_failure_leaves_what_was_there(fault, tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("before")
+
+    def fail():
+        with whole(target) as part:
+            part.write_text("half")
+            raise fault
+
+    with pytest.raises(fault):
+        fail()
+    assert target.read_text() == "before"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_links_stay_links(tmp_path):
+    (tmp_path / "a.txt").write_text("before")
+    (tmp_path / "link").symlink_to(tmp_path / "a.txt")
+    with whole(tmp_path / "link") as part:
+        part.write_text("after")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a.txt").read_text() == "after"
+
+
+def test_usual_permissions(tmp_path):
+    (tmp_path / "usual").write_text("")
+    with whole(tmp_path / "whole") as part:
+        part.write_text("")
+    assert (tmp_path / "whole").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [(".", "is a folder"), ("no/a.txt", "no such folder"), ("/dev/null", "no ordinary file")],
+)
+def test_places_that_cannot_be_written(name, advice, tmp_path):
+    with pytest.raises(CannotWrite, match=advice):
+        check_writable(tmp_path / name)
+    with pytest.raises(OSError, match=advice), whole(tmp_path / name):
+        raise AssertionError("it was opened")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folders_of_others(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(CannotWrite, match="not yours"):
+        check_writable(tmp_path / "a.txt")
