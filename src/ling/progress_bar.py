@@ -34,9 +34,10 @@ def bar(console: Any = None, title: str = "") -> Iterator[Listener]:
         task = shown.add_task(title, total=None, passes="", left="")
 
         def show(event: Event) -> None:
+            shown.tasks[task].total = event.expected  # `update` would take None for no change
             shown.update(
-                task, description=_named(title, event.stage), total=event.expected,
-                completed=event.passes, passes=_passes(event), left=_left(event),
+                task, description=_named(title, event.stage), completed=event.passes,
+                passes=_passes(event), left=_left(event),
             )  # fmt: skip
 
         yield show

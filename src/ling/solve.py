@@ -185,7 +185,7 @@ def _attempt(problem: Problem, step: Prediction, effort: Effort, options: Option
     exact = engine(problem, effort)
     candidate = exact if options.stored is None else _stored(problem, exact, options.stored)
     solved = time.perf_counter()
-    stage("certify")
+    stage("certify", lambda: (problem.design.share, None))  # one pass, and often none
     certificate, status = certify(problem, candidate, effort.tol, options.positive)
     coarse = (
         candidate is not exact

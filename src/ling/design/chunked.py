@@ -117,7 +117,7 @@ class ChunkedDesign(Blocked):
             if len(block):
                 yield slice(start, start + len(block)), DenseDesign(block, compiled=True)
             start += len(block)
-            if run is not None:
+            if run is not None and start < self.shape[0]:  # the last is heard of with the pass
                 run.add_part(len(block) / self.source.shape[0])
 
     def shortens(self, affine: Affine) -> bool:

@@ -40,6 +40,10 @@ class Ridge(CallbackSupportMixin, Partial, MultiOutputMixin, RegressorMixin, Bas
     `partial_fit` adds rows to a fit, or takes them away again, as exactly as if all had been fitted
     at once; it needs room for n_features^2 numbers.
 
+    `set_callbacks` takes scikit-learn's callbacks, from its version 1.9 on: passes over X are the
+    tasks of a fit. One that asks to stop ends it with `ling.errors.Stopped`, and the estimator is
+    as it was before. `ling.progress.watch` tells any function how far fits are.
+
     Parameters
     ----------
     alpha : float or array of shape (n_targets,), default=1.0
