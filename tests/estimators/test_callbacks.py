@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -18,6 +17,8 @@ from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.design import ArraySource, ChunkedDesign
 from ling.errors import LingError, Stopped
 
+callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has them from 1.9 on")
+ProgressBar, ScoringMonitor = callback.ProgressBar, callback.ScoringMonitor
 MODELS = {
     "Ridge": Ridge,
     "krylov": lambda **options: Ridge(solver="krylov", **options),

@@ -3,9 +3,9 @@
 A fit is the task "fit"; its subtasks are the passes over X, as many as are expected. If more are
 needed, the last subtask lasts for all of them; reading X into memory comes before the first.
 Callbacks get X, y and sample_weight as they were passed, and the fitted estimator at the end of
-"fit" only. One that asks to stop at the end of a pass ends the fit with an error (`Stopped`): what
-has been found by then is not certified, and an estimator that says so only if it is asked would not
-be worth much. A fit with `checkpoint=` goes on from there when it is started again.
+"fit" only. One that asks to stop at the end of a pass ends the fit with an error (`Stopped`), and
+the estimator is as it was: of what has been found by then nothing is proved. A fit with
+`checkpoint=` goes on from there when it is started again.
 """
 
 from __future__ import annotations
