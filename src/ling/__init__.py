@@ -4,12 +4,15 @@
 Component Analysis and Gradient Descent", exactly as printed.
 """
 
+import logging
 from importlib import import_module
 from typing import Any
 
 from ling.errors import LingError
 
 __version__ = "0.1.0"
+# Silent, unless whoever uses it says otherwise: logging.basicConfig(level="INFO").
+logging.getLogger("ling").addHandler(logging.NullHandler())
 #: Public names, by the module they live in.
 _NAMES = {
     "display": (

@@ -68,6 +68,10 @@ class ClusterMemory(LingError, MemoryError):
     """A block of X does not fit into a worker's memory."""
 
 
+class Stopped(LingError, RuntimeError):
+    """A callback asked to stop a fit before it was there."""
+
+
 class NotInstalled(LingError, ImportError):
     """An optional package is needed for this."""
 

@@ -199,9 +199,8 @@ def make_plan(
     judged: dict[str, Prediction] = {}
     for prediction in predictions:  # of the ways an engine can go, the first that fits
         if prediction.engine not in judged or not judged[prediction.engine].fits:
-            judged[prediction.engine] = replace(
-                prediction, fits=prediction.n_bytes <= memory_budget
-            )
+            fits = prediction.n_bytes <= memory_budget
+            judged[prediction.engine] = prediction if fits else replace(prediction, fits=False)
     order = sorted(judged.values(), key=lambda p: (not p.fits, _judged(p)))
     return Plan(shape, tuple(order), memory_budget, machine)
 
@@ -452,6 +451,7 @@ def _measured_machine(n_threads: int) -> Machine:
     file = _cache_folder() / "machine.json"
     known = _read(file)
     if key not in known:
+        log.info("The speeds of this machine are measured.")
         known[key] = asdict(measure_machine())
         _write(file, known)
     return Machine(**known[key])

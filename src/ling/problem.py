@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ from ling.design.arrays import LARGEST
 from ling.errors import NotFinite
 from ling.minorant import EPS, sum_noise
 
+log = logging.getLogger("ling")
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
 USABLE = 1e-25, 1e25
 # Sums of squares in this range have lost nothing to underflow or overflow.
@@ -136,8 +138,10 @@ class Problem:
         """X, centred and weighted, in integers of 16 bits; one pass."""
         storage, affine = storage_and_map(self.design.design)
         sizes = self.safe_norms / np.sqrt(self.shape[0])
+        copy = storage.shortened(affine, np.where(sizes > 0, sizes, 1.0))
         self.design.meter.add(0.0, 1.0)
-        return storage.shortened(affine, np.where(sizes > 0, sizes, 1.0))
+        log.info("Iterations are done on a copy of X in 16-bit integers.")
+        return copy
 
     def gram_of(self, copy: ShortCopy) -> Callable[[Array], Array]:
         """V -> Z'(Z V) for the copy Z, counted like passes over X."""

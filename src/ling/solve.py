@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +25,10 @@ from ling.planning import (
     pass_seconds,
 )
 from ling.problem import Problem
+from ling.progress import Expectation, stage
 from ling.report import Certificate, Status
 
+log = logging.getLogger("ling")
 # An iteration whose recurrence has drifted is started again from where it is.
 ROUNDS = 3
 # Engines whose cost does not depend on much that cannot be known beforehand.
@@ -81,6 +85,10 @@ def solve(problem: Problem, plan: Plan, options: Options) -> Solution:
     tried: list[str] = []
     for step, effort in _steps(problem, plan, options):
         tried.append(step.engine)
+        log.info(
+            "%d x %d by %s, which is expected to take %.2g s, %.3g MB and %.3g passes.",
+            *problem.shape, step.engine, step.seconds, step.n_bytes / 1e6, step.passes,
+        )  # fmt: skip
         for _ in range(ROUNDS):
             found = _attempt(problem, step, effort, options)
             best = found if best is None else _better(problem, best, found)
@@ -91,6 +99,7 @@ def solve(problem: Problem, plan: Plan, options: Options) -> Solution:
                 break
             left = None if effort.max_iter is None else effort.max_iter - spent
             effort = replace(effort, start=best.coef, max_iter=left)
+        log.info("%s did not get there, or would have taken longer than another.", step.engine)
     assert best is not None  # a plan has at least one step
     return _after(best, tried)
 
@@ -171,10 +180,12 @@ def _least_norm_step(problem: Problem, plan: Plan) -> Prediction:
 
 def _attempt(problem: Problem, step: Prediction, effort: Effort, options: Options) -> Solution:
     started = time.perf_counter()
+    stage(f"solve with {step.engine}", partial(_to_come, problem, step))
     engine = nonnegative if options.positive else ENGINES[step.engine]
     exact = engine(problem, effort)
     candidate = exact if options.stored is None else _stored(problem, exact, options.stored)
     solved = time.perf_counter()
+    stage("certify", lambda: (problem.design.share, None))  # one pass, and often none
     certificate, status = certify(problem, candidate, effort.tol, options.positive)
     coarse = (
         candidate is not exact
@@ -183,6 +194,13 @@ def _attempt(problem: Problem, step: Prediction, effort: Effort, options: Option
     )
     seconds = {"solve": solved - started, "certify": time.perf_counter() - solved}
     return Solution(candidate, certificate, status, step, seconds, coarse=coarse)
+
+
+def _to_come(problem: Problem, step: Prediction) -> Expectation:
+    """Passes and seconds from here on; the plan counts the pass that made the problem as well."""
+    formed = "gram" in problem.made or "row gram" in problem.made
+    passes = problem.design.share * max(0.0, step.passes - 1 - formed)
+    return passes, None if formed else step.seconds
 
 
 def _stored(problem: Problem, candidate: Candidate, stored: Callable[[Array], Array]) -> Candidate:

@@ -12,11 +12,12 @@ from ling.engines import ENGINES
 SOLVERS = ["auto", *ENGINES]
 N_ITER = "check_non_transformer_estimators_n_iter"
 # What each has on top of scikit-learn's parameters.
+SHARED = {"memory_budget", "checkpoint", "verbose"}
 MORE = {
-    "Ridge": {"precision", "memory_budget", "statistics", "warm_start", "checkpoint"},
-    "RidgeCV": {"choice", "tol", "random_state", "memory_budget", "statistics", "checkpoint"},
-    "RidgeClassifier": {"precision", "memory_budget", "warm_start", "checkpoint"},
-    "RidgeClassifierCV": {"choice", "tol", "random_state", "memory_budget", "checkpoint"},
+    "Ridge": SHARED | {"precision", "statistics", "warm_start"},
+    "RidgeCV": SHARED | {"choice", "tol", "random_state", "statistics"},
+    "RidgeClassifier": SHARED | {"precision", "warm_start"},
+    "RidgeClassifierCV": SHARED | {"choice", "tol", "random_state"},
 }
 every_name = pytest.mark.parametrize("name", MORE)
 

@@ -13,16 +13,16 @@ import numpy as np
 from ling.cli import fit, predict
 from ling.cli.houses import houses
 from ling.cli.out import Out, grid
-from ling.cli.progress import duration
 from ling.cli.reading import Wanted
 from ling.files import whole
+from ling.progress_bar import duration
 from ling.saving import load
 from ling.scan.files import need_pyarrow
 
 TARGET, NUMBER = "price", "house_id"
 # Both get the same: scikit-learn has no grid of its own that suits the data.
 ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
-REPORT = "demo-report.html"
+REPORT = Path("demo-report.html")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ def run(folder: Path, rows: int, seed: int, out: Out) -> None:
         _write(sold, houses(rows, seed))
         _write(new, houses(held_out, seed, first=rows))
     model, predictions = folder / "model.ling", folder / "predictions.parquet"
-    report = folder / REPORT if find_spec("ling.html") and find_spec("matplotlib") else None
+    report = REPORT if find_spec("matplotlib") else None
     alphas = ",".join(f"{alpha:g}" for alpha in ALPHAS)
     command = f"ling fit {sold} --target {TARGET} --drop {NUMBER} --alphas {alphas} --out {model}"
     _step(out, command, report)

@@ -17,11 +17,11 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from ling.cli import words
 from ling.cli.answers import in_its_words
 from ling.cli.out import Out
-from ling.cli.progress import duration, shown
 from ling.cli.reading import Understood, Wanted, understand
 from ling.errors import BadOption, LingError, WrongType
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.files import check_writable
+from ling.progress_bar import duration, shown
 from ling.report import Status
 from ling.saving import save
 
@@ -88,7 +88,7 @@ def run(wanted: Wanted, options: FitOptions, path: Path, report: Path | None, ou
 def fitted(found: Understood, options: FitOptions, out: Out) -> tuple[Any, list[str]]:
     """The model, and what was warned of."""
     model = make_model(options)
-    with warnings.catch_warnings(record=True) as caught, shown(out, "fitting"):
+    with warnings.catch_warnings(record=True) as caught, shown(out):
         warnings.simplefilter("always")
         try:
             model.fit(found.data.X, found.data.y, found.weights)

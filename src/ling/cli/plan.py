@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ling.cli.out import Out, grid
-from ling.cli.progress import duration
 from ling.cli.reading import Wanted, understand
 from ling.estimators import plan
+from ling.progress_bar import duration
 
 
 def run(wanted: Wanted, memory_budget: str | None, tol: float, out: Out) -> None:

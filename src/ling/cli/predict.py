@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ling.cli.out import Out
-from ling.cli.progress import duration
 from ling.cli.reading import SCANS, kind_of
 from ling.cli.writing import PREDICTION, check_sink, sink
 from ling.errors import BadOption, UnknownColumn, WrongType
+from ling.progress_bar import duration
 from ling.saving import Saved, read
 from ling.scan import Dataset, scan_npy
 from ling.scan.arrow import TableOthers

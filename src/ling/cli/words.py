@@ -10,8 +10,8 @@ from rich.table import Table
 from sklearn.base import is_classifier
 
 from ling.cli.out import clean, grid
-from ling.cli.progress import duration
 from ling.errors import BadOption
+from ling.progress_bar import duration
 from ling.report import FitReport, Status
 
 STRONGEST = 10

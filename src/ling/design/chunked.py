@@ -20,6 +20,7 @@ from ling.design.operations import Operation, Outcome, at, together
 from ling.design.short import SHARED, ShortCopy, shortened
 from ling.design.source import Source
 from ling.design.threads import quiet_blas
+from ling.progress import current
 
 MB = 2**20
 # Bytes of a block: large enough that starting threads on it takes no time beside reading it.
@@ -111,11 +112,13 @@ class ChunkedDesign(Blocked):
 
     def blocks(self) -> Iterator[tuple[slice, DenseDesign]]:
         """All rows in order, and what they are called here."""
-        start = 0
+        start, run = 0, current()
         for block in ahead(self._read()):
             if len(block):
                 yield slice(start, start + len(block)), DenseDesign(block, compiled=True)
             start += len(block)
+            if run is not None and start < self.shape[0]:  # the last is heard of with the pass
+                run.add_part(len(block) / self.source.shape[0])
 
     def shortens(self, affine: Affine) -> bool:
         """Where blocks can be, into one copy in memory."""

@@ -41,6 +41,7 @@ class Journal:
         self.folder = folder
         self.header = header
         self.lock = lock
+        self.n_kept = len(list(folder.glob(f"*{ENDING}")))
 
     @classmethod
     def open(
@@ -85,6 +86,14 @@ class Journal:
     def free(self) -> dict[str, Any]:
         """What was chosen once."""
         return dict(self.header["free"])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the report of a fit says that did not start from nothing."""
+        if not self.n_kept:
+            return ()
+        passes = "1 pass" if self.n_kept == 1 else f"{self.n_kept} passes"
+        return (f"Resumed after {passes} kept in {str(self.folder)!r}.",)
 
     def recall(
         self, operation: Operation, rows: NDArray[np.intp] | None, run: Callable[[], Outcome]
@@ -156,7 +165,8 @@ class Journaled(Blocked):
         self.journal = journal
         self.rows = rows
         self.shape, self.dtype, self.names = design.shape, design.dtype, design.names
-        self.taken, self.notes, self.encoding = design.taken, design.notes, design.encoding
+        self.taken, self.encoding = design.taken, design.encoding
+        self.notes = (*design.notes, *journal.notes)
         self.block_bytes = design.block_bytes
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from threading import Lock
 
@@ -11,15 +12,22 @@ from numpy.typing import DTypeLike, NDArray
 from ling.design.arrays import Array
 from ling.design.base import Design
 from ling.design.between import Between, RowSums
+from ling.progress import current
 from ling.report import Cost
+
+log = logging.getLogger("ling")
 
 
 class Meter:
-    """A running total, which is also added to `parents`; metered designs may share one."""
+    """A running total, which is also added to `parents`; metered designs may share one.
+
+    Whoever watches when it is made is told of all passes, whichever thread makes them.
+    """
 
     def __init__(self, *parents: Meter) -> None:
         self.cost = Cost()
         self.parents = parents
+        self._run = current()
         self._lock = Lock()
 
     def __getstate__(self) -> tuple[Cost, tuple[Meter, ...]]:
@@ -27,14 +35,24 @@ class Meter:
 
     def __setstate__(self, state: tuple[Cost, tuple[Meter, ...]]) -> None:
         self.cost, self.parents = state
+        self._run = None
         self._lock = Lock()
 
     def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
         """Count work that is not a product with a metered design."""
+        self._count(flops, passes)
+        if not passes:
+            return
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%.4g passes over X so far", self.cost.passes)
+        if self._run is not None:
+            self._run.add(passes)
+
+    def _count(self, flops: float, passes: float) -> None:
         with self._lock:
-            self.cost = self.cost + Cost(flops, passes)
+            self.cost = Cost(self.cost.flops + flops, self.cost.passes + passes)
         for parent in self.parents:
-            parent.add(flops, passes)
+            parent._count(flops, passes)
 
 
 class Metered(Design):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,14 +14,15 @@ import numpy as np
 from ling.design import Array, ArraySource, ChunkedDesign, DenseDesign, as_design
 from ling.design.blocked import Blocked
 from ling.design.journal import Journal, Journaled, digest
-from ling.errors import BadCheckpoint, BadOption, ClusterLost, ClusterMemory, LingError
+from ling.errors import BadCheckpoint, BadOption, ClusterLost, ClusterMemory, LingError, Stopped
 from ling.estimators.fitting import Settings
 from ling.planning import Machine, measured_machine, memory_budget_bytes
 
+log = logging.getLogger("ling")
 # Rows of X that tell it from others.
 LOOKED_AT = 64
 # Parameters that do not change what is computed from the same passes.
-NO_MATTER = "checkpoint", "memory_budget", "copy_X", "warm_start"
+NO_MATTER = "checkpoint", "memory_budget", "copy_X", "warm_start", "verbose"
 
 
 @contextmanager
@@ -46,6 +48,8 @@ def checkpointed(
 
     mine = _mine(model, design, Y, weights, splits)
     journal = Journal.open(model.checkpoint, mine, free)
+    for note in journal.notes:
+        log.info(note)
     chosen = journal.free
     if chosen["asked"] != _described(settings.memory_budget):  # what is kept is as good with it
         chosen |= {name: free()[name] for name in ("asked", "budget")}
@@ -57,7 +61,7 @@ def checkpointed(
     try:
         yield Journaled(design, journal), settings
     except BaseException as error:
-        resumable = BadCheckpoint, ClusterLost, ClusterMemory
+        resumable = BadCheckpoint, ClusterLost, ClusterMemory, Stopped
         if isinstance(error, LingError) and not isinstance(error, resumable):
             journal.close()  # a second start would end here too
         journal.leave()

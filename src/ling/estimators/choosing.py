@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -17,10 +18,13 @@ from ling.errors import BadOption, EdgeOfGrid
 from ling.estimators.fitting import Fit, Settings, fitted, plan_for
 from ling.planning import Plan
 from ling.problem import Centring, Problem
+from ling.progress import Expectation, stage
 from ling.selection import CVResults, Samples, Scoring, Splits, checked, choose
+from ling.selection.grid import N_ALPHAS
 from ling.selection.loo import forget_form
-from ling.selection.route import Route, k_fold, leave_one_out
+from ling.selection.route import Route, direct_passes, expectation, k_fold, leave_one_out
 
+log = logging.getLogger("ling")
 BEST, ONE_SE = "best", "one_standard_error"
 UNCERTAIN = (
     "the fits that the best score comes from could not be certified; raise memory_budget or tol, "
@@ -48,8 +52,10 @@ def fit_choosing(
     started = time.perf_counter()
     t = Y.shape[1]
     given = None if model.alphas is None else checked(model.alphas, zero=splits is not None)
+    stage("prepare", lambda: _expectation(model, X, t, splits, given, settings))
     problem, centring = problems.build(X, Y, np.ones(t), weights, bool(model.fit_intercept))
     plan = plan_for(as_design(X), t, 1, settings)
+    stage("choose alpha")
     samples = Samples.of(
         problem, centring, Y, weights, bool(model.fit_intercept), plan.memory_budget
     )
@@ -62,6 +68,8 @@ def fit_choosing(
         results = choose(route.validation, scoring, problem, inner, route.method, store)
         if results is not None:
             break
+        log.info("%s would have taken longer than factorisations do.", route.method)
+        stage("choose alpha", lambda: (direct_passes(plan, len(splits or ())), None))
     assert results is not None  # the last way does not give up
     if route.validation.full and not best_is_certified(results):
         raise BadOption(
@@ -75,6 +83,10 @@ def fit_choosing(
             "samples."
         )
     at = np.asarray(results.best if model.choice == BEST else results.one_standard_error)
+    log.info(
+        "alpha %s chosen from %d by %s.",
+        np.unique(results.alphas[at]), len(results.alphas), route.method,
+    )  # fmt: skip
     return _finished(model, route, results, at, X, samples, settings, started)
 
 
@@ -85,8 +97,7 @@ def routes_for(
     """Ways to leave samples out: the first that does not give up is taken."""
     if splits is None:
         _need_two(samples)
-        stochastic = {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
-        return [leave_one_out(samples, plan, model.tol, rng, stochastic)]
+        return [leave_one_out(samples, plan, model.tol, rng, _stochastic(model))]
     refuse_weightless(splits, samples)
     routes = k_fold(samples, splits, given, plan, model.tol, rng)
     if given is None or given.all():
@@ -98,6 +109,21 @@ def routes_for(
             "memory_budget; raise it, or pass alphas above 0."
         )
     return routes
+
+
+def _stochastic(model: Any) -> bool | None:
+    """Whether generalised cross-validation is asked for; None if that is left to the plan."""
+    return {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
+
+
+def _expectation(
+    model: Any, X: Any, t: int, splits: Splits | None, given: Array | None,
+    settings: Settings,
+) -> Expectation:  # fmt: skip
+    plan = plan_for(as_design(X), t, 1, settings)
+    n_alphas = N_ALPHAS if given is None else len(given)
+    n_splits = None if splits is None else len(splits)
+    return expectation(plan, n_splits, n_alphas, _stochastic(model))
 
 
 def _finished(

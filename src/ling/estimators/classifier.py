@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ling.design import Array
 from ling.errors import BadOption
+from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpointed
 from ling.estimators.choosing import (
     BEST,
@@ -40,6 +41,7 @@ from ling.estimators.inputs import alphas_of, checked_data, weights_of
 from ling.estimators.resuming import fit_from
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.streamed import Streamed
+from ling.estimators.watching import watched
 from ling.selection import Accuracy, Scorer, Scoring, SquaredErrors
 
 
@@ -67,7 +69,7 @@ class Decision:
         return self.classes[at]
 
 
-class Classifying(Streamed, ClassifierMixin, BaseEstimator):
+class Classifying(CallbackSupportMixin, Streamed, ClassifierMixin, BaseEstimator):
     """What classifiers share: -1 and 1 for the classes, and classes for predictions."""
 
     _decision: Decision
@@ -170,7 +172,7 @@ class RidgeClassifier(Classifying):
         As for `Ridge`.
     class_weight : dict or "balanced", default=None
         Weights of the classes; "balanced" gives all classes the same weight together.
-    warm_start, checkpoint
+    warm_start, checkpoint, verbose
         As for `Ridge`.
 
     Attributes
@@ -204,6 +206,7 @@ class RidgeClassifier(Classifying):
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
         "warm_start": ["boolean"],
         "checkpoint": [str, Path, None],
+        "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -222,6 +225,7 @@ class RidgeClassifier(Classifying):
         memory_budget: float | str | None = None,
         warm_start: bool = False,
         checkpoint: str | Path | None = None,
+        verbose: int = 0,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -236,18 +240,20 @@ class RidgeClassifier(Classifying):
         self.memory_budget = memory_budget
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> RidgeClassifier:
         """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t)."""
         started = time.perf_counter()
         Settings.of(self).check()
-        X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
-        alphas = alphas_of(self.alpha, Y.shape[1])
-        with checkpointed(self, X, Y, weights) as (X, settings):
-            *_, fit = fit_from(self, X, Y, alphas, weights, settings, started)
-        keep(self, fit, 2)
-        self._keep_decision(decision)
+        with watched(self, X, y, sample_weight):
+            X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
+            alphas = alphas_of(self.alpha, Y.shape[1])
+            with checkpointed(self, X, Y, weights) as (X, settings):
+                *_, fit = fit_from(self, X, Y, alphas, weights, settings, started)
+            keep(self, fit, 2)
+            self._keep_decision(decision)
         warn_unless_certified(self, fit, settings)
         return self
 
@@ -261,7 +267,7 @@ class RidgeClassifierCV(Routed, Classifying):
     ----------
     alphas, fit_intercept, cv, store_cv_results, choice, tol, random_state, memory_budget
         As for `RidgeCV`.
-    checkpoint
+    checkpoint, verbose
         As for `Ridge`.
     scoring : str or callable, default=None
         None is the negative mean of squared errors of the decision values for cv=None, and accuracy
@@ -297,6 +303,7 @@ class RidgeClassifierCV(Routed, Classifying):
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
         "checkpoint": [str, Path, None],
+        "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -313,6 +320,7 @@ class RidgeClassifierCV(Routed, Classifying):
         random_state: Any = None,
         memory_budget: float | str | None = None,
         checkpoint: str | Path | None = None,
+        verbose: int = 0,
     ) -> None:
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -325,6 +333,7 @@ class RidgeClassifierCV(Routed, Classifying):
         self.random_state = random_state
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -332,15 +341,16 @@ class RidgeClassifierCV(Routed, Classifying):
     ) -> RidgeClassifierCV:
         """Choose alpha and fit to X (n_samples, n_features) and classes y."""
         refuse_storing(self)
-        X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
-        to_scorer, to_splitter = routed(self, weights, params)
-        splits = splits_of(self, X, y, to_splitter)
-        scoring = self._scoring(X, y, Y, weights, to_scorer, decision)
-        with checkpointed(self, X, Y, weights, splits) as (X, settings):
-            chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
-        keep(self, chosen.fit, 2)
-        self._keep_decision(decision)
-        keep_choice(self, chosen, 2, X.dtype)
+        with watched(self, X, y, sample_weight):
+            X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
+            to_scorer, to_splitter = routed(self, weights, params)
+            splits = splits_of(self, X, y, to_splitter)
+            scoring = self._scoring(X, y, Y, weights, to_scorer, decision)
+            with checkpointed(self, X, Y, weights, splits) as (X, settings):
+                chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
+            keep(self, chosen.fit, 2)
+            self._keep_decision(decision)
+            keep_choice(self, chosen, 2, X.dtype)
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, settings)
         return self

@@ -21,6 +21,7 @@ from ling.estimators.inputs import checked_columns, checked_rows, refuse_other_c
 from ling.estimators.lazy import mapped, on_cluster
 from ling.planning import Machine, Plan, Shape, make_plan, memory_budget_bytes
 from ling.problem import Centring, Problem
+from ling.progress import Expectation
 from ling.report import Certificate, FitReport, Status
 from ling.solve import Options, Solution, solve
 
@@ -113,6 +114,7 @@ def fitted(
     if intercept is not None:
         solution = _with_intercept(problem, solution, centring, intercept, X.dtype)
     report = _report(settings, problem, solution, plan, prepared - started, notes)
+    log.info("%s", report)
     spreads = problem.column_norms * (centring.x_unit / np.sqrt(centring.mass))
     return Fit(coef, intercept, solution, report, X.dtype, spreads)
 
@@ -189,6 +191,14 @@ def plan_for(
     )  # fmt: skip
     budget = budget_for(storage, settings)
     return make_plan(shape, budget, settings.precision, settings.tol, settings.machine)
+
+
+def expectation(X: Any, alphas: Array, settings: Settings) -> Expectation:
+    """Passes and seconds of a fit that has not begun; `alphas` are one for each target."""
+    plan = plan_for(as_design(X), len(alphas), len(np.unique(alphas)), settings)
+    solver = SCIKIT_LEARN.get(settings.solver, settings.solver)
+    step = plan.steps[0] if solver == "auto" else plan.of(solver)
+    return step.passes, step.seconds
 
 
 def budget_for(storage: Storage, settings: Settings) -> float:

@@ -15,6 +15,7 @@ from ling.design.arrays import float_dtype
 from ling.design.chunked import in_memory
 from ling.errors import MissingValue, WrongType
 from ling.planning import memory_budget_bytes
+from ling.progress import READ, stage
 
 log = logging.getLogger("ling")
 # Data that takes no more than this share of the memory budget is read once and kept.
@@ -78,7 +79,8 @@ def fitting_memory(storage: Storage, model: Any) -> Storage:
         return storage
     storage = fits_memory(storage, model)
     if keeps(storage, _budget(model)):
-        log.info("X is %.3g MB: read into memory", storage.n_bytes / 1e6)
+        log.info("X is read into memory: %.3g MB.", storage.n_bytes / 1e6)
+        stage(READ, lambda: (1.0, storage.n_bytes / storage.rate))
         return in_memory(storage)
     return storage
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +16,10 @@ from ling.errors import BadOption
 from ling.estimators.fitting import Fit, Settings, fitted, keep, warn_unless_certified
 from ling.estimators.inputs import alphas_of, checked_data, targets_of, weights_of
 from ling.estimators.statistics import Kept, Statistics
+from ling.estimators.watching import watched
 from ling.planning import memory_budget_bytes
 from ling.problem import Centring
+from ling.progress import stage
 from ling.report import Certificate, Status
 from ling.summary import Summary, summing_cost
 from ling.summed import NoRows, Summed, posed
@@ -75,7 +75,7 @@ class Partial(Statistics):
         """
         started = time.perf_counter()
         settings = _settings(self)
-        with _all_or_nothing(self):
+        with watched(self, X, y, sample_weight):
             first = self._summary is None
             if first and remove:
                 raise BadOption(
@@ -89,6 +89,7 @@ class Partial(Statistics):
             alphas = alphas_of(self.alpha, Y.shape[1])
             self._refuse_statistics(alphas)
             _refuse_too_large(X.shape[1], Y.shape[1], len(np.unique(alphas)), settings)
+            stage("summarise", lambda: (summing_cost(X, Y.shape[1]).passes, None))
             batch = Summary.of(X, Y, weights, bool(self.fit_intercept))
             summary = _updated(self._summary, batch, remove)
             fit, kept = self._fit_of(summary, alphas, X, settings, started)
@@ -131,18 +132,6 @@ def _solved(
     design, notes = problem.design.design, (f"The passes were over {X.shape[0]} rows.",)
     fit = fitted(problem, centring, design, summary.centred, settings, started, notes)
     return problem, centring, fit
-
-
-@contextmanager
-def _all_or_nothing(model: Any) -> Iterator[None]:
-    """Leave a model as it was if anything goes wrong."""
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
 
 
 def _settings(model: Any) -> Settings:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,12 @@ from ling.estimators.inputs import (
     targets_of,
     weights_of,
 )
+from ling.estimators.watching import watched
+from ling.progress import stage
 from ling.report import Cost
 from ling.selection import Samples, checked, default_grid
-from ling.selection.path import solution_path
+from ling.selection.grid import N_ALPHAS
+from ling.selection.path import path_expectation, solution_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +124,9 @@ class RidgePath:
 class _Inputs(BaseEstimator):
     """What scikit-learn's validation wants an estimator for; its messages name it."""
 
-    def __init__(self, memory_budget: float | str | None = None) -> None:
+    def __init__(self, memory_budget: float | str | None = None, verbose: int = 0) -> None:
         self.memory_budget = memory_budget
+        self.verbose = verbose
 
 
 _Inputs.__name__ = "ridge_path"
@@ -131,6 +135,7 @@ _Inputs.__name__ = "ridge_path"
 def ridge_path(
     X: Any, y: Any, alphas: Any = None, *, sample_weight: Any = None, fit_intercept: bool = True,
     tol: float = 1e-4, random_state: Any = None, memory_budget: float | str | None = None,
+    verbose: int = 0,
 ) -> RidgePath:  # fmt: skip
     """Minimise ||y - Xw - b||^2 + alpha ||w||^2 for every alpha, each to a proven accuracy.
 
@@ -143,7 +148,7 @@ def ridge_path(
     alphas : array of shape (n_alphas,), default=None
         All above 0; None for 30 values over 9 decades below the trace of X'X.
     sample_weight : array of shape (n_samples,), default=None
-    fit_intercept, tol, random_state, memory_budget
+    fit_intercept, tol, random_state, memory_budget, verbose
         As for `Ridge`.
 
     Returns
@@ -160,37 +165,53 @@ def ridge_path(
     >>> path.coef.shape
     (3, 5)
     """
-    started = time.perf_counter()
     if isinstance(tol, bool) or not isinstance(tol, Real) or not tol >= 0:
         raise BadOption(f"tol is {tol!r}; pass a number >= 0.")
-    inputs = _Inputs(memory_budget)
-    X, y = checked_data(inputs, X, y, sample_weight, y_numeric=True)
-    weights, Y = weights_of(sample_weight, X), targets_of(y)
+    if not isinstance(verbose, Integral) or verbose < 0:
+        raise BadOption(f"verbose is {verbose!r}; pass 0, 1 or 2.")
     given = (
         None
         if alphas is None
         else checked(alphas, zero=False, hint="; for alpha = 0 use Ridge(alpha=0)")
     )
     settings = Settings(tol=tol, random_state=random_state, memory_budget=memory_budget)
+    inputs = _Inputs(memory_budget, int(verbose))
+    with watched(inputs, X, y, sample_weight):
+        found = _found(inputs, X, y, sample_weight, given, bool(fit_intercept), settings)
+        inputs.report_ = found
+    _warn_unless_certified(found)
+    return found
+
+
+def _found(
+    inputs: _Inputs, X: Any, y: Any, sample_weight: Any, given: Array | None, fit_intercept: bool,
+    settings: Settings,
+) -> RidgePath:  # fmt: skip
+    started = time.perf_counter()
+    X, y = checked_data(inputs, X, y, sample_weight, y_numeric=True)
+    weights, Y = weights_of(sample_weight, X), targets_of(y)
     n_targets = Y.shape[1]
-    problem, centring = problems.build(X, Y, np.ones(n_targets), weights, fit_intercept)
+    n_alphas = N_ALPHAS if given is None else len(given)
     plan = plan_for(as_design(X), n_targets, 1, settings)
+    stage("prepare", lambda: path_expectation(plan, n_alphas))
+    problem, centring = problems.build(X, Y, np.ones(n_targets), weights, fit_intercept)
     samples = Samples.of(problem, centring, Y, weights, fit_intercept, plan.memory_budget)
     inner = default_grid(problem) if given is None else given / centring.x_unit**2
-    path = solution_path(samples, inner, plan, tol, generator(random_state))
+    stage("solve for all alphas")
+    path = solution_path(samples, inner, plan, settings.tol, generator(settings.random_state))
     coef = np.stack([centring.coef(W) for W in path.coef])
     intercept = np.zeros((len(inner), n_targets))
     if fit_intercept:
         intercept = np.stack([centring.intercept(W) for W in coef])
     error = path.squares * centring.y_unit**2 / centring.n_counted
     one = y.ndim == 1
-    found = RidgePath(
+    return RidgePath(
         alphas=inner * centring.x_unit**2 if given is None else given,
         coef=coef[:, :, 0] if one else coef.transpose(0, 2, 1),
         intercept=intercept[:, 0] if one else intercept,
         bounds=path.bounds[:, 0] if one else path.bounds,
         training_error=error[:, 0] if one else error,
-        tol=tol,
+        tol=settings.tol,
         method=path.method,
         seconds=time.perf_counter() - started,
         cost=problem.design.cost,
@@ -199,8 +220,6 @@ def ridge_path(
         encoding_=getattr(inputs, "encoding_", None),
         _degrees=path.degrees,
     )
-    _warn_unless_certified(found)
-    return found
 
 
 def _warn_unless_certified(path: RidgePath) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from ling.design import Array
 from ling.errors import ClusterLost
-from ling.estimators.fitting import Fit, Settings, fitted
+from ling.estimators.fitting import Fit, Settings, expectation, fitted
 from ling.problem import Centring, Problem, build
+from ling.progress import stage
 
 
 def fit_from(
@@ -20,6 +21,7 @@ def fit_from(
 ) -> tuple[Problem, Centring, Fit]:  # fmt: skip
     """The problem that data and alphas stand for, solved from where the model says."""
     fit_intercept = bool(model.fit_intercept)
+    stage("prepare", lambda: expectation(X, alphas, settings))
     problem, centring = build(X, Y, alphas, weights, fit_intercept)
     with _resumable(model, problem, centring) as start:
         fit = fitted(problem, centring, X, fit_intercept, settings, started, start=start)

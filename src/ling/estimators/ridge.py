@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling.design import ChunkedDesign, as_design
 from ling.errors import WrongShape
+from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpointed
 from ling.estimators.fitting import (
     SCIKIT_LEARN,
@@ -26,10 +27,11 @@ from ling.estimators.inputs import alphas_of, checked_data, targets_of, weights_
 from ling.estimators.lazy import keeps, opened
 from ling.estimators.partial import Partial
 from ling.estimators.resuming import fit_from
+from ling.estimators.watching import watched
 from ling.planning import Plan, memory_budget_bytes
 
 
-class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class Ridge(CallbackSupportMixin, Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """minimise ||y - Xw - b||^2 + alpha ||w||^2, to a proven accuracy.
 
     A drop-in for `sklearn.linear_model.Ridge`: same parameters, same attributes, same meaning of
@@ -37,6 +39,10 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     `partial_fit` adds rows to a fit, or takes them away again, as exactly as if all had been fitted
     at once; it needs room for n_features^2 numbers.
+
+    `set_callbacks` takes scikit-learn's callbacks, from its version 1.9 on: passes over X are the
+    tasks of a fit. One that asks to stop ends it with `ling.errors.Stopped`, and the estimator is
+    as it was before. `ling.progress.watch` tells any function how far fits are.
 
     Parameters
     ----------
@@ -76,6 +82,9 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
     checkpoint : str or path, default=None
         A folder for what a long fit has found so far: killed and started again with the same
         arguments, it goes on from its last pass over X, to the same result. Gone when it is done.
+    verbose : int, default=0
+        1 shows a fit while it goes on: a line that moves on a terminal, with rich installed, and a
+        line for each stage elsewhere. 2 prints `report_` as well.
 
     Attributes
     ----------
@@ -117,6 +126,7 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
         "statistics": ["boolean", None],
         "warm_start": ["boolean"],
         "checkpoint": [str, Path, None],
+        "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -135,6 +145,7 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
         statistics: bool | None = None,
         warm_start: bool = False,
         checkpoint: str | Path | None = None,
+        verbose: int = 0,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -149,23 +160,25 @@ class Ridge(Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.statistics = statistics
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ridge:
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets)."""
         started = time.perf_counter()
         Settings.of(self).check()
-        X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
-        weights = weights_of(sample_weight, X)
-        Y = targets_of(y)
-        alphas = alphas_of(self.alpha, Y.shape[1])
-        self._refuse_statistics(alphas)
-        with checkpointed(self, X, Y, weights) as (X, settings):
-            problem, centring, fit = fit_from(self, X, Y, alphas, weights, settings, started)
-            kept = self._statistics_of(problem, centring, fit, settings)
-        keep(self, fit, y.ndim)
-        self._kept = kept
-        self._forget()
+        with watched(self, X, y, sample_weight):
+            X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
+            weights = weights_of(sample_weight, X)
+            Y = targets_of(y)
+            alphas = alphas_of(self.alpha, Y.shape[1])
+            self._refuse_statistics(alphas)
+            with checkpointed(self, X, Y, weights) as (X, settings):
+                problem, centring, fit = fit_from(self, X, Y, alphas, weights, settings, started)
+                kept = self._statistics_of(problem, centring, fit, settings)
+            keep(self, fit, y.ndim)
+            self._kept = kept
+            self._forget()
         warn_unless_certified(self, fit, settings)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling.design import Array
+from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpointed
 from ling.estimators.choosing import (
     BEST,
@@ -25,10 +26,13 @@ from ling.estimators.fitting import keep, warn_unless_certified
 from ling.estimators.inputs import checked_data, targets_of, weights_of
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.statistics import Statistics
+from ling.estimators.watching import watched
 from ling.selection import R2, Scorer, Scoring, SquaredErrors, checked
 
 
-class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class RidgeCV(
+    CallbackSupportMixin, Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator
+):
     """Ridge regression with the alpha that predicts best on samples left out.
 
     A drop-in for `sklearn.linear_model.RidgeCV`. All alphas, folds and targets share one Gram
@@ -62,6 +66,8 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
     checkpoint : str or path, default=None
         A folder for what a long fit has found so far: killed and started again with the same
         arguments, it goes on from its last pass over X, to the same result. Gone when it is done.
+    verbose : int, default=0
+        As for `Ridge`.
 
     Attributes
     ----------
@@ -100,6 +106,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
         "statistics": ["boolean", None],
         "checkpoint": [str, Path, None],
+        "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -118,6 +125,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         memory_budget: float | str | None = None,
         statistics: bool | None = None,
         checkpoint: str | Path | None = None,
+        verbose: int = 0,
     ) -> None:
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -132,6 +140,7 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         self.memory_budget = memory_budget
         self.statistics = statistics
         self.checkpoint = checkpoint
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> RidgeCV:
@@ -142,20 +151,21 @@ class RidgeCV(Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimato
         refuse_storing(self)
         if self.alphas is not None:
             self._refuse_statistics(checked(self.alphas, zero=self.cv is not None))
-        X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
-        weights = weights_of(sample_weight, X)
-        Y = targets_of(y)
-        to_scorer, to_splitter = routed(self, weights, params)
-        splits = splits_of(self, X, y, to_splitter)
-        scoring = self._scoring(X, y, Y, weights, to_scorer)
-        with checkpointed(self, X, Y, weights, splits) as (X, settings):
-            chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
-            kept = self._statistics_of(
-                chosen.problem, chosen.centring, chosen.fit, settings, chosen.degrees
-            )
-        keep(self, chosen.fit, y.ndim)
-        keep_choice(self, chosen, y.ndim, X.dtype)
-        self._kept = kept
+        with watched(self, X, y, sample_weight):
+            X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
+            weights = weights_of(sample_weight, X)
+            Y = targets_of(y)
+            to_scorer, to_splitter = routed(self, weights, params)
+            splits = splits_of(self, X, y, to_splitter)
+            scoring = self._scoring(X, y, Y, weights, to_scorer)
+            with checkpointed(self, X, Y, weights, splits) as (X, settings):
+                chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
+                kept = self._statistics_of(
+                    chosen.problem, chosen.centring, chosen.fit, settings, chosen.degrees
+                )
+            keep(self, chosen.fit, y.ndim)
+            keep_choice(self, chosen, y.ndim, X.dtype)
+            self._kept = kept
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, settings)
         return self

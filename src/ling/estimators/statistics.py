@@ -26,6 +26,7 @@ from ling.estimators.fitting import (
 from ling.estimators.streamed import Streamed
 from ling.posterior import Posterior, full_posterior, small_posterior
 from ling.problem import Centring, Problem
+from ling.progress import stage
 from ling.selection.path import CANCELS
 from ling.solve import solve
 
@@ -142,6 +143,7 @@ class Statistics(Streamed):
         posterior = None
         if fit.solution.step.engine == "nonnegative":
             return None
+        stage("statistics")
         if self.statistics:
             budget = budget_for(storage_and_map(problem.design.design)[0], settings)
             rng = generator(settings.random_state)

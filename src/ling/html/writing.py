@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from datetime import datetime
 from html import escape
 from importlib.resources import files
@@ -12,6 +11,7 @@ from string import Template
 from typing import Any
 
 from ling import __version__
+from ling.files import check_writable, whole
 from ling.html import sections
 from ling.html.facts import Facts, gather
 from ling.html.held import quality
@@ -61,9 +61,13 @@ def write_report(
     diabetes.html
     """
     need_matplotlib()
+    check_writable(path)
     facts = gather(model, X, y, sample_weight, target, source)
     when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")
-    return _write(Path(path), render(facts, title, when))
+    page = render(facts, title, when)
+    with whole(path) as part:
+        part.write_text(page, encoding="utf-8")
+    return Path(path)
 
 
 def render(facts: Facts, title: str | None, when: str) -> str:
@@ -90,24 +94,3 @@ def render(facts: Facts, title: str | None, when: str) -> str:
 
 def _text(name: str) -> str:
     return files("ling.html").joinpath(name).read_text(encoding="utf-8")
-
-
-def _write(path: Path, text: str) -> Path:
-    """Whole, or not at all: through a file beside it."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(beside, 0o666 & ~_umask())
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _umask() -> int:
-    """What new files are not allowed; asking for it means setting it."""
-    before = os.umask(0o077)
-    os.umask(before)
-    return before

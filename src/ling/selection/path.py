@@ -13,9 +13,10 @@ from ling.engines.tridiagonal import tridiagonal
 from ling.minorant import Nothing
 from ling.planning import Plan
 from ling.problem import Problem
+from ling.progress import Expectation
 from ling.rounding import dual_rounding, rounding
 from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
-from ling.selection.route import iterations_promise_more, seconds
+from ling.selection.route import USUAL_PASSES, iterations_promise_more, seconds
 from ling.selection.samples import Samples
 from ling.selection.splits import Splits
 
@@ -50,13 +51,22 @@ def solution_path(
     samples: Samples, alphas: Array, plan: Plan, tol: float, rng: np.random.Generator
 ) -> Path:
     """By one factorisation, or from one subspace, whichever is expected to be faster."""
-    direct, a_pass = seconds(samples, 1, len(alphas), plan)
-    if iterations_promise_more(samples, direct, a_pass):
+    direct, a_pass = seconds(1, len(alphas), plan)
+    if iterations_promise_more(direct, a_pass, samples.n_targets):
         found = _iterated(samples, alphas, tol, rng, WORTH * direct / a_pass)
         if found is not None:
             return found
     n, p = samples.shape
     return _primal(samples, alphas) if p <= n else _dual(samples, alphas)
+
+
+def path_expectation(plan: Plan, n_alphas: int) -> Expectation:
+    """Passes and seconds that a path takes, the pass that makes its problem included."""
+    direct, a_pass = seconds(1, n_alphas, plan)
+    t = plan.shape.n_targets
+    if iterations_promise_more(direct, a_pass, t):
+        return 1.0 + USUAL_PASSES * t, (1.0 + USUAL_PASSES * t) * a_pass
+    return 3.0 if plan.shape.p > plan.shape.n else 2.0, direct
 
 
 def _primal(samples: Samples, alphas: Array) -> Path:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ling.design import Array
 from ling.planning import Plan, pass_seconds
+from ling.progress import Expectation
 from ling.selection.folds import DirectFolds
 from ling.selection.grid import N_ALPHAS
 from ling.selection.iterated import WIDTH, IteratedFolds, StochasticLeaveOneOut
@@ -45,10 +46,7 @@ def leave_one_out(
 ) -> Route:
     """Exactly where that is in reach of memory and patience, and generalised otherwise."""
     if stochastic is None:
-        direct, _ = seconds(samples, 1, N_ALPHAS, plan)
-        n, p = samples.shape
-        direct += 4.0 * max(n, p) * float(min(n, p)) ** 2 / plan.machine.gemm  # leverages
-        stochastic = direct > OUT_OF_REACH
+        stochastic = out_of_reach(plan)
     if not stochastic:
         return Route(ExactLeaveOneOut(samples), "exact leave-one-out", True)
     method = (
@@ -58,6 +56,14 @@ def leave_one_out(
     return Route(StochasticLeaveOneOut(samples, FOLDS * tol, PROBES, rng), method, False)
 
 
+def out_of_reach(plan: Plan) -> bool:
+    """Whether exact leave-one-out would take more memory or time than there is."""
+    n, p = plan.shape.n, plan.shape.p
+    direct, _ = seconds(1, N_ALPHAS, plan)
+    direct += 4.0 * max(n, p) * float(min(n, p)) ** 2 / plan.machine.gemm  # leverages
+    return direct > OUT_OF_REACH
+
+
 def k_fold(
     samples: Samples, splits: Splits, alphas: Array | None, plan: Plan,
     tol: float, rng: np.random.Generator,
@@ -65,11 +71,11 @@ def k_fold(
     """The way that is expected to be faster and, if its cost is not certain, another after it."""
     method = f"cross-validation on {len(splits)} splits"
     n_alphas = N_ALPHAS if alphas is None else len(alphas)
-    direct, a_pass = seconds(samples, len(splits), n_alphas, plan)
+    direct, a_pass = seconds(len(splits), n_alphas, plan)
     ways = []
     if direct < np.inf:
         ways = [Route(DirectFolds(samples, splits, keep=alphas is None), method, True)]
-    if not iterations_promise_more(samples, direct, a_pass):
+    if not iterations_promise_more(direct, a_pass, samples.n_targets):
         return ways
     # Iterations may take longer than usual; what they have cost by then is lost.
     worth = max(direct / a_pass, USUAL_PASSES)
@@ -77,18 +83,41 @@ def k_fold(
     return [Route(iterated, f"{method}, iterated", False), *ways]
 
 
-def iterations_promise_more(samples: Samples, direct: float, a_pass: float) -> bool:
+def expectation(
+    plan: Plan, n_splits: int | None, n_alphas: int, stochastic: bool | None = None
+) -> Expectation:
+    """Passes and seconds that it takes to choose alpha and to fit with it."""
+    s = plan.shape
+    direct, a_pass = seconds(n_splits or 1, n_alphas, plan)
+    if n_splits is None:
+        iterates = out_of_reach(plan) if stochastic is None else stochastic
+    else:
+        iterates = iterations_promise_more(direct, a_pass, s.n_targets)
+    if iterates:
+        usual, fit = USUAL_PASSES * s.n_targets, plan.steps[0]
+        return usual + fit.passes, usual * a_pass + fit.seconds
+    return 1.0 + direct_passes(plan, n_splits), direct if direct < np.inf else None
+
+
+def direct_passes(plan: Plan, n_splits: int | None) -> float:
+    """X'X, that of the rows left out and its sums, predictions; or X X' and coefficients."""
+    if plan.shape.p > plan.shape.n:
+        return 2.0
+    return 3.0 if n_splits is None else 4.0
+
+
+def iterations_promise_more(direct: float, a_pass: float, n_targets: int) -> bool:
     """Whether passes are expected to take much less than `direct` seconds."""
-    return direct > SURE * USUAL_PASSES * samples.n_targets * a_pass
+    return direct > SURE * USUAL_PASSES * n_targets * a_pass
 
 
-def seconds(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> tuple[float, float]:
+def seconds(n_splits: int, n_alphas: int, plan: Plan) -> tuple[float, float]:
     """Of factorisations, infinite if they do not fit, and of a pass that all spaces share."""
     s, machine = plan.shape, plan.machine
     a_pass = pass_seconds(s, machine, n_splits * WIDTH) + n_splits * (PER_SPACE + PER_FEATURE * s.p)
-    if _direct_bytes(samples) > plan.memory_budget:
+    t, m, longest = s.n_targets, min(s.n, s.p), max(s.n, s.p)
+    if _direct_bytes(m) > plan.memory_budget:
         return np.inf, a_pass
-    t, m, longest = samples.n_targets, min(s.n, s.p), max(s.n, s.p)
     forming = 1.0 if n_splits == 1 else 2.0
     forming_passes = 2 + forming
     if s.dense:
@@ -102,6 +131,6 @@ def seconds(samples: Samples, n_splits: int, n_alphas: int, plan: Plan) -> tuple
     return direct + 2.0 * s.n * m * t * n_alphas / machine.gemm, a_pass
 
 
-def _direct_bytes(samples: Samples) -> float:
+def _direct_bytes(m: int) -> float:
     """X'X or X X', that of the rows left out, the tridiagonal form and its reflections."""
-    return 8.0 * 4 * float(min(samples.shape)) ** 2
+    return 8.0 * 4 * float(m) ** 2

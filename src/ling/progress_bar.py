@@ -1,0 +1,111 @@
+"""A fit as people see it: one line that moves on a terminal, a line for each stage elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from ling.progress import DONE, Event, Listener
+
+
+@contextmanager
+def bar(console: Any = None, title: str = "") -> Iterator[Listener]:
+    """A listener that shows a fit; `with bar() as show, watch(show):` shows all fits inside.
+
+    On a terminal that is a live line of rich's: stage, bar, passes, time left. Elsewhere, and
+    without rich, each stage gets a line of plain text when it begins. `console` is one of rich's;
+    None stands for stderr.
+    """
+    console = _on_stderr() if console is None else console
+    if console is None or not _is_live(console):
+        yield _Lines(sys.stderr if console is None else console.file, title)
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False), BarColumn(),
+        TextColumn("{task.fields[passes]}"), TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as shown:
+        task = shown.add_task(title, total=None, passes="", left="")
+
+        def show(event: Event) -> None:
+            shown.tasks[task].total = event.expected  # `update` would take None for no change
+            shown.update(
+                task, description=_named(title, event.stage), completed=event.passes,
+                passes=_passes(event), left=_left(event),
+            )  # fmt: skip
+
+        yield show
+
+
+def say(text: str) -> None:
+    """A line on stderr, where progress is shown too."""
+    sys.stderr.write(f"{text}\n")
+
+
+class _Lines:
+    """A line of text whenever a stage begins."""
+
+    def __init__(self, out: TextIO, title: str) -> None:
+        self.out = out
+        self.title = title
+        self.stage = ""
+
+    def __call__(self, event: Event) -> None:
+        if event.stage == self.stage:
+            return
+        self.stage = event.stage
+        parts = (_passes(event), _left(event))
+        said = ", ".join(part for part in parts if part)
+        name = _named(self.title, event.stage)
+        self.out.write(f"{duration(event.seconds):>8}  {name}: {said}\n")
+        self.out.flush()
+
+
+def _on_stderr() -> Any:
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(stderr=True)
+
+
+def _is_live(console: Any) -> bool:
+    return bool(console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal))
+
+
+def _named(title: str, stage: str) -> str:
+    return f"{title}, {stage}" if title else stage
+
+
+def _passes(event: Event) -> str:
+    done = f"{event.passes:.1f}".removesuffix(".0")
+    if event.stage == DONE or event.expected is None:
+        return f"{done} pass{'' if done == '1' else 'es'}"
+    return f"{done} of about {event.expected:.0f} pass{'' if round(event.expected) == 1 else 'es'}"
+
+
+def _left(event: Event) -> str:
+    if event.stage == DONE or event.left is None or event.left < 0.01:
+        return ""
+    return f"about {duration(event.left)} left"
+
+
+def duration(seconds: float) -> str:
+    """As people say it.
+
+    >>> duration(0.31), duration(61), duration(7260)
+    ('0.3 s', '1 min 1 s', '2 h 1 min')
+    """
+    if seconds < 0.95:
+        return f"{seconds:.1g} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
