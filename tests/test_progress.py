@@ -358,13 +358,13 @@ def test_a_console_that_is_no_terminal_gets_plain_lines():
         show(Event("solve", 2.0, 3.0, 3.0, 35.0))
         show(Event("certify", 3.0, 3.0, 4000.0, 0.0))
     assert file.getvalue() == (
-        "  2.00 s  solve: 1.5 of about 3 passes, about 75.0 s left\n"
-        " 1:06:40  certify: 3 of about 3 passes\n"
+        "     2 s  solve: 1.5 of about 3 passes, about 1 min 15 s left\n"
+        "1 h 6 min  certify: 3 of about 3 passes\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.123, "0.12 s"), (34, "34.0 s"), (100, "0:01:40"), (310, "0:05:10")]
+    ("seconds", "text"), [(0.123, "0.1 s"), (34, "34 s"), (100, "1 min 40 s"), (7200, "2 h 0 min")]
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text

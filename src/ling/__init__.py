@@ -28,7 +28,7 @@ _NAMES = {
         "scan_zarr",
     ),
 }  # fmt: skip
-_MODULES = ("datasets", "design", "errors", "onnx", "paper")
+_MODULES = ("datasets", "design", "errors", "onnx", "paper", "progress")
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = ["LingError", *_HOME, *_MODULES]
 

@@ -1,8 +1,6 @@
 """`ling demo` and `ling bench`, small."""
 
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,14 +12,7 @@ from ling.cli.houses import houses
 
 @pytest.fixture
 def shown(tmp_path, monkeypatch, ling):
-    """The demo, with a report of its own."""
     monkeypatch.chdir(tmp_path)
-
-    def write_report(path, *args, **options):
-        Path(path).write_text("a page")
-
-    page = SimpleNamespace(write_report=write_report, __spec__=object())
-    monkeypatch.setitem(sys.modules, "ling.html", page)
     return lambda *options: ling("demo", "--rows", 1000, *options)
 
 
@@ -30,8 +21,8 @@ def test_the_same_answer_as_scikit_learn(shown):
     assert found["difference"] < 1e-4
     assert found["ling"]["alpha"] == pytest.approx(found["scikit-learn"]["alpha"])
     assert 0.9 < found["ling"]["score"] < 1
-    assert Path(found["report"]).name == "demo-report.html"
-    assert Path(found["report"]).read_text() == "a page"
+    assert "</html>" in Path("demo-report.html").read_text()
+    assert found["report"] == "demo-report.html"
 
 
 def test_it_shows_the_commands(shown):
@@ -40,13 +31,12 @@ def test_it_shows_the_commands(shown):
     for part in (
         "$ ling fit here/houses.parquet --target price --drop house_id",
         "1,000 rows", "city (10 categories)", "$ ling predict here/model.ling",
-        "100 predictions", "scikit-learn", "file to model", "Look at here/demo-report.html",
+        "100 predictions", "scikit-learn", "file to model", "Look at demo-report.html",
     ):  # fmt: skip
         assert part in done.out, part
     written = {path.name for path in Path("here").iterdir()}
     assert written == {
         "houses.parquet", "new-houses.parquet", "model.ling", "predictions.parquet",
-        "demo-report.html",
     }  # fmt: skip
     predictions = pq.read_table("here/predictions.parquet")
     assert predictions["house_id"].to_pylist()[:2] == ["H1000", "H1001"]

@@ -17,11 +17,12 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from ling.cli import words
 from ling.cli.answers import in_its_words
 from ling.cli.out import Out
+from ling.cli.progress import shown
 from ling.cli.reading import Understood, Wanted, understand
 from ling.errors import BadOption, LingError, WrongType
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.files import check_writable
-from ling.progress_bar import duration, shown
+from ling.progress_bar import duration
 from ling.report import Status
 from ling.saving import save
 

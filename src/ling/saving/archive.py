@@ -104,6 +104,15 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Nothing in the file is run. A file that is damaged, of a newer version or no model file is
     refused with `BadModelFile`.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Ridge, RidgeCV, RidgeClassifier or RidgeClassifierCV
+        Fitted, as it was saved.
     """
     return read(path).model
 
