@@ -319,7 +319,7 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write to.")
     ] = Path("ling-demo"),
-    rows: Annotated[int, typer.Option(min=200, metavar="N", help="Houses to fit to.")] = 200_000,
+    rows: Annotated[int, typer.Option(min=200, metavar="N", help="Houses to fit to.")] = 100_000,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

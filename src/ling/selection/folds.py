@@ -14,7 +14,7 @@ from ling.engines.tridiagonal import Tridiagonal
 from ling.minorant import EPS
 from ling.selection.samples import Samples, Validation
 from ling.selection.splits import Rows, Splits, runs
-from ling.selection.tally import BySplit, Measure
+from ling.selection.tally import Measure
 
 # A training set's Gram matrix is what is left of the total; less than this has lost digits.
 LEFT = 1e-4
@@ -123,17 +123,11 @@ class DirectFolds(Validation):
 
     def sums(self, alphas: Array, measure: Measure) -> Array:
         """(n_splits, n_alphas, s, 2), one pass for all splits."""
-        samples, found = self.samples, []
-        n_fits = self.n_splits * samples.n_targets
-        for some in samples.turns(alphas, n_fits * samples.shape[1]):
-            fits = [self._fitted(k, alphas).coefficients(some) for k in range(self.n_splits)]
-            W, constants = (np.stack(parts) for parts in zip(*fits, strict=True))
-            tally = BySplit(
-                measure, samples.centring.y_mean, samples.centring.y_unit, len(some),
-                self.splits.testing, W, constants,
-            )  # fmt: skip
-            found.append(samples.design.sum_rows(tally)[0])
-        return np.concatenate(found, axis=1)
+
+        def coefficients(number: int, some: Array) -> tuple[Array, Array]:
+            return self._fitted(number, alphas).coefficients(some)
+
+        return self.samples.split_sums(self.splits, coefficients, alphas, measure)
 
     def certified(self, alphas: Array) -> Array:
         """For which of the alphas predicted last rounding leaves enough digits in every fit."""

@@ -22,7 +22,7 @@ from ling.selection.grid import size
 from ling.selection.samples import Samples, Validation
 from ling.selection.splits import Rows, Splits
 from ling.selection.subspace import Subspace
-from ling.selection.tally import BySplit, Generalised, Measure
+from ling.selection.tally import Generalised, Measure
 
 # Directions by which every space grows in a pass.
 WIDTH = 4
@@ -179,17 +179,7 @@ class IteratedFolds(Validation):
 
     def sums(self, alphas: Array, measure: Measure) -> Array:
         """(n_splits, n_alphas, s, 2), one pass for all splits."""
-        samples, found = self.samples, []
-        n_fits = self.n_splits * samples.n_targets
-        for some in samples.turns(alphas, n_fits * samples.shape[1]):
-            fits = [self._coefficients(number, some) for number in range(self.n_splits)]
-            W, constants = (np.stack(parts) for parts in zip(*fits, strict=True))
-            tally = BySplit(
-                measure, samples.centring.y_mean, samples.centring.y_unit, len(some),
-                self.splits.testing, W, constants,
-            )  # fmt: skip
-            found.append(samples.design.sum_rows(tally)[0])
-        return np.concatenate(found, axis=1)
+        return self.samples.split_sums(self.splits, self._coefficients, alphas, measure)
 
     def _done(self, number: int, alphas: Array) -> bool:
         return self.spaces[number].exhausted or bool(self._within(number, alphas).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,8 +14,8 @@ from ling.design.affine import storage_and_map
 from ling.design.arrays import constant
 from ling.design.maps import Affine
 from ling.problem import Centring, Problem
-from ling.selection.splits import Rows
-from ling.selection.tally import Measure
+from ling.selection.splits import Rows, Splits
+from ling.selection.tally import BySplit, Measure
 
 # Rows that are gathered at a time, in bytes.
 CHUNK = 2**25
@@ -97,6 +97,25 @@ class Samples:
         step = int(np.clip(SHARE * self.budget / (8.0 * numbers), 1, len(alphas)))
         for first in range(0, len(alphas), step):
             yield alphas[first : first + step]
+
+    def split_sums(
+        self, splits: Splits, coefficients: Callable[[int, Array], tuple[Array, Array]],
+        alphas: Array, measure: Measure,
+    ) -> Array:  # fmt: skip
+        """`Tally` of the rows that each split tests, one pass for all of them.
+
+        `coefficients` are those of a split for some alphas, side by side, and their constants.
+        """
+        found = []
+        for some in self.turns(alphas, len(splits) * self.n_targets * self.shape[1]):
+            fits = [coefficients(number, some) for number in range(len(splits))]
+            W, constants = (np.stack(parts) for parts in zip(*fits, strict=True))
+            tally = BySplit(
+                measure, self.centring.y_mean, self.centring.y_unit, len(some), splits.testing, W,
+                constants,
+            )  # fmt: skip
+            found.append(self.design.sum_rows(tally)[0])
+        return np.concatenate(found, axis=1)
 
     def chunks(self, rows: Rows) -> list[Rows]:
         """`rows` in parts that can be gathered; all, where rows lie in blocks anyway."""
