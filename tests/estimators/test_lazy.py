@@ -297,8 +297,43 @@ def test_accuracies_are_those_of_predictions(cv, n_classes, weighted):
         RidgeClassifierCV([1.0, 1e3, 1e5], cv=cv, scoring="accuracy").fit(design, labels, weights)
         for design in (X, in_blocks(X, ArraySource))
     )
-    np.testing.assert_allclose(found.cv_results_.folds, known.cv_results_.folds, rtol=1e-12)
-    assert np.isfinite(found.cv_results_.std_error).all()
+    for name in ("folds", "std_error"):
+        values = (getattr(model.cv_results_, name) for model in (found, known))
+        np.testing.assert_allclose(*values, rtol=1e-9)
+
+
+def test_weights_do_not_add_to_the_error_of_an_accuracy():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    X[:, 0] += np.where(X[:, 0] > 0, 3, -3)
+    model = RidgeClassifierCV([1.0, 10.0], scoring="accuracy")
+    model.fit(in_blocks(X), X[:, 0] > 0, rng.uniform(0, 2, 400))
+    assert (model.cv_results_.folds == 1).all()
+    assert (model.cv_results_.std_error <= 1e-7).all()
+
+
+class Counting(ArraySource):
+    """Counts the rows that are read."""
+
+    read = 0
+
+    def blocks(self, rows, height):
+        for block in super().blocks(rows, height):
+            Counting.read += len(block)
+            yield block
+
+
+@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
+@pytest.mark.parametrize("name", ["folds", "shuffled"])
+def test_folds_are_read_as_often_as_is_told(name):
+    X, y = data(1000, 5)
+    Counting.read = 0
+    design = in_blocks(X, Counting)
+    assert design.rate  # measured once, which is no pass
+    before = Counting.read
+    model = RidgeCV(np.logspace(-3, 3, 7), cv=SPLITS[name]).fit(design, y)
+    assert (Counting.read - before) / len(X) == pytest.approx(model.report_.cost.passes, abs=0.3)
+    assert model.report_.cost.passes <= 5
 
 
 def test_a_zero_alpha_is_solved_from_the_gram_matrix():

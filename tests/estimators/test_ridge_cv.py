@@ -326,7 +326,7 @@ def test_where_memory_is_short_folds_are_iterated(steep):
 
 
 def test_too_little_memory_to_choose_is_refused(steep):
-    with pytest.raises(BadOption, match=r"memory_budget, 0.1 MB, is too small"):
+    with pytest.raises(BadOption, match=r"memory_budget is too small"):
         RidgeCV(cv=4, memory_budget="0.1MB", tol=1e-8).fit(*steep)
 
 

@@ -61,3 +61,14 @@ def test_masks_and_numbers_from_the_end_are_understood():
 def test_what_is_no_split_is_refused(pairs):
     with pytest.raises(BadOption, match="cv"):
         Splits.of(pairs, 3)
+
+
+def test_splits_may_be_many():
+    n = 2**15 + 5
+    splits = Splits.in_turn(n, n)
+    assert splits.test(n - 1).tolist() == [n - 1]
+    assert len(splits.train(n - 1)) == n - 1
+    rows = np.arange(n)
+    pairs = ((np.delete(rows, row), [row]) for row in range(2**15 - 2, 2**15 + 2))
+    found = Splits.of(pairs, n)
+    assert found.tested_by is not None

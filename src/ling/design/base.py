@@ -83,13 +83,15 @@ class Design(ABC):
     def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
         """What all rows add up to, one pass."""
         n, p = self.shape
-        height = max(256, SUMMED // (8 * (p + sums.width)))
+        height = max(sums.least_rows, SUMMED // (8 * (p + sums.width)))
         total: tuple[Array, ...] = ()
         for first in range(0, max(n, 1), height):
             rows = np.arange(first, min(first + height, n))
             mine = {name: a[first : first + height] for name, a in sums.per_row().items()}
             found = sums.with_rows(mine)(self.take(rows))
-            total = tuple(a + b for a, b in zip(total, found, strict=True)) if total else found
+            for sofar, more in zip(total, found, strict=bool(total)):
+                sofar += more
+            total = total or found
         return total
 
     @property

@@ -47,6 +47,20 @@ class RowSums(PerRow):
         """Numbers that it needs room for, for each row."""
         return 1
 
+    @property
+    def row_flops(self) -> float:
+        """FLOPs that a row takes."""
+        return 0.0
+
+    def n_summed(self, p: int) -> int:
+        """About how many numbers there are to be added up, for p features."""
+        return 0
+
+    @property
+    def least_rows(self) -> int:
+        """Rows from which on a call is worth adding up what it gives."""
+        return 256
+
     @abstractmethod
     def __call__(self, X: Array) -> tuple[Array, ...]:
         """What these rows, dense and in float64, add; its arrays are new."""

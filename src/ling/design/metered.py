@@ -105,7 +105,7 @@ class Metered(Design):
     def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
         """What all rows add up to, one pass."""
         found = self.design.sum_rows(sums)
-        self.meter.add(0.0, self.share)
+        self.meter.add(sums.row_flops * self.shape[0], self.share)
         return found
 
     def take(self, rows: NDArray[np.intp]) -> Array:

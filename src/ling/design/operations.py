@@ -228,6 +228,10 @@ class SumRows(Mapped):
         mine, theirs = _parted(arrays)
         return SumRows(self.affine.with_rows(mine), self.sums.with_rows(theirs))
 
+    def n_summed(self, p: int) -> int:
+        """As the sums say."""
+        return self.sums.n_summed(p)
+
     def __call__(self, block: DenseDesign) -> Outcome:
         """For a few of them at a time."""
         design = block if self.affine.is_identity else AffineDesign(block, self.affine)

@@ -73,8 +73,9 @@ def fit_choosing(
     assert results is not None  # the last way does not give up
     if route.validation.full and not best_is_certified(results):
         raise BadOption(
-            f"memory_budget, {plan.memory_budget / 1e6:.3g} MB, is too small to choose alpha for "
-            f"{samples.shape[0]} x {samples.shape[1]}; raise it several times, or raise tol."
+            f"memory_budget is too small to choose alpha for {samples.shape[0]} x "
+            f"{samples.shape[1]}, on top of what blocks of X take; raise it several times, or "
+            "raise tol."
         )
     results = replace(results, alphas=results.alphas * unit if given is None else given)
     if not np.isfinite(results.mean_score).any():

@@ -42,7 +42,8 @@ from ling.estimators.resuming import fit_from
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.streamed import Streamed
 from ling.estimators.watching import watched
-from ling.selection import Accuracy, Scorer, Scoring, SquaredErrors
+from ling.selection import Mean, Scorer, Scoring, SquaredErrors
+from ling.selection.tally import Hit
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,11 +149,9 @@ def _signs(y: Any, decision: Decision) -> Array:
         return np.asarray(decision.binarizer.transform(y), dtype=np.float64)
     classes = decision.classes
     if len(classes) <= 2:
-        Y = np.full((len(y), 1), -1.0)
-        Y[y == classes[-1] if len(classes) == 2 else [], 0] = 1.0
-        return Y
-    Y = np.full((len(y), len(classes)), -1.0)
-    for column, name in zip(Y.T, classes, strict=True):
+        classes = classes[1:]
+    Y = np.full((len(y), max(1, len(classes))), -1.0)
+    for column, name in zip(Y.T, classes, strict=False):
         column[y == name] = 1.0
     return Y
 
@@ -363,6 +362,7 @@ class RidgeClassifierCV(Routed, Classifying):
             return SquaredErrors(Y, weights)
         call = get_scorer("accuracy") if self.scoring is None else self._usable_scorer()
         if self.scoring in (None, "accuracy") and not decision.multilabel:
-            return Accuracy(call, y, decision, parameters=parameters, Y=Y)
+            worth = Hit(parameters.get("sample_weight"), Y)
+            return Mean(call, y, decision, parameters=parameters, worth=worth)
         looked_at = None if predicts_only(call) else X
         return Scorer(call, y, decision, looked_at, False, parameters)

@@ -27,7 +27,8 @@ from ling.estimators.inputs import checked_data, targets_of, weights_of
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.statistics import Statistics
 from ling.estimators.watching import watched
-from ling.selection import R2, Scorer, Scoring, SquaredErrors, checked
+from ling.selection import R2, Mean, Scorer, Scoring, SquaredErrors, checked
+from ling.selection.tally import SquaredError
 
 
 class RidgeCV(
@@ -175,11 +176,15 @@ class RidgeCV(
     ) -> Scoring:
         by_target = bool(self.alpha_per_target) and Y.shape[1] > 1
         Y = np.asarray(Y, dtype=np.float64)
-        if self.scoring is None:
-            if self.cv is None:
-                return SquaredErrors(Y, weights, by_target)
-            return R2(Y, parameters.get("sample_weight"), by_target)
+        if self.scoring is None and self.cv is None:
+            return SquaredErrors(Y, weights, by_target)
+        mine = parameters.get("sample_weight")
+        if self.scoring in (None, "r2"):
+            return R2(Y, mine, by_target)
         call = self._usable_scorer()
+        if self.scoring == "neg_mean_squared_error":
+            worth = SquaredError(mine, Y, by_target)
+            return Mean(call, Y, by_target=by_target, parameters=parameters, worth=worth, sign=-1.0)
         looked_at = None if predicts_only(call) else X
         return Scorer(call, Y, None, looked_at, by_target, parameters)
 

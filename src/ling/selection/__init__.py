@@ -7,16 +7,16 @@ from ling.selection.iterated import IteratedFolds, StochasticLeaveOneOut
 from ling.selection.loo import ExactLeaveOneOut
 from ling.selection.results import CVResults
 from ling.selection.samples import Samples, Validation
-from ling.selection.scoring import R2, Accuracy, Scorer, Scoring, SquaredErrors
+from ling.selection.scoring import R2, Mean, Scorer, Scoring, SquaredErrors
 from ling.selection.splits import Splits
 
 __all__ = [
     "R2",
-    "Accuracy",
     "CVResults",
     "DirectFolds",
     "ExactLeaveOneOut",
     "IteratedFolds",
+    "Mean",
     "Samples",
     "Scorer",
     "Scoring",

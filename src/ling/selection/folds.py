@@ -8,12 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ling.design import AffineDesign, Array, DenseDesign, Design, Metered
+from ling.design import Array, DenseDesign, Design
 from ling.engines.graded import Graded, form_of
 from ling.engines.tridiagonal import Tridiagonal
 from ling.minorant import EPS
 from ling.selection.samples import Samples, Validation
-from ling.selection.splits import Rows, Splits, runs
+from ling.selection.splits import Rows, Splits
+from ling.selection.sums import Sums, by_split, centred, means, over, total, training_mass
 from ling.selection.tally import Measure
 
 # A training set's Gram matrix is what is left of the total; less than this has lost digits.
@@ -22,23 +23,6 @@ LEFT = 1e-4
 EXACT = 1e-3
 # Numbers that the coefficients of several alphas may take at once.
 ROOM = 2**23
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Weighted sums over some rows: of 1, x, y, x y' and x x'; means of x and y once centred."""
-
-    mass: float
-    x: Array
-    y: Array
-    xy: Array
-    gram: Array
-
-    def __sub__(self, other: Sums) -> Sums:
-        return Sums(
-            self.mass - other.mass, self.x - other.x, self.y - other.y, self.xy - other.xy,
-            self.gram - other.gram,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +93,7 @@ class DirectFolds(Validation):
         self.splits = splits
         self.n_splits = len(splits)
         self._kept: dict[int, Fitted] = {}
+        self._sums: dict[int, Sums] = {}
         self._errors: dict[int, Array] = {}
 
     def test(self, number: int) -> Rows:
@@ -122,7 +107,7 @@ class DirectFolds(Validation):
         return self.samples.by_blocks and p <= n and not self.splits.tests_repeatedly
 
     def sums(self, alphas: Array, measure: Measure) -> Array:
-        """(n_splits, n_alphas, s, 2), one pass for all splits."""
+        """(n_splits, n_alphas, s, 3), one pass for all splits."""
 
         def coefficients(number: int, some: Array) -> tuple[Array, Array]:
             return self._fitted(number, alphas).coefficients(some)
@@ -151,95 +136,70 @@ class DirectFolds(Validation):
         """Kept for the next alphas, if all of them fit."""
         found = self._kept.get(number)
         if found is None:
-            n, p = self.samples.shape
-            make = _primal if p <= n else _dual
-            found = make(self.samples, self.splits, number, float(alphas.min()))
+            found = self._made(number, float(alphas.min()))
             self.samples.problem.design.meter.add(4 / 3 * float(len(found.form)) ** 3)
-            rows = 0 if self.adds_up else n
-            n_bytes = 16.0 * (self.n_splits * min(n, p) ** 2 + rows * min(n, p))
-            if self.keep and n_bytes <= 0.5 * self.samples.budget:
+            if self._keeps:
                 self._kept[number] = found
         self._errors[number] = found.form.error(alphas)
         return found
 
+    def _made(self, number: int, least: float) -> Fitted:
+        n, p = self.samples.shape
+        if p > n:
+            return _dual(self.samples, self.splits, number, least)
+        return _primal(self.samples, self.splits, number, least, self._left_out(number))
 
-def _primal(samples: Samples, splits: Splits, number: int, least: float) -> Fitted:
+    @property
+    def _keeps(self) -> bool:
+        """Whether more alphas may follow, as they do in turns where scores add up, and fit."""
+        n, p = self.samples.shape
+        squares = 16.0 * self.n_splits * min(n, p) ** 2
+        if self.adds_up:
+            return squares <= 0.25 * self.samples.budget
+        return self.keep and squares + 16.0 * n * min(n, p) <= 0.5 * self.samples.budget
+
+    def _left_out(self, number: int) -> Sums | None:
+        """Over the rows that a split leaves out; None if the others are not what is left.
+
+        Where rows lie apart, sums of as many splits as there is room for come from one pass.
+        """
+        samples, splits = self.samples, self.splits
+        if not (samples.by_blocks and splits.tested_by is not None):
+            rows = splits.left_out(number)
+            # Rows that are there twice, as in a bootstrap, are not what the others leave.
+            few = rows is not None and 2 * len(rows) < samples.shape[0]
+            return over(samples, rows) if rows is not None and few else None
+        if 2 * np.count_nonzero(splits.tested_by == number) >= samples.shape[0]:
+            return None
+        if number not in self._sums:
+            n_bytes = 16.0 * samples.shape[1] * (samples.shape[1] + samples.n_targets)
+            several = int(np.clip(0.25 * samples.budget / n_bytes, 1, self.n_splits))
+            some = range(number, min(number + several, self.n_splits))
+            self._sums = by_split(samples, splits, some)
+        return self._sums.pop(number)
+
+
+def _primal(
+    samples: Samples, splits: Splits, number: int, least: float, left_out: Sums | None
+) -> Fitted:
     """From X'X of all rows, less that of the rows left out, or from the rows trained on."""
-    left_out = splits.left_out(number)
     sums = None
-    # Rows that are there twice, as in a bootstrap, are not what the others leave.
-    if left_out is not None and 2 * len(left_out) < samples.shape[0]:
-        total = _total(samples)
-        sums = total - _sums(samples, left_out)
-        sums = _centred(samples, replace(sums, mass=_mass_without(samples, left_out)))
-        before, after = np.diag(total.gram), np.diag(sums.gram)
+    if left_out is not None:
+        everything = total(samples)
+        mass = training_mass(samples, splits, number)
+        sums = centred(samples, replace(everything - left_out, mass=mass))
+        before, after = np.diag(everything.gram), np.diag(sums.gram)
         if EPS * before[after < LEFT * before].sum() > 1e-10 * least:  # rounding that would show
             sums = None
     if sums is None:
         train = splits.train(number)
-        x, y = _means(samples, train)
-        sums = replace(_sums(samples, train, x, y), x=x, y=y)
+        x, y = means(samples, train)
+        sums = replace(over(samples, train, x, y), x=x, y=y)
 
     def to_predict() -> Design:
         return samples.design.subset(splits.test(number))
 
     return Fitted(form_of(sums.gram, least), sums.xy, to_predict, sums.x, sums.y)
-
-
-def _mass_without(samples: Samples, left_out: Rows) -> float:
-    """Weights of all other rows; a difference would have lost digits."""
-    kept = np.ones(samples.shape[0], dtype=bool)
-    kept[left_out] = False
-    return float(sum(samples.weights[run][kept[run]].sum() for run in runs(len(kept))))
-
-
-def _centred(samples: Samples, sums: Sums) -> Sums:
-    """Products of what is left of x and y when their means, which are x and y now, are taken."""
-    if not samples.fit_intercept:
-        return replace(sums, x=np.zeros_like(sums.x), y=np.zeros_like(sums.y))
-    x, y = sums.x / sums.mass, sums.y / sums.mass
-    xy = sums.xy - np.outer(sums.mass * x, y)
-    return replace(sums, x=x, y=y, xy=xy, gram=sums.gram - np.outer(sums.mass * x, x))
-
-
-def _total(samples: Samples) -> Sums:
-    """Sums of x and y are 0 if they are centred, and not needed if they are not."""
-    none = np.zeros(samples.shape[1]), np.zeros(samples.n_targets)
-    problem = samples.problem
-    return Sums(float(samples.weights.sum()), *none, problem.moments, problem.gram())
-
-
-def _sums(
-    samples: Samples, rows: Rows, x_shift: Array | None = None, y_shift: Array | None = None
-) -> Sums:
-    """Over `rows`, of x and y less their shifts: means far off would otherwise take the digits."""
-    p, weights, Y = samples.shape[1], samples.weights[rows], samples.Y[rows]
-    Y = Y if y_shift is None else Y - y_shift
-    roots = np.sqrt(weights)[:, None]
-    right = np.hstack([roots, roots * Y])
-    gram, products = np.zeros((p, p)), np.zeros((p, right.shape[1]))
-    at = 0
-    for some in samples.chunks(rows):
-        block = samples.problem.design.subset(some)
-        here = slice(at, at + len(some))
-        if x_shift is not None:
-            moved = AffineDesign.corrected(block.design, roots[here], x_shift[:, None])
-            block = Metered(moved, block.meter, block.share)
-        gram += block.gram(np.float64)
-        products += block.rmatmat(right[here])
-        at += len(some)
-    return Sums(float(weights.sum()), products[:, 0], weights @ Y, products[:, 1:], gram)
-
-
-def _means(samples: Samples, rows: Rows) -> tuple[Array, Array]:
-    """Weighted means of x and y over `rows`; zeros without an intercept."""
-    x, y = np.zeros(samples.shape[1]), np.zeros(samples.n_targets)
-    if samples.fit_intercept:
-        weights = samples.weights[rows]
-        for some in samples.chunks(rows):
-            x += samples.problem.design.subset(some).rmatmat(samples.roots[some])
-        return x / weights.sum(), weights @ samples.Y[rows] / weights.sum()
-    return x, y
 
 
 def _dual(samples: Samples, splits: Splits, number: int, least: float) -> Fitted:

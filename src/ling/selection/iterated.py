@@ -114,8 +114,7 @@ class IteratedFolds(Validation):
     @cached_property
     def _whole(self) -> bool:
         """Whether every training set is all of the samples, centred as they are."""
-        every = self.splits.tested_by is not None and self.training.strides == (0,)
-        return every and bool((self.samples.weights == 1).all())
+        return self.splits.trains_on_all and bool((self.samples.weights == 1).all())
 
     @property
     def gave_up(self) -> bool:
@@ -178,7 +177,7 @@ class IteratedFolds(Validation):
         return self.samples.by_blocks and not self.splits.tests_repeatedly
 
     def sums(self, alphas: Array, measure: Measure) -> Array:
-        """(n_splits, n_alphas, s, 2), one pass for all splits."""
+        """(n_splits, n_alphas, s, 3), one pass for all splits."""
         return self.samples.split_sums(self.splits, self._coefficients, alphas, measure)
 
     def _done(self, number: int, alphas: Array) -> bool:
@@ -256,7 +255,7 @@ class StochasticLeaveOneOut(IteratedFolds):
         return np.maximum(1 - (degrees + self.samples.fit_intercept) / n, 1 / n)
 
     def sums(self, alphas: Array, measure: Measure) -> Array:
-        """(1, n_alphas, s, 2), one pass."""
+        """(1, n_alphas, s, 3), one pass."""
         samples, found = self.samples, []
         for some in samples.turns(alphas, samples.n_targets * samples.shape[1]):
             tally = Generalised(

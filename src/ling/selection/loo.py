@@ -41,11 +41,10 @@ class ExactLeaveOneOut(Validation):
     @property
     def adds_up(self) -> bool:
         """Where rows lie apart, and X'X is what there is of them."""
-        return self.samples.by_blocks and isinstance(self._left_out, _Primal)
+        return self.samples.by_blocks and self._left_out.adds_up
 
     def sums(self, alphas: Array, measure: Measure) -> Array:
-        """(1, n_alphas, s, 2), one pass."""
-        assert isinstance(self._left_out, _Primal)
+        """(1, n_alphas, s, 3), one pass."""
         return self._left_out.sums(alphas, measure)
 
     def degrees(self, alphas: Array) -> tuple[Array, Array]:
@@ -72,6 +71,8 @@ def forget_form(problem: Problem) -> None:
 
 
 class _Primal:
+    adds_up = True
+
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
         self.fitted: Fitted | None = None
@@ -122,9 +123,8 @@ class _Primal:
 
     def _leverages(self, fitted: Fitted, alphas: Array) -> Array:
         samples, form = self.samples, fitted.form
-        if (
-            samples.n_targets * len(alphas) > samples.shape[0]
-        ):  # then predictions need the same rows
+        # Where predictions need the same rows turned, they are.
+        if samples.n_targets * len(alphas) > samples.shape[0]:
             found = form.forms(fitted.turned_rows[0].array, alphas)
         else:
             Q = form.Q
@@ -141,6 +141,8 @@ class _Dual:
     With an intercept, K has the direction u of the roots of the weights as a null vector, where
     1 / alpha would drown everything else; K + size u u' has not, and c is the same.
     """
+
+    adds_up = False
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
@@ -163,6 +165,9 @@ class _Dual:
     def added(self, alphas: Array) -> Array:
         """What the direction u, which is none of X's, adds to the degrees of freedom."""
         return np.asarray(self.size / (self.size + alphas))
+
+    def sums(self, alphas: Array, measure: Measure) -> Array:
+        raise NotImplementedError
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
         form = self.tridiagonal

@@ -65,7 +65,8 @@ class CVResults(NDArrayOperatorsMixin):
 
     def _largest_within(self, errors: float) -> Any:
         top = np.expand_dims(np.argmax(self._scores, axis=0), 0)
-        error = np.nan_to_num(np.take_along_axis(self.std_error, top, axis=0))
+        error = np.take_along_axis(self.std_error, top, axis=0)
+        error = np.where(np.isfinite(error), error, 0.0)
         least = np.take_along_axis(self._scores, top, axis=0) - errors * error
         alphas = self.alphas.reshape(-1, *[1] * (self.mean_score.ndim - 1))
         return _plain(np.argmax(np.where(self._scores >= least, alphas, -np.inf), axis=0))

@@ -108,8 +108,11 @@ class Samples:
         """
         found = []
         for some in self.turns(alphas, len(splits) * self.n_targets * self.shape[1]):
-            fits = [coefficients(number, some) for number in range(len(splits))]
-            W, constants = (np.stack(parts) for parts in zip(*fits, strict=True))
+            columns = len(some) * self.n_targets
+            W = np.empty((len(splits), self.shape[1], columns))
+            constants = np.empty((len(splits), columns))
+            for number in range(len(splits)):
+                W[number], constants[number] = coefficients(number, some)
             tally = BySplit(
                 measure, self.centring.y_mean, self.centring.y_unit, len(some), splits.testing, W,
                 constants,
@@ -145,7 +148,7 @@ class Validation(ABC):
         return False
 
     def sums(self, alphas: Array, measure: Measure) -> Array:
-        """(n_splits, n_alphas, s, 2): see `Tally`; one pass, where it `adds_up`."""
+        """(n_splits, n_alphas, s, 3): see `Tally`; one pass, where it `adds_up`."""
         raise NotImplementedError
 
     @abstractmethod

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from ling.design import Array, Design
 from ling.errors import BadOption
 from ling.selection.splits import Rows
-from ling.selection.tally import Hit, Measure, SquaredError
+from ling.selection.tally import Measure, SquaredError
 
 # Groups of samples in which a score of all samples is repeated, for its standard error.
 GROUPS = 10
@@ -41,7 +41,7 @@ class Scoring(ABC):
         return None
 
     def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:
-        """Scores, and standard errors, of all alphas, from sums (n_alphas, s, 2) over `rows`."""
+        """Scores, and standard errors, of all alphas, from sums (n_alphas, s, 3) over `rows`."""
         raise NotImplementedError
 
     def with_error(self, P: Array, rows: Rows) -> tuple[Array, Array]:
@@ -81,8 +81,12 @@ class SquaredErrors(Scoring):
 
     def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:
         """Means, and their standard errors."""
-        score, error = _mean_and_error(sums, len(self.y[rows]))
-        return -self._shaped(score), self._shaped(error)
+        n = len(self.y[rows])
+        mean = sums[..., 0] / n
+        error = np.full_like(mean, np.nan)
+        if n > 1:
+            error = np.sqrt(np.maximum(sums[..., 1] / n - mean**2, 0.0) / (n - 1))
+        return -self._shaped(mean), self._shaped(error)
 
     def _shaped(self, each: Array) -> Array:
         return each if self.by_target else each[:, 0]
@@ -99,8 +103,10 @@ class SquaredErrors(Scoring):
         if len(rows) < 2:
             return score, np.full_like(score, np.nan)
         errors += score
+        unit = float(np.abs(errors).max()) or 1.0  # squares of large errors would leave float64
+        errors /= unit
         error = np.sqrt(np.einsum("i...,i...->...", errors, errors) / (len(rows) - 1) / len(rows))
-        return score, np.asarray(error)
+        return score, np.asarray(unit * error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +128,10 @@ class R2(Scoring):
         """scikit-learn's, a constant y included; no errors, which the splits tell."""
         y = self.y[rows]
         _need_two(len(y))
-        weights = np.ones(len(y)) if self.weights is None else self.weights[rows]
-        y = y - weights @ y / weights.sum()
+        weights = None if self.weights is None else self.weights[rows]
+        y = y - np.average(y, axis=0, weights=weights)
         y *= y
-        spread, left = weights @ y, sums[:, :, 0]
+        spread, left = y.sum(axis=0) if weights is None else weights @ y, sums[:, :, 0]
         constant = np.where(left == 0, 1.0, 0.0)
         each = np.where(spread == 0, constant, 1 - left / np.where(spread == 0, 1.0, spread))
         found = each if self.by_target else each.mean(axis=1)
@@ -182,23 +188,36 @@ class Scorer(Scoring):
 
 
 @dataclass(frozen=True, eq=False)
-class Accuracy(Scorer):
-    """The share of samples that are classified correctly; `Y` are the classes as -1 and 1."""
+class Mean(Scorer):
+    """A scorer that is the mean, weighted, of what samples' predictions are worth; or less that."""
 
-    Y: Any = None
+    worth: Measure | None = None
+    sign: float = 1.0
 
     @property
-    def measure(self) -> Measure:
-        """1 for a hit."""
-        return Hit(self.parameters.get("sample_weight"), self.Y)
+    def measure(self) -> Measure | None:
+        """What a prediction is worth."""
+        return self.worth
+
+    def with_error(self, P: Array, rows: Rows) -> tuple[Array, Array]:
+        """The mean and its standard error, from the spread of the samples."""
+        assert self.worth is not None
+        part = self.worth.with_rows({name: a[rows] for name, a in self.worth.per_row().items()})
+        score, error = self.of_sums(part.sums(P[:, None, :]), rows)
+        return score[0], error[0]
 
     def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:
-        """Shares, and standard errors of theirs."""
-        n = len(self.Y[rows])
-        weights = self.parameters.get("sample_weight")
-        mass = float(n) if weights is None else float(weights[rows].sum())
-        score, error = _mean_and_error(sums, n)
-        return score[:, 0] * n / mass, error[:, 0] * n / mass
+        """Means, and the standard errors of a ratio of two sums."""
+        assert self.worth is not None
+        n = len(self.y[rows])
+        weights = np.ones(n) if self.worth.weights is None else self.worth.weights[rows]
+        mass, squares = float(weights.sum()), float(weights @ weights)
+        mean = sums[..., 0] / mass
+        spread = np.maximum(sums[..., 1] - 2 * mean * sums[..., 2] + mean**2 * squares, 0.0)
+        error = np.sqrt(spread * n / max(n - 1, 1)) / mass
+        error = error if n > 1 else np.full_like(mean, np.nan)
+        shaped = (slice(None),) if self.by_target else (slice(None), 0)
+        return self.sign * mean[shaped], error[shaped]
 
 
 def _need_two(n: int) -> None:
@@ -207,15 +226,6 @@ def _need_two(n: int) -> None:
             "scoring=None is R^2 with this cv, and a split has one test sample, of which R^2 "
             "is not defined; pass scoring='neg_mean_squared_error', or cv=None."
         )
-
-
-def _mean_and_error(sums: Array, n: int) -> tuple[Array, Array]:
-    """Means of n values, and standard errors of these, from sums of values and of squares."""
-    mean = sums[..., 0] / n
-    if n < 2:
-        return mean, np.full_like(mean, np.nan)
-    spread = np.maximum(sums[..., 1] / n - mean**2, 0.0)
-    return mean, np.sqrt(spread / (n - 1))
 
 
 class _Predicted(RegressorMixin, BaseEstimator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,8 +15,7 @@ from ling.errors import BadOption
 Rows: TypeAlias = NDArray[np.intp]
 # Rows that are looked at together where there may be many.
 AT_ONCE = 2**14
-# The kind of integers that splits are numbered with, row by row.
-NUMBER = np.int16
+# A row that no split tests.
 NEVER = -1
 
 
@@ -36,14 +36,16 @@ class Splits:
     @classmethod
     def of(cls, pairs: Iterable[Any], n: int) -> Splits:
         """From (train, test) pairs of integers or masks, of which one is held at a time."""
-        tested_by = np.full(n, NEVER, NUMBER)
+        tested_by = np.full(n, NEVER, np.int16)
         apart: list[tuple[Rows, Rows]] | None = None
         number = -1
         for number, pair in enumerate(pairs):
             train, test = (_in_order(_indices(rows, n, number)) for rows in pair)
             if not len(test):
                 raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
-            if apart is None and not _is_one_of_many(tested_by, train, test, number):
+            if number > np.iinfo(tested_by.dtype).max:
+                tested_by = tested_by.astype(np.int32)
+            if apart is None and not _is_one_of_many(tested_by, train, test):
                 so_far = cls(n, number, tested_by)
                 apart = [(so_far.train(k), so_far.test(k)) for k in range(number)]
             if apart is None:
@@ -61,12 +63,18 @@ class Splits:
         """Runs of rows of about the same length, the first n % count of them longer by one."""
         lengths = np.full(count, n // count)
         lengths[: n % count] += 1
-        return cls(n, count, np.repeat(np.arange(count, dtype=NUMBER), lengths))
+        numbers = np.arange(count, dtype=np.int16 if count <= 2**15 else np.int32)
+        return cls(n, count, np.repeat(numbers, lengths))
 
     @classmethod
     def everything(cls, n: int) -> Splits:
         """One split that trains on all rows, and tests none."""
-        return cls(n, 1, np.broadcast_to(NUMBER(NEVER), (n,)))
+        return cls(n, 1, np.broadcast_to(np.int16(NEVER), (n,)))
+
+    @property
+    def trains_on_all(self) -> bool:
+        """Whether this is `everything`."""
+        return self.tested_by is not None and self.tested_by.strides == (0,)
 
     def __len__(self) -> int:
         return self.count
@@ -93,7 +101,7 @@ class Splits:
         found = np.flatnonzero(without)
         return found if len(found) + len(train) == self.n else None
 
-    @property
+    @cached_property
     def training(self) -> NDArray[Any]:
         """Who trains on a row: (n,), all but one; or (n, count), how often each does."""
         if self.tested_by is not None:
@@ -106,7 +114,7 @@ class Splits:
             times[:, number] = counts
         return times
 
-    @property
+    @cached_property
     def testing(self) -> NDArray[Any]:
         """Who tests a row: (n,), one; or (n, count), whether each does."""
         if self.tested_by is not None:
@@ -116,7 +124,7 @@ class Splits:
             tests[test, number] = True
         return tests
 
-    @property
+    @cached_property
     def tests_repeatedly(self) -> bool:
         """Whether some split tests a row more than once."""
         return any((test[1:] == test[:-1]).any() for _, test in self.pairs)
@@ -128,10 +136,10 @@ def runs(n: int) -> Iterator[slice]:
         yield slice(first, min(first + AT_ONCE, n))
 
 
-def _is_one_of_many(tested_by: NDArray[Any], train: Rows, test: Rows, number: int) -> bool:
+def _is_one_of_many(tested_by: NDArray[Any], train: Rows, test: Rows) -> bool:
     """Whether the test rows are new, and all others trained on once."""
     n = len(tested_by)
-    if number > np.iinfo(NUMBER).max or len(train) + len(test) != n:
+    if len(train) + len(test) != n:
         return False
     if not (_ascends(train) and _ascends(test) and (tested_by[test] == NEVER).all()):
         return False

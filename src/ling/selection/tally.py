@@ -31,11 +31,24 @@ class Measure(PerRow):
         return replace(self, **arrays)
 
     def __call__(self, P: Array) -> Array:
-        """(n_rows, n_fits, s) of predictions (n_rows, n_fits, n_targets)."""
+        """(n_rows, n_fits, s) of predictions (n_rows, n_fits, n_targets), weighted."""
         values = self._values(P)
         if self.weights is not None:
             values *= self.weights[:, None, None]
         return values
+
+    def sums(self, P: Array) -> Array:
+        """(n_fits, s, 3): see `Tally`."""
+        values = self(P)
+        total, squares = values.sum(axis=0), np.einsum("iat,iat->at", values, values)
+        if self.weights is None:
+            return np.stack([total, squares, total], axis=-1)
+        return np.stack([total, squares, np.einsum("iat,i->at", values, self.weights)], axis=-1)
+
+    @property
+    @abstractmethod
+    def n_values(self) -> int:
+        """s."""
 
     @abstractmethod
     def _given(self) -> dict[str, Any]:
@@ -56,6 +69,11 @@ class SquaredError(Measure):
     def _given(self) -> dict[str, Any]:
         return {"y": self.y}
 
+    @property
+    def n_values(self) -> int:
+        """One for all targets, or for each."""
+        return int(self.y.shape[1]) if self.by_target else 1
+
     def _values(self, P: Array) -> Array:
         errors = self.y[:, None, :] - P
         errors *= errors
@@ -71,6 +89,11 @@ class Hit(Measure):
     def _given(self) -> dict[str, Any]:
         return {"Y": self.Y}
 
+    @property
+    def n_values(self) -> int:
+        """One."""
+        return 1
+
     def _values(self, P: Array) -> Array:
         hits = _class_numbers(P) == _class_numbers(self.Y)[:, None]
         return np.asarray(hits, dtype=np.float64)[:, :, None]
@@ -78,9 +101,9 @@ class Hit(Measure):
 
 @dataclass(frozen=True, eq=False)
 class Tally(RowSums):
-    """Sums over samples of what their predictions are worth, and of its square.
+    """Sums over samples of w v, (w v)^2 and w^2 v, v being what their predictions are worth.
 
-    They are (n_splits, n_alphas, s, 2); `mean` and `unit` are those of y.
+    They are (n_splits, n_alphas, s, 3); `mean` and `unit` are those of y.
     """
 
     measure: Measure
@@ -109,11 +132,11 @@ class Tally(RowSums):
     def _given(self) -> dict[str, Any]:
         """What is known of the rows."""
 
-    def _worth(self, P: Array) -> Array:
-        """(n_rows, n_alphas, s), of predictions of centred y."""
+    def _sums(self, P: Array) -> Array:
+        """(n_alphas, s, 3), of predictions of centred y."""
         P *= self.unit
         P += self.mean
-        return self.measure(P)
+        return self.measure.sums(P)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +155,21 @@ class BySplit(Tally):
 
     def __call__(self, X: Array) -> tuple[Array, ...]:
         """What these rows add."""
-        found = []
-        for number, (W, constant) in enumerate(zip(self.W, self.constant, strict=True)):
+        n_splits, numbers = len(self.W), np.arange(len(self.W))
+        if self.testing.ndim == 1:
+            numbers = np.unique(self.testing)
+        found = np.zeros((n_splits, self.n_alphas, self.measure.n_values, 3))
+        for number in numbers[numbers >= 0]:
             mine = self.testing == number if self.testing.ndim == 1 else self.testing[:, number]
             part = self.with_rows({name: array[mine] for name, array in self.per_row().items()})
-            P = (X[mine] @ W + constant).reshape(-1, self.n_alphas, len(self.unit))
-            found.append(_summed(part._worth(P)))
-        return (np.stack(found),)
+            P = X[mine] @ self.W[number] + self.constant[number]
+            found[number] = part._sums(P.reshape(-1, self.n_alphas, len(self.unit)))
+        return (found,)
+
+    @property
+    def row_flops(self) -> float:
+        """Of predictions."""
+        return 2.0 * float(self.W[0].size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +188,12 @@ class Generalised(Tally):
         """What these rows add."""
         P = (X @ self.W + self.constant).reshape(len(X), self.n_alphas, len(self.unit))
         Y = self.Y[:, None, :]
-        return (_summed(self._worth(Y - (Y - P) / self.kept[:, None]))[None],)
+        return (self._sums(Y - (Y - P) / self.kept[:, None])[None],)
+
+    @property
+    def row_flops(self) -> float:
+        """Of predictions."""
+        return 2.0 * self.W.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,14 +226,14 @@ class LeftOut(Tally):
         kept = 1 - self.weights[:, None] * leverages
         P = (Z @ self.W).reshape(len(X), self.n_alphas, len(self.unit))
         Y = self.Y[:, None, :]
-        return (_summed(self._worth(Y - (Y - P) / kept[:, :, None]))[None],)
+        return (self._sums(Y - (Y - P) / kept[:, :, None])[None],)
+
+    @property
+    def row_flops(self) -> float:
+        """Of z, of predictions and of leverages."""
+        return 2.0 * (self.Q.size + self.W.size + 2 * len(self.Q) * self.n_alphas)
 
 
 def _class_numbers(values: Array) -> Any:
     """The column that is largest; for one column, whether it is above 0."""
     return values[..., 0] > 0 if values.shape[-1] == 1 else values.argmax(axis=-1)
-
-
-def _summed(values: Array) -> Array:
-    """(n_alphas, s, 2)."""
-    return np.stack([values.sum(axis=0), np.einsum("iat,iat->at", values, values)], axis=-1)
