@@ -18,7 +18,8 @@ import numpy as np  # noqa: E402
 from matplotlib.colors import ListedColormap  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
 
-from ling.planning import Machine, Plan, Shape, make_plan  # noqa: E402
+from ling.machine import Machine  # noqa: E402
+from ling.planning import Plan, Shape, make_plan  # noqa: E402
 
 FIGURES = Path(__file__).parent / "figures"
 # Two cores of a server: 30 GB/s, 95 GFLOP/s in float64.

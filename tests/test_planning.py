@@ -9,10 +9,11 @@ import pytest
 from scipy import sparse
 
 import ling
-from ling import Ridge, planning
+from ling import Ridge, machine, planning
 from ling.engines import ENGINES
 from ling.errors import BadOption
-from ling.planning import TYPICAL, Shape, make_plan, memory_budget_bytes
+from ling.machine import TYPICAL, memory_budget_bytes
+from ling.planning import Shape, make_plan
 from tests.memory import peak_memory
 
 BIG = Shape(20_000, 4_000, 80_000_000, 8, True, 1, 1)
@@ -137,17 +138,17 @@ def test_the_machine_is_measured_once_and_remembered(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("LING_CACHE", str(tmp_path))
     calls = []
-    monkeypatch.setattr(planning, "measure_machine", lambda: calls.append(1) or TYPICAL)
-    planning._measured_machine.cache_clear()
-    assert planning.measured_machine() == TYPICAL
-    planning._measured_machine.cache_clear()  # as in another process
-    assert planning.measured_machine() == TYPICAL
+    monkeypatch.setattr(machine, "measure_machine", lambda: calls.append(1) or TYPICAL)
+    machine._measured_machine.cache_clear()
+    assert machine.measured_machine() == TYPICAL
+    machine._measured_machine.cache_clear()  # as in another process
+    assert machine.measured_machine() == TYPICAL
     assert len(calls) == 1
     (tmp_path / "ling" / "machine.json").write_text("not json")
-    planning._measured_machine.cache_clear()
-    assert planning.measured_machine() == TYPICAL
+    machine._measured_machine.cache_clear()
+    assert machine.measured_machine() == TYPICAL
     assert len(calls) == 2
-    planning._measured_machine.cache_clear()
+    machine._measured_machine.cache_clear()
 
 
 def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
@@ -155,15 +156,15 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("LING_CACHE", str(blocked))
-    monkeypatch.setattr(planning, "measure_machine", lambda: TYPICAL)
-    planning._measured_machine.cache_clear()
-    assert planning.measured_machine() == TYPICAL
-    planning._measured_machine.cache_clear()
+    monkeypatch.setattr(machine, "measure_machine", lambda: TYPICAL)
+    machine._measured_machine.cache_clear()
+    assert machine.measured_machine() == TYPICAL
+    machine._measured_machine.cache_clear()
 
 
 def test_measured_speeds_are_plausible():
-    machine = planning.measure_machine()
-    speeds = {name: value for name, value in vars(machine).items() if name != "threads"}
+    found = machine.measure_machine()
+    speeds = {name: value for name, value in vars(found).items() if name != "threads"}
     assert all(1e7 < speed < 1e14 for speed in speeds.values())
-    assert machine.threads >= 1
-    assert json.dumps(vars(machine))
+    assert found.threads >= 1
+    assert json.dumps(vars(found))

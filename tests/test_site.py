@@ -120,7 +120,8 @@ def public_names() -> list[str]:
     owners |= {
         "ling.errors": faults,
         "ling.report": ["FitReport", "Certificate", "Status", "Cost"],
-        "ling.planning": ["Plan", "Prediction", "Shape", "Machine"],
+        "ling.planning": ["Plan", "Prediction", "Shape"],
+        "ling.machine": ["Machine"],
         "ling.selection": ["CVResults"],
         "ling.estimators.path": ["RidgePath"],
         "ling.datasets": ["load_gisette", "load_buzz", "quadratic_features", "Dataset"],

@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from ling import Ridge, engines
 from ling.engines import Candidate
 from ling.errors import NotFinite
-from ling.planning import TYPICAL, Plan, Prediction, Shape
+from ling.machine import TYPICAL
+from ling.planning import Plan, Prediction, Shape
 from ling.problem import build
 from ling.report import Status
 from ling.solve import Options, solve

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import platform
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
-from scipy import linalg
-from scipy.linalg import blas
 
 from ling.design import threads
 from ling.design.blocked import HELD
-from ling.errors import BadOption
-from ling.files import whole
+from ling.machine import TYPICAL, Machine, measured_machine
 
 log = logging.getLogger("ling")
 MB = 2**20
@@ -37,44 +27,6 @@ SURE, LONG, LONG_SURE = 0.5, 10.0, 0.9
 READING = 1.3
 # Above this size, a copy of X in 16-bit integers saves more than it costs.
 COPIED = 2**25
-VERSION = 3
-# What bytes are counted in; the last is the end of all others.
-UNITS = {
-    "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-    "KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40, "B": 1.0,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Measured speeds, all per second.
-
-    Attributes
-    ----------
-    sweep : float
-        Bytes of X in X'(X v), for one column.
-    thin : float
-        FLOPs of X'(X V), for a few.
-    gemm, gemm32, factor : float
-        FLOPs of a Gram matrix, in float64 and in float32, and of a Cholesky factor.
-    sparse, sparse_column : float
-        Stored entries of a sparse X in X'(X v), and in each further column.
-    threads : int
-        How many they were measured with.
-    """
-
-    sweep: float
-    thin: float
-    gemm: float
-    gemm32: float
-    factor: float
-    sparse: float
-    sparse_column: float
-    threads: int = 2
-
-
-# Good enough for problems that are over before a measurement would be.
-TYPICAL = Machine(2e10, 3e10, 5e10, 1e11, 3e10, 5e8, 3e8)
 
 
 @dataclass(frozen=True)
@@ -374,156 +326,3 @@ def _row_sketch(shape: Shape, machine: Machine, tol: float) -> Prediction:
 def _digits(tol: float) -> float:
     """Iterations grow with the digits asked for; 1 at the default tol."""
     return float(np.clip(np.log10(1 / max(tol, 1e-15)) / 4, 0.3, 4))
-
-
-def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> float:
-    """Bytes: a number, "2GB" or None for half of what is free, or a quarter of all there is."""
-    if budget is None and of_all:
-        return 0.25 * _all_memory()
-    if budget is None:
-        return 0.5 * min(_free_memory_lately(int(time.monotonic())), _allowed_memory())
-    if isinstance(budget, str):
-        text = budget.strip().upper()
-        for unit, size in UNITS.items():
-            if text.endswith(unit):
-                try:
-                    found = float(text[: -len(unit)]) * size
-                except ValueError:
-                    break
-                if found > 0:
-                    return found
-        raise BadOption(
-            f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GiB'."
-        )
-    if isinstance(budget, bool) or not budget >= 1:
-        raise BadOption(f"memory_budget is {budget!r}; pass a number of bytes, or text like '2GB'.")
-    return float(budget)
-
-
-@lru_cache(maxsize=1)
-def _free_memory_lately(second: int) -> float:
-    """Asked once a second at most: a small fit would spend a tenth of its time on it."""
-    return _free_memory()
-
-
-def _free_memory() -> float:
-    """What could be had without swapping: Linux says so, page cache included; others guess."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            found = next(line for line in lines if line.startswith("MemAvailable:"))
-        return 1024.0 * float(found.split()[1])
-    except (OSError, StopIteration, IndexError, ValueError):
-        log.debug("no /proc/meminfo; asking for free pages instead")
-    try:
-        pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 4e9  # a system that does not tell
-    return float(pages)
-
-
-def _all_memory() -> float:
-    try:
-        pages = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):
-        return 8e9  # a system that does not tell
-    return min(pages, _allowed_memory())
-
-
-@cache
-def _allowed_memory() -> float:
-    """What a container may use, if it is one and says so."""
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            return float(Path("/sys/fs/cgroup", name).read_text(encoding="ascii"))
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-    return np.inf
-
-
-def measured_machine() -> Machine:
-    """Speeds of this machine: read from the cache, or measured in under a second."""
-    return _measured_machine(threads.n_threads())
-
-
-@cache
-def _measured_machine(n_threads: int) -> Machine:
-    key = f"{VERSION}-{platform.node()}-{platform.machine()}-{np.__version__}-{n_threads}"
-    file = _cache_folder() / "machine.json"
-    known = _read(file)
-    if key not in known:
-        log.info("The speeds of this machine are measured.")
-        known[key] = asdict(measure_machine())
-        _write(file, known)
-    return Machine(**known[key])
-
-
-def _cache_folder() -> Path:
-    root = os.environ.get("LING_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    return Path(root) / "ling" if root else Path.home() / ".cache" / "ling"
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _write(file: Path, known: dict[str, Any]) -> None:
-    """Kept for the next process if there is a place to keep it."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole(file) as part:
-            part.write_text(json.dumps(known, indent=2), encoding="utf-8")
-    except OSError as error:
-        log.info("machine speeds are not kept: %s", error)
-
-
-def measure_machine() -> Machine:
-    """A sweep over 64 MB, three small BLAS calls and one sparse product, each the best of a few."""
-    from ling.design import as_design
-
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((4096, 2048))
-    v = rng.standard_normal(2048)
-    design = as_design(X)
-    sweep = X.nbytes / _fastest(lambda: design.gram_matmat(v), 5) * 1.2
-    V = rng.standard_normal((2048, 32))
-    thin = 4.0 * X.size * V.shape[1] / _fastest(lambda: design.gram_matmat(V), 3)
-    A = X[:1024]
-    gemm = 1024.0 * 2048**2 / _fastest(lambda: blas.dsyrk(1.0, A.T), 3)
-    A32 = A.astype(np.float32)
-    gemm32 = 1024.0 * 2048**2 / _fastest(lambda: blas.ssyrk(1.0, A32.T), 3)
-    G = A[:, :1024] @ A[:, :1024].T
-    factor = 1024.0**3 / 3 / _fastest(lambda: linalg.lapack.dpotrf(G), 3)
-    csr, S = _some_sparse(rng)
-    one = _fastest(lambda: csr.gram_matmat(S[:, 0].copy()), 3)
-    block = _fastest(lambda: csr.gram_matmat(S), 3)
-    nnz = csr.matvec_flops / 2
-    column = max((block - one) / (S.shape[1] - 1), one / 10)
-    # A machine that was busy with something else shows in the shortest call; it is not that slow.
-    factor = max(factor, gemm / 8)
-    return Machine(sweep, thin, gemm, gemm32, factor, nnz / one, nnz / column, threads.n_threads())
-
-
-def _some_sparse(rng: np.random.Generator) -> tuple[Any, np.ndarray[Any, Any]]:
-    from scipy import sparse
-
-    from ling.design import as_design
-
-    n, p, per_row = 20_000, 10_000, 40
-    indices = np.sort(rng.integers(0, p, (n, per_row), dtype=np.int32), axis=1).ravel()
-    indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
-    csr = sparse.csr_array((rng.standard_normal(n * per_row), indices, indptr), shape=(n, p))
-    return as_design(csr), rng.standard_normal((p, 8))
-
-
-def _fastest(call: Callable[[], object], turns: int) -> float:
-    call()
-    found = []
-    for _ in range(turns):
-        started = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - started)
-    return max(min(found), 1e-9)

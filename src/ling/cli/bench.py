@@ -18,7 +18,7 @@ from ling.cli.reading import Wanted, understand
 from ling.design.chunked import in_memory
 from ling.errors import WrongType
 from ling.estimators import Ridge, RidgeCV
-from ling.planning import measured_machine
+from ling.machine import measured_machine
 
 # What everybody has to reach, measured: the error of the training predictions.
 ERROR = 1e-4

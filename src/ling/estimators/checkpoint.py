@@ -16,7 +16,7 @@ from ling.design.blocked import Blocked
 from ling.design.journal import Journal, Journaled, digest
 from ling.errors import BadCheckpoint, BadOption, ClusterLost, ClusterMemory, LingError, Stopped
 from ling.estimators.fitting import Settings
-from ling.planning import Machine, measured_machine, memory_budget_bytes
+from ling.machine import Machine, measured_machine, memory_budget_bytes
 
 log = logging.getLogger("ling")
 # Rows of X that tell it from others.

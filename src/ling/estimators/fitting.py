@@ -19,7 +19,8 @@ from ling.engines import ENGINES
 from ling.errors import BadOption, NotFinite
 from ling.estimators.inputs import checked_columns, checked_rows, refuse_other_columns
 from ling.estimators.lazy import mapped, on_cluster
-from ling.planning import Machine, Plan, Shape, make_plan, memory_budget_bytes
+from ling.machine import Machine, memory_budget_bytes
+from ling.planning import Plan, Shape, make_plan
 from ling.problem import Centring, Problem
 from ling.progress import Expectation
 from ling.report import Certificate, FitReport, Status

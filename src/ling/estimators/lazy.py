@@ -14,7 +14,7 @@ from ling.design.affine import storage_and_map
 from ling.design.arrays import float_dtype
 from ling.design.chunked import in_memory
 from ling.errors import MissingValue, WrongType
-from ling.planning import memory_budget_bytes
+from ling.machine import memory_budget_bytes
 from ling.progress import READ, stage
 
 log = logging.getLogger("ling")

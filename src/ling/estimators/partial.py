@@ -17,7 +17,7 @@ from ling.estimators.fitting import Fit, Settings, fitted, keep, warn_unless_cer
 from ling.estimators.inputs import alphas_of, checked_data, targets_of, weights_of
 from ling.estimators.statistics import Kept, Statistics
 from ling.estimators.watching import watched
-from ling.planning import memory_budget_bytes
+from ling.machine import memory_budget_bytes
 from ling.problem import Centring
 from ling.progress import stage
 from ling.report import Certificate, Status

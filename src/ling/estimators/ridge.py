@@ -28,7 +28,8 @@ from ling.estimators.lazy import keeps, opened
 from ling.estimators.partial import Partial
 from ling.estimators.resuming import fit_from
 from ling.estimators.watching import watched
-from ling.planning import Plan, memory_budget_bytes
+from ling.machine import memory_budget_bytes
+from ling.planning import Plan
 
 
 class Ridge(CallbackSupportMixin, Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):

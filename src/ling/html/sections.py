@@ -16,7 +16,7 @@ from ling.html.pictures import picture
 from ling.html.summary import certificate
 from ling.html.tables import NUMBER, definitions
 from ling.html.words import count, counted, flops, n_bytes, number, seconds
-from ling.planning import memory_budget_bytes
+from ling.machine import memory_budget_bytes
 
 # Characters of a parameter, and names of targets or classes in a list.
 LONGEST, MOST_NAMES = 120, 12
