@@ -31,13 +31,14 @@ OPTIONS = {
     "RidgeCV": {
         "alphas": (0.1, 1.0), "fit_intercept": False, "scoring": "r2", "cv": KFold(3),
         "gcv_mode": "svd", "store_cv_results": True, "alpha_per_target": True,
-        "choice": "one_standard_error", "tol": 1e-3, "random_state": 7, "verbose": 1, "memory_budget": 1e9,
-        "statistics": True, "checkpoint": "nowhere",
+        "choice": "one_standard_error", "tol": 1e-3, "random_state": 7, "verbose": 1,
+        "memory_budget": 1e9, "statistics": True, "checkpoint": "nowhere",
     },
     "RidgeClassifier": {
         "alpha": 0.3, "fit_intercept": False, "copy_X": False, "max_iter": 99, "tol": 1e-3,
         "class_weight": "balanced", "solver": "krylov", "positive": True, "random_state": 7,
-        "precision": "float32", "verbose": 1, "memory_budget": 1e9, "warm_start": True, "checkpoint": "nowhere",
+        "precision": "float32", "verbose": 1, "memory_budget": 1e9, "warm_start": True,
+        "checkpoint": "nowhere",
     },
     "RidgeClassifierCV": {
         "alphas": (0.1, 1.0), "fit_intercept": False, "scoring": "f1", "cv": 4,
