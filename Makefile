@@ -46,7 +46,9 @@ bench: $(VENV)/.dev      ## measure ling beside its peers; ratios, not times
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.dev       ## build the site into docs/_build/html, warnings as errors
+	@echo "running the examples and building the site: some minutes"
 	$(BIN)/python -m sphinx -E -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 reproduction: $(VENV)/.dev  ## redo the paper and docs/reproduction.md (needs LING_DATA)
 	$(BIN)/python docs/make_reproduction.py

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ling.design import AffineDesign, Array, Design, Metered, RowMap, ShortCopy, as_design
 from ling.design.affine import storage_and_map
@@ -73,8 +74,17 @@ class Problem:
     @cached_property
     def safe_norms(self) -> Array:
         """Column norms that are not too small by rounding: they are differences of squares."""
-        noise = 1e-14 + 4 * sum_noise(self.shape[0])
-        return np.asarray(np.sqrt(self.column_norms**2 + noise * self.raw_norms**2))
+        return np.asarray(np.sqrt(self.column_norms**2 + self._noise * self.raw_norms**2))
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Which columns are not constant, as far as rounding allows to tell."""
+        return np.asarray(self.column_norms**2 > self._noise * self.raw_norms**2)
+
+    @property
+    def _noise(self) -> float:
+        """What rounding may leave of a column's square when its mean is taken, in parts of it."""
+        return 1e-14 + 4 * sum_noise(self.shape[0])
 
     def within(self, bounds: Array, tol: float) -> bool:
         """Whether errors of at most `bounds` leave all predictions within tol."""

@@ -461,3 +461,13 @@ def test_a_constant_x_has_a_grid_too(cv):
     model = RidgeCV(cv=cv).fit(np.ones((30, 2)), y)
     assert not model.coef_.any()
     assert model.intercept_ == y.mean()
+
+
+def test_a_constant_column_does_not_stretch_the_grid():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 4))
+    y = X.sum(axis=1) + rng.standard_normal(500)
+    weights = rng.uniform(0.1, 3, 500)
+    plain = RidgeCV(cv=5).fit(X, y, weights).cv_results_.alphas
+    with_it = RidgeCV(cv=5).fit(np.column_stack([X, np.full(500, 7.0)]), y, weights)
+    np.testing.assert_allclose(with_it.cv_results_.alphas, plain, rtol=1e-9)

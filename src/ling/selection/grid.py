@@ -20,7 +20,7 @@ SMALLEST = 1e-9
 # How far the grid may be extended: beyond, nothing changes but rounding.
 FARTHEST = 1e-15, 1e6
 # It reaches this far below the smallest column, of those that are not constant but for rounding.
-BELOW_COLUMNS, TINY, FARTHEST_COLUMN = 1e-3, 1e-12, 1e-20
+BELOW_COLUMNS, FARTHEST_COLUMN = 1e-3, 1e-20
 # Alphas by which it is extended at a time.
 MORE = 8
 
@@ -57,7 +57,7 @@ def default_grid(problem: Problem) -> Array:
     More at the same distances where columns are so small beside others that they need them.
     """
     step = (LARGEST / SMALLEST) ** (1 / (N_ALPHAS - 1))
-    squares = problem.column_norms[problem.column_norms > TINY * problem.raw_norms] ** 2
+    squares = problem.column_norms[problem.varies] ** 2
     lowest = BELOW_COLUMNS * float(squares.min(initial=size(problem))) / size(problem)
     wanted = np.log(SMALLEST / max(lowest, FARTHEST_COLUMN)) / np.log(step)
     more = max(0, int(np.ceil(wanted)))
