@@ -209,8 +209,9 @@ class Mean(Scorer):
     def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:
         """Means, and the standard errors of a ratio of two sums."""
         assert self.worth is not None
-        n = len(self.y[rows])
-        weights = np.ones(n) if self.worth.weights is None else self.worth.weights[rows]
+        weights = np.ones(len(self.y)) if self.worth.weights is None else self.worth.weights
+        weights = weights[rows]
+        n = int(np.count_nonzero(weights))
         mass, squares = float(weights.sum()), float(weights @ weights)
         mean = sums[..., 0] / mass
         spread = np.maximum(sums[..., 1] - 2 * mean * sums[..., 2] + mean**2 * squares, 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -34,15 +33,13 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class SplitSums(RowSums):
-    """The sums over the rows that each of some splits tests, all of them from one pass.
-
-    `places` are where a split's sums are, by its number.
-    """
+    """The sums over the rows that each of `count` splits tests, from number `first` on."""
 
     tested_by: NDArray[Any]
     weights: Array
     Y: Array
-    places: dict[int, int]
+    first: int
+    count: int
 
     def per_row(self) -> dict[str, Any]:
         """Who tests a row, its weight and its targets."""
@@ -54,21 +51,21 @@ class SplitSums(RowSums):
 
     def n_summed(self, p: int) -> int:
         """A square for each split."""
-        return len(self.places) * p * p
+        return self.count * p * p
 
     @property
     def least_rows(self) -> int:
         """So many that adding squares up is little work beside making them."""
-        return 512 * len(self.places)
+        return 512 * self.count
 
     def __call__(self, X: Array) -> tuple[Array, ...]:
         """What these rows add to mass, x, y, x y' and x x'."""
-        k, p, t = len(self.places), X.shape[1], self.Y.shape[1]
+        k, p, t = self.count, X.shape[1], self.Y.shape[1]
         mass, x, y = np.zeros(k), np.zeros((k, p)), np.zeros((k, t))
         xy, gram = np.zeros((k, p, t)), np.zeros((k, p, p))
         for number in np.unique(self.tested_by):
-            at = self.places.get(int(number))
-            if at is None:
+            at = int(number) - self.first
+            if not 0 <= at < k:
                 continue
             mine = self.tested_by == number
             rows, weights, Y = X[mine], self.weights[mine], self.Y[mine]
@@ -79,13 +76,12 @@ class SplitSums(RowSums):
         return mass, x, y, xy, gram
 
 
-def by_split(samples: Samples, splits: Splits, numbers: Sequence[int]) -> dict[int, Sums]:
+def by_split(samples: Samples, splits: Splits, numbers: range) -> dict[int, Sums]:
     """The sums over the rows that these splits test; one pass."""
     assert splits.tested_by is not None
-    places = {number: at for at, number in enumerate(numbers)}
-    wanted = SplitSums(splits.tested_by, samples.weights, samples.Y, places)
+    wanted = SplitSums(splits.tested_by, samples.weights, samples.Y, numbers.start, len(numbers))
     found = samples.design.sum_rows(wanted)
-    return {number: Sums(*(each[at] for each in found)) for number, at in places.items()}
+    return {number: Sums(*(each[at] for each in found)) for at, number in enumerate(numbers)}
 
 
 def total(samples: Samples) -> Sums:
