@@ -20,8 +20,7 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy, scan_parquet
 from ling.errors import BadOption, EdgeOfGrid, NotInstalled, WrongShape, WrongType
-from ling.html import facts as facts_of
-from ling.html import writing
+from ling.html import factored, writing
 from ling.html.words import MINUS
 from tests.html.pages import Page, report
 from tests.memory import peak_memory
@@ -290,10 +289,10 @@ class TestNotes:
         assert "100 of 442 rows" in page.section("quality")
 
     def test_what_is_too_large_is_not_shown_and_says_why(self, diabetes, tmp_path, monkeypatch):
-        monkeypatch.setattr(facts_of, "EXACT", 5)
+        monkeypatch.setattr(factored, "EXACT", 5)
         X, y = diabetes
         page = report(tmp_path, Ridge().fit(X, y), X, y)
-        assert "Not shown. All eigenvalues of a matrix of 10 x 10" in page.section("spectrum")
+        assert "Not shown. Factoring a matrix of 10 x 10 numbers" in page.section("spectrum")
         assert any("Coefficients" in alt for alt in page.pictures)
 
 

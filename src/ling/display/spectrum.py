@@ -199,8 +199,15 @@ def spectrum_of(
     if min(n, p) > EXACT:
         return _largest(problem, alpha, min(n_values or SOME, min(n, p) - 1))
     G = problem.gram() if p <= n else problem.row_gram()
-    values = tridiagonal(G).eigenvalues[::-1]
-    values = _above_rounding(values, max(n, p))
+    return all_of(tridiagonal(G).eigenvalues, problem.shape, alpha, n_values)
+
+
+def all_of(
+    eigenvalues: Array, shape: tuple[int, int], alpha: float, n_values: int | None
+) -> tuple[Array, tuple[float, float], str]:
+    """The same where all of them are known, in ascending order."""
+    p = shape[1]
+    values = _above_rounding(eigenvalues[::-1], max(shape))
     degrees = float((values / (values + alpha)).sum())
     zero, shown = p - len(values), values[:n_values]
     parts = []
