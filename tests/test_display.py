@@ -209,9 +209,7 @@ class TestPredictions:
         np.testing.assert_allclose(x, expected)
         np.testing.assert_array_equal(height, y)
         assert shown.ax_.get_xlabel() == "predicted progress"
-        assert (
-            shown.ax_.get_legend().get_title().get_text() == "held out: 5 splits of the model's cv"
-        )
+        assert shown.ax_.get_legend().get_title().get_text() == "held out: 5-fold cross-validation"
         assert "442 samples" in legend(shown)
 
     def test_residuals_their_means_and_their_distribution(self, diabetes):

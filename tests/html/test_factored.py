@@ -1,4 +1,4 @@
-"""Path and spectrum of a report: right, from one factorisation, and never much longer than a fit."""
+"""Path and spectrum of a report: right, from one factorisation, and no longer than the fit."""
 
 import numpy as np
 import pytest

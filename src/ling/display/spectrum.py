@@ -15,6 +15,7 @@ from ling.display.drawing import (
     SMALL,
     TICKS,
     axes,
+    degrees_words,
     plain,
 )
 from ling.display.models import checked_model, without_targets
@@ -184,9 +185,9 @@ class SpectrumDisplay:
         right.set_ylabel("kept by ridge, d / (d + alpha)")
 
     def _words(self) -> str:
-        low, high = (f"{edf:.3g}" for edf in self.edf)
+        low, high = (degrees_words(edf) for edf in self.edf)
         found = low if low == high else f"between {low} and {high}"
-        words = f"effective degrees of freedom: {found} of {self.n_directions}"
+        words = f"effective degrees of freedom: {found} of {self.n_directions:,}"
         words += " at the median alpha" if np.size(self.alpha) > 1 else ""
         return f"{words}\n{self.note}" if self.note else words
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ling.design import Array, ChunkedDesign
-from ling.errors import LingError, WrongShape
+from ling.display.cv import score_name
+from ling.errors import BadOption, LingError, WrongShape
 from ling.estimators.choosing import at_edge, best_is_certified
 from ling.estimators.lazy import on_cluster
 from ling.estimators.revisited import HeldOut, Revisited, held_out, revisit
@@ -24,7 +25,8 @@ from ling.html.factored import (
     spectrum_of,
 )
 from ling.html.scores import Decisions, Errors, decisions_of, errors_of
-from ling.html.words import sentences
+from ling.html.words import count, sentences
+from ling.posterior import SMALL
 from ling.report import Cost, FitReport, Status
 from ling.selection import CVResults
 
@@ -37,7 +39,7 @@ class Facts:
     """What a report tells. Where something is text, it says why the thing itself is not there.
 
     `targets` are the names of the columns of Y: of targets, or of classes; `shown` are the numbers
-    of those with pictures of their own.
+    of those with pictures of their own. `about` is what else is known of the data.
     """
 
     again: Revisited
@@ -52,6 +54,7 @@ class Facts:
     path: PathFacts | str
     spectrum: SpectrumFacts | str
     cost: Cost
+    about: dict[str, str]
 
     @property
     def model(self) -> Any:
@@ -89,6 +92,19 @@ class Facts:
             return low if low == high else None
 
     @property
+    def chosen_score(self) -> tuple[str, float, int] | None:
+        """What alpha was chosen by, its mean over folds (the median of targets), and how many.
+
+        None for models that did not choose, or where single rows were left out: their mean score
+        says no more than those of all rows together.
+        """
+        results = self.results
+        if results is None or results.folds.shape[1] < 2:
+            return None
+        score = float(np.median(self.model.best_score_))
+        return score_name(self.model), score, results.folds.shape[1]
+
+    @property
     def notes(self) -> list[str]:
         """What a reader should know before he believes the rest."""
         found = [] if self.results is None else at_edge(self.model, self.results)
@@ -108,7 +124,10 @@ class Facts:
         return sentences([*found, *self.report.notes])
 
 
-def gather(model: Any, X: Any, y: Any, sample_weight: Any, target: Any, source: Any) -> Facts:
+def gather(
+    model: Any, X: Any, y: Any, sample_weight: Any, target: Any, source: Any,
+    about: dict[str, str],
+) -> Facts:  # fmt: skip
     """Revisit the data: about as many passes over it as a fit takes."""
     again = revisit(model, X, y, sample_weight)
     held = _or_why(lambda: held_out(again))
@@ -126,7 +145,7 @@ def gather(model: Any, X: Any, y: Any, sample_weight: Any, target: Any, source: 
     return Facts(
         again, name, names, tuple(features), _source(X) if source is None else str(source), held,
         scores, shown, _or_why(lambda: _std_errors(model)), path, spectrum,
-        again.samples.problem.design.cost,
+        again.samples.problem.design.cost, about,
     )  # fmt: skip
 
 
@@ -141,7 +160,26 @@ def _or_why(find: Callable[[], Any]) -> Any:
 def _std_errors(model: Any) -> Array:
     if is_classifier(model):
         raise NotShown("A classifier has no standard errors: its targets are not Gaussian.")
-    return np.atleast_2d(np.asarray(model.coef_std_errors(), dtype=np.float64))
+    try:
+        return np.atleast_2d(np.asarray(model.coef_std_errors(), dtype=np.float64))
+    except BadOption as error:  # none were kept
+        raise NotShown(_why_no_errors(model)) from error
+
+
+def _why_no_errors(model: Any) -> str:
+    if getattr(model, "positive", False):
+        return "Coefficients that are kept at or above 0 have no standard errors."
+    if model.statistics is False:
+        return "Standard errors were not asked for."
+    if not np.all(getattr(model, "alpha_", getattr(model, "alpha", None))):
+        return "Standard errors need an alpha above 0."
+    name, (n, p) = type(model).__name__, model.report_.shape
+    if 8 * p * min(n, p) > SMALL:
+        return (
+            f"Standard errors were not kept: they take {count(p)} x {count(min(n, p))} numbers, "
+            f"above {SMALL >> 20} MB; {name}(statistics=True) keeps them."
+        )
+    return f"Standard errors were not kept; {name}(statistics=True) keeps them."
 
 
 def _target_names(again: Revisited, y: Any, target: Any) -> tuple[str, tuple[str, ...]]:
