@@ -432,6 +432,26 @@ class TestPath:
         with pytest.raises(LingError, match="which has no alpha; pass a fitted Ridge"):
             PathDisplay.from_estimator(model, X, y)
 
+    @pytest.mark.parametrize("p", [40, 4000, 400_000])
+    def test_degrees_of_freedom_are_plain_numbers_that_do_not_touch(self, p):
+        from matplotlib.figure import Figure
+
+        alphas = np.geomspace(1e-3, 1e6, 60)
+        figure = Figure(figsize=(4.8, 3.5), layout="constrained")
+        shown = PathDisplay(
+            alphas=alphas, coef=np.outer(1 / (1 + alphas), [1.0, 2.0]), edf=p * 10 / (10 + alphas),
+            feature_names=["a_rather_long_name_of_one", "b"],
+        )  # fmt: skip
+        shown.plot(figure.subplots())
+        figure.draw_without_rendering()
+        top = shown.ax_.child_axes[0]
+        labels = top.get_xticklabels()
+        assert labels[0].get_text() == f"{shown.edf[0]:,.0f}"
+        assert not any("e+" in label.get_text() for label in labels)
+        boxes = [label.get_window_extent() for label in labels]
+        assert len(boxes) >= 3
+        assert all(a.x1 + 2 < b.x0 for a, b in pairwise(boxes))
+
 
 class TestSpectrum:
     @pytest.mark.parametrize("fit_intercept", [True, False])

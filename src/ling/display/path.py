@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 LONGEST = 24
 # Alphas of a path through the range that cross-validation has tried.
 N_PATH = 60
+# Characters that a small picture has room for on its top axis.
+ROOM = 30
 
 
 class PathDisplay:
@@ -241,12 +243,14 @@ class PathDisplay:
 
     def _draw_degrees(self) -> Any:
         """Effective degrees of freedom on top, at alphas that are about equally far apart."""
-        # Four numbers of five characters are as many as a small picture has room for.
-        n_ticks = 6 if self.edf.max() < 1000 else 4
-        wanted = np.geomspace(self.alphas[0], self.alphas[-1], n_ticks)
-        at = np.unique([_nearest(self.alphas, alpha) for alpha in wanted])
+        for n_ticks in (6, 5, 4, 3):
+            wanted = np.geomspace(self.alphas[0], self.alphas[-1], n_ticks)
+            at = np.unique([_nearest(self.alphas, alpha) for alpha in wanted])
+            labels = [degrees_words(edf) for edf in self.edf[at]]
+            if len(at) * (1 + max(map(len, labels))) <= ROOM:
+                break
         top = self.ax_.secondary_xaxis("top")
-        top.set_xticks(self.alphas[at], [degrees_words(edf) for edf in self.edf[at]])
+        top.set_xticks(self.alphas[at], labels)
         top.set_xticks([], minor=True)
         top.set_xlabel("effective degrees of freedom")
         return top
