@@ -16,9 +16,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
+from typer.testing import CliRunner
 
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy, scan_parquet
+from ling.cli.app import app
 from ling.errors import BadOption, EdgeOfGrid, NotInstalled, WrongShape, WrongType
 from ling.html import factored, summary, writing
 from ling.html.pictures import picture
@@ -93,6 +95,7 @@ class TestEstimators:
             page.pictures
         )
         assert 'class="confusion"' in page.source
+        assert "found (recall)" in page.section("quality")
 
     def test_ten_classes(self, tmp_path):
         X, y = load_digits(return_X_y=True)
@@ -337,6 +340,16 @@ class TestColumns:
         assert "left out id & <i>name" in page.section("fitted")
         assert "weights column w, 1 to 2" in page.section("fitted")
 
+    def test_the_command_line_tells_what_it_did(self, data, tmp_path):
+        to = tmp_path / "report.html"
+        options = "--drop many --missing mean".split()
+        files = ["--report", str(to), "--out", str(tmp_path / "model.ling")]
+        said = CliRunner().invoke(app, ["fit", str(data), "-t", "y", *options, *files])
+        assert said.exit_code == 0, said.output
+        fitted = Page(to).check().section("fitted")
+        assert "left out many" in fitted
+        assert "missing x (1): the mean instead" in fitted
+
     def test_names_break_where_their_words_end(self, rng, tmp_path):
         X = pd.DataFrame(rng.standard_normal((20, 2)), columns=["days_since_2015", "a<b.c=d"])
         page = report(tmp_path, Ridge().fit(X, X["a<b.c=d"]), X, X["a<b.c=d"])
@@ -403,6 +416,15 @@ class TestNotes:
             model = RidgeCV(alphas=[10, 100, 1000]).fit(X, y)
         page = report(tmp_path, model, X, y)
         assert "The best alpha is the smallest of alphas, 10" in page.section("notes")
+
+    def test_alphas_without_a_proof(self, rng, tmp_path):
+        X = rng.standard_normal((60, 5))
+        X = np.c_[X, X[:, 0] + 1e-9 * rng.standard_normal(60)]
+        y = X[:, 0] + rng.standard_normal(60)
+        model = RidgeCV([1e-14, 1e-13, 1.0, 10.0, 100.0], cv=3).fit(X, y)
+        assert model.alpha_ >= 1
+        page = report(tmp_path, model, X, y)
+        assert "The 2 smallest alphas were scored without a proof" in page.section("notes")
 
     def test_splits_that_cannot_be_made_again(self, diabetes, tmp_path):
         X, y = diabetes

@@ -84,7 +84,7 @@ def _classes(facts: Facts, scores: Decisions) -> str:
         return sortable(head, rows, _some("Labels, held out", len(names)))
     many = len(names) > MOST_CLASSES
     table = _mistakes(names, scores.confusion) if many else _confusion(names, scores.confusion)
-    return table + (_recall(names, scores, scores.confusion) if len(names) > 2 else "")
+    return table + _recall(names, scores, scores.confusion)
 
 
 def _recall(names: list[str], scores: Decisions, found: NDArray[Any]) -> str:
