@@ -342,7 +342,7 @@ class TestColumns:
 
     def test_the_command_line_tells_what_it_did(self, data, tmp_path):
         to = tmp_path / "report.html"
-        options = "--drop many --missing mean".split()
+        options = ["--drop", "many", "--missing", "mean"]
         files = ["--report", str(to), "--out", str(tmp_path / "model.ling")]
         said = CliRunner().invoke(app, ["fit", str(data), "-t", "y", *options, *files])
         assert said.exit_code == 0, said.output
