@@ -209,9 +209,7 @@ class TestPredictions:
         np.testing.assert_allclose(x, expected)
         np.testing.assert_array_equal(height, y)
         assert shown.ax_.get_xlabel() == "predicted progress"
-        assert (
-            shown.ax_.get_legend().get_title().get_text() == "held out: 5 splits of the model's cv"
-        )
+        assert shown.ax_.get_legend().get_title().get_text() == "held out: 5-fold cross-validation"
         assert "442 samples" in legend(shown)
 
     def test_residuals_their_means_and_their_distribution(self, diabetes):
@@ -433,6 +431,26 @@ class TestPath:
         model = sklearn.linear_model.LinearRegression().fit(X, y)
         with pytest.raises(LingError, match="which has no alpha; pass a fitted Ridge"):
             PathDisplay.from_estimator(model, X, y)
+
+    @pytest.mark.parametrize("p", [40, 4000, 400_000])
+    def test_degrees_of_freedom_are_plain_numbers_that_do_not_touch(self, p):
+        from matplotlib.figure import Figure
+
+        alphas = np.geomspace(1e-3, 1e6, 60)
+        figure = Figure(figsize=(4.8, 3.5), layout="constrained")
+        shown = PathDisplay(
+            alphas=alphas, coef=np.outer(1 / (1 + alphas), [1.0, 2.0]), edf=p * 10 / (10 + alphas),
+            feature_names=["a_rather_long_name_of_one", "b"],
+        )  # fmt: skip
+        shown.plot(figure.subplots())
+        figure.draw_without_rendering()
+        top = shown.ax_.child_axes[0]
+        labels = top.get_xticklabels()
+        assert labels[0].get_text() == f"{shown.edf[0]:,.0f}"
+        assert not any("e+" in label.get_text() for label in labels)
+        boxes = [label.get_window_extent() for label in labels]
+        assert len(boxes) >= 3
+        assert all(a.x1 + 2 < b.x0 for a, b in pairwise(boxes))
 
 
 class TestSpectrum:

@@ -200,3 +200,20 @@ def test_what_does_not_fit_is_refused(data):
         revisit(classifier, X, np.where(y > 0, "a", "c"))
     with pytest.raises(ValueError, match="features"):
         revisit(Ridge().fit(X, y), X[:, :3], y)
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [(4, "4-fold cross-validation"), (None, "exact leave-one-out"), (ShuffleSplit(3), "3 splits")],
+)
+def test_how_samples_were_left_out_in_words(data, cv, words):
+    X, y = data
+    assert held_out(revisit(RidgeCV(cv=cv).fit(X, y), X, y)).how == words
+
+
+def test_whether_x_is_read(data, tmp_path):
+    X, y = data
+    assert not revisit(Ridge().fit(X, y), X, y).is_read
+    np.save(tmp_path / "X.npy", X)
+    scanned = scan_npy(tmp_path / "X.npy", y=y)
+    assert revisit(Ridge().fit(scanned.X, y), scanned.X, y).is_read

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ling import write_report
 
-VOID = {"meta", "link", "input", "br", "image"}
+VOID = {"meta", "link", "input", "br", "wbr", "image"}
 SELF_CLOSED = {"path", "use", "image", "rect", "stop", "meta", "link", "input"}
 
 

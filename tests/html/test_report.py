@@ -16,13 +16,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
+from typer.testing import CliRunner
 
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy, scan_parquet
+from ling.cli.app import app
 from ling.errors import BadOption, EdgeOfGrid, NotInstalled, WrongShape, WrongType
-from ling.html import facts as facts_of
-from ling.html import writing
-from ling.html.words import MINUS
+from ling.html import factored, summary, writing
+from ling.html.pictures import picture
+from ling.html.words import MINUS, number, percent
 from tests.html.pages import Page, report
 from tests.memory import peak_memory
 
@@ -74,7 +76,7 @@ class TestEstimators:
         model = Ridge(alpha=1e-3).fit(X, y)
         page = report(tmp_path, model, X, y)
         scaled = model.coef_ * X.std(ddof=0).to_numpy()
-        rows = re.findall(r'<tr><th scope="row">(\w+)</th>.*?</tr>', page.source)[:10]
+        rows = re.findall(r'<th scope="row" class="name" title="(\w+)">', page.source)[:10]
         order = np.argsort(-np.abs(scaled))
         assert rows == list(X.columns[order])
         first = order[0]
@@ -93,6 +95,7 @@ class TestEstimators:
             page.pictures
         )
         assert 'class="confusion"' in page.source
+        assert "found (recall)" in page.section("quality")
 
     def test_ten_classes(self, tmp_path):
         X, y = load_digits(return_X_y=True)
@@ -243,7 +246,7 @@ class TestEdges:
         X, y = np.ones((30, 2)), rng.standard_normal(30)
         page = report(tmp_path, Ridge().fit(X, y), X, y)
         assert "Not shown. The columns do not vary." in page.section("spectrum")
-        assert "No column has any influence." in page.text
+        assert "No column counts." in page.text
 
     def test_coefficients_above_0(self, rng, tmp_path, undrawn):
         X = rng.standard_normal((60, 3))
@@ -267,6 +270,145 @@ class TestEdges:
 
 
 @pytest.mark.usefixtures("undrawn")
+class TestScores:
+    def test_the_headline_is_the_score_that_alpha_was_chosen_by(self, rng, tmp_path):
+        X = rng.standard_normal((60, 2))
+        y = X[:, 0] + np.repeat([0.0, 30, 60], 20)  # folds differ from each other
+        model = RidgeCV(cv=3).fit(X, y)
+        page = report(tmp_path, model, X, y)
+        pooled = r2_score(y, cross_val_predict(Ridge(alpha=model.alpha_), X, y, cv=3))
+        assert abs(pooled - model.best_score_) > 1
+        mean = number(model.best_score_)
+        assert f"cross-validated R² is {mean}, the mean over 3 folds" in page.text
+        assert f"{mean} R², cross-validated mean over 3 folds" in page.text
+        assert f"{number(pooled)} R², over all rows together" in page.section("quality")
+        assert "On rows it had not seen, all taken together, it does no better" in page.text
+
+    def test_single_rows_have_one_score(self, diabetes, tmp_path):
+        X, y = diabetes
+        page = report(tmp_path, RidgeCV().fit(X, y), X, y)
+        assert "R², held out exact leave-one-out" in page.text
+        assert "cross-validated R²" not in page.text
+
+    def test_classes_have_their_accuracy(self, tmp_path):
+        X, y = load_iris(return_X_y=True)
+        model = RidgeClassifierCV(cv=5).fit(X, y)
+        page = report(tmp_path, model, X, y)
+        assert f"{percent(model.best_score_)} accuracy, cross-validated" in page.text
+
+    def test_each_target_with_its_own_alpha(self, rng, tmp_path):
+        X = rng.standard_normal((40, 3))
+        Y = X + rng.standard_normal((40, 3)) * [1, 2, 3]
+        model = RidgeCV(cv=4, alpha_per_target=True).fit(X, Y)
+        page = report(tmp_path, model, X, Y)
+        middle = number(np.median(model.best_score_))
+        assert f"{middle} median R², cross-validated" in page.text
+
+
+@pytest.mark.usefixtures("undrawn")
+class TestColumns:
+    @pytest.fixture
+    def data(self, rng, tmp_path):
+        many = [f"kind {i % 9}" for i in range(60)]
+        x = rng.standard_normal(60)
+        frame = pd.DataFrame({"town": ["Ulm", "Bern", "<b>"] * 20, "many": many, "x": x, "y": x})
+        frame.loc[3, "x"] = np.nan
+        pq.write_table(pa.Table.from_pandas(frame), tmp_path / "d.parquet")
+        return tmp_path / "d.parquet"
+
+    def test_what_became_of_them(self, data, tmp_path):
+        found = scan_parquet(data, target="y", missing="mean")
+        page = report(tmp_path, Ridge().fit(found.X, found.y), found.X, found.y)
+        fitted = page.section("fitted")
+        assert "What became of the columns" in fitted
+        assert "town text 3 columns of 0 and 1, one for each category: <b>, Bern, Ulm" in fitted
+        assert "many text 9 columns of 0 and 1" in fitted
+        assert "and 3 more; all 0 where it is missing" in fitted
+        assert "x 1 column of numbers as they are; where one is missing, the mean" in fitted
+
+    def test_nothing_is_said_of_numbers(self, diabetes, tmp_path):
+        X, y = diabetes
+        page = report(tmp_path, Ridge().fit(X, y), X, y)
+        assert "What became of the columns" not in page.text
+
+    def test_what_else_is_known(self, diabetes, tmp_path):
+        X, y = diabetes
+        about = {"left out": "id & <i>name", "weights": "column w"}
+        weights = np.linspace(1, 2, len(y))
+        model = Ridge().fit(X, y, weights)
+        page = report(tmp_path, model, X, y, sample_weight=weights, about=about)
+        assert "left out id & <i>name" in page.section("fitted")
+        assert "weights column w, 1 to 2" in page.section("fitted")
+
+    def test_the_command_line_tells_what_it_did(self, data, tmp_path):
+        to = tmp_path / "report.html"
+        options = ["--drop", "many", "--missing", "mean"]
+        files = ["--report", str(to), "--out", str(tmp_path / "model.ling")]
+        said = CliRunner().invoke(app, ["fit", str(data), "-t", "y", *options, *files])
+        assert said.exit_code == 0, said.output
+        fitted = Page(to).check().section("fitted")
+        assert "left out many" in fitted
+        assert "missing x (1): the mean instead" in fitted
+
+    def test_names_break_where_their_words_end(self, rng, tmp_path):
+        X = pd.DataFrame(rng.standard_normal((20, 2)), columns=["days_since_2015", "a<b.c=d"])
+        page = report(tmp_path, Ridge().fit(X, X["a<b.c=d"]), X, X["a<b.c=d"])
+        assert ">days_<wbr>since_<wbr>2015<" in page.source
+        assert 'title="a&lt;b.c=d">a&lt;b.<wbr>c=<wbr>d<' in page.source
+
+
+@pytest.mark.usefixtures("undrawn")
+class TestWords:
+    def test_no_column_counts_where_none_helps(self, rng, tmp_path):
+        X, y = rng.standard_normal((100, 3)), rng.standard_normal(100)
+        page = report(tmp_path, Ridge(alpha=1e8).fit(X, y), X, y)
+        assert "No column counts." in page.text
+        assert "raises the prediction" not in page.text
+
+    @pytest.mark.parametrize(
+        ("bound", "words"),
+        [
+            (0.02, "at most 2 %"), (2e-10, "at most 2 parts in 10 billion"),
+            (1e-12, "at most 1 part in a trillion"),
+            (5e-21, "less than a millionth of a millionth"),
+        ],
+    )  # fmt: skip
+    def test_small_shares(self, bound, words):
+        assert summary._parts(bound) == words
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"statistics": False}, "Standard errors were not asked for."),
+            ({"alpha": 0.0}, "Standard errors need an alpha above 0."),
+            ({"positive": True}, "kept at or above 0 have no standard errors"),
+        ],
+    )
+    def test_why_there_are_no_intervals(self, diabetes, tmp_path, options, words):
+        X, y = diabetes
+        page = report(tmp_path, Ridge(**options).fit(X, y), X, y)
+        assert words in page.section("coefficients")
+
+    def test_intervals_that_take_much_memory(self, rng, tmp_path):
+        X = rng.standard_normal((1100, 1050))
+        page = report(tmp_path, Ridge().fit(X, X[:, 0]), X, X[:, 0])
+        assert (
+            "Standard errors were not kept: they take 1,050 x 1,050 numbers, above 8 MB; "
+            "Ridge(statistics=True) keeps them."
+        ) in page.section("coefficients")
+
+    def test_the_memory_that_was_allowed(self, diabetes, rng, tmp_path):
+        X, y = diabetes
+        model = RidgeCV(cv=5).fit(X, y)
+        cost = report(tmp_path, model, X, y).section("cost")
+        assert "half of what is free allowed" in cost
+        assert "engine direct passes" in cost
+        given = scanned(rng.standard_normal((40, 2)), rng.standard_normal(40), tmp_path)
+        cost = report(tmp_path, Ridge().fit(*given), *given).section("cost")
+        assert "a quarter of all, " in cost
+
+
+@pytest.mark.usefixtures("undrawn")
 class TestNotes:
     def test_the_end_of_the_grid(self, diabetes, tmp_path):
         X, y = diabetes
@@ -274,6 +416,15 @@ class TestNotes:
             model = RidgeCV(alphas=[10, 100, 1000]).fit(X, y)
         page = report(tmp_path, model, X, y)
         assert "The best alpha is the smallest of alphas, 10" in page.section("notes")
+
+    def test_alphas_without_a_proof(self, rng, tmp_path):
+        X = rng.standard_normal((60, 5))
+        X = np.c_[X, X[:, 0] + 1e-9 * rng.standard_normal(60)]
+        y = X[:, 0] + rng.standard_normal(60)
+        model = RidgeCV([1e-14, 1e-13, 1.0, 10.0, 100.0], cv=3).fit(X, y)
+        assert model.alpha_ >= 1
+        page = report(tmp_path, model, X, y)
+        assert "The 2 smallest alphas were scored without a proof" in page.section("notes")
 
     def test_splits_that_cannot_be_made_again(self, diabetes, tmp_path):
         X, y = diabetes
@@ -290,10 +441,10 @@ class TestNotes:
         assert "100 of 442 rows" in page.section("quality")
 
     def test_what_is_too_large_is_not_shown_and_says_why(self, diabetes, tmp_path, monkeypatch):
-        monkeypatch.setattr(facts_of, "EXACT", 5)
+        monkeypatch.setattr(factored, "EXACT", 5)
         X, y = diabetes
         page = report(tmp_path, Ridge().fit(X, y), X, y)
-        assert "Not shown. All eigenvalues of a matrix of 10 x 10" in page.section("spectrum")
+        assert "Not shown. Factoring a matrix of 10 x 10 numbers" in page.section("spectrum")
         assert any("Coefficients" in alt for alt in page.pictures)
 
 
@@ -313,6 +464,18 @@ class TestPage:
         labels = np.where(y > 1, "</td><script>alert(5)</script>", "$x$")
         page = report(tmp_path, RidgeClassifier().fit(X, labels), X, labels, target=evil[0])
         assert len(page.of("script")) == 1
+
+    def test_names_in_any_script_are_no_reason_to_warn(self, rng, tmp_path):
+        X = pd.DataFrame(rng.standard_normal((20, 2)), columns=["東京", "दिल्ली"])
+        page = report(tmp_path, Ridge().fit(X, X["東京"]), X, X["東京"], target="大阪")
+        assert "東京</text>" in page.source
+
+    def test_other_warnings_of_pictures_are_heard(self):
+        def draw(ax):
+            ax.set_xlim(1, 1)
+
+        with pytest.warns(UserWarning, match="identical"):
+            picture("a", "alt", draw)
 
     def test_is_the_same_but_for_the_time(self, diabetes, tmp_path):
         X, y = diabetes

@@ -74,7 +74,7 @@ def run(wanted: Wanted, options: FitOptions, path: Path, report: Path | None, ou
             write_report(
                 report, model, found.data.X, found.data.y, sample_weight=found.weights,
                 title=f"{wanted.target} from {Path(wanted.path).name}", target=wanted.target,
-                source=wanted.path,
+                source=wanted.path, about=_told(found),
             )  # fmt: skip
         out.show(f"Report: {report}")
     out.result(
@@ -190,6 +190,14 @@ def _about(wanted: Wanted, found: Understood, options: FitOptions) -> dict[str, 
         "shuffled": options.shuffle,
         "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _told(found: Understood) -> dict[str, str]:
+    """Of what was understood, what a report cannot see in the model."""
+    told = {name: what for name, what in found.facts if name in ("missing", "weights", "left out")}
+    if "weights" in told:
+        told["weights"] = f"column {told['weights']}"
+    return told
 
 
 def _show(model: Any, wanted: Wanted, path: Path, seconds: float, out: Out) -> None:

@@ -107,7 +107,7 @@ class CVDisplay:
         display = cls(
             alphas=found.alphas, mean=found.mean_score, std_error=found.std_error,
             certified=found.certified, alpha=model.alpha_, alpha_1se=model.alpha_1se_,
-            score=_score_name(model), method=found.method,
+            score=score_name(model), method=found.method,
         )  # fmt: skip
         return display.plot(ax=ax)
 
@@ -209,7 +209,7 @@ class CVDisplay:
         self.ax_.set_ylim(low - 0.2 * (high - low), high)
 
 
-def _score_name(model: Any) -> str:
+def score_name(model: Any) -> str:
     """What the score of a cross-validated model is, in words."""
     scoring = model.scoring
     if scoring is None:

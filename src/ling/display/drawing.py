@@ -80,3 +80,8 @@ def legend_above(ax: Axes, top: Any = None, title: str = "") -> None:
 def plain(value: float) -> str:
     """Three digits, and no exponent below a million."""
     return f"{float(f'{value:.3g}'):g}"
+
+
+def degrees_words(edf: float) -> str:
+    """Three digits, or all of a larger number."""
+    return f"{edf:.3g}" if edf < 999.5 else f"{edf:,.0f}"

@@ -21,6 +21,7 @@ from ling.display.drawing import (
     SMALL,
     TICKS,
     axes,
+    degrees_words,
     legend_above,
     vertical,
 )
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 LONGEST = 24
 # Alphas of a path through the range that cross-validation has tried.
 N_PATH = 60
+# Characters that a small picture has room for on its top axis.
+ROOM = 30
 
 
 class PathDisplay:
@@ -207,8 +210,8 @@ class PathDisplay:
         self.ax_.add_collection(lines)
         low, high = self._limits()
         off = int(((coef < low) | (coef > high)).any(axis=0).sum())
-        words = f"{len(others)} other coefficient{'s' if len(others) > 1 else ''}"
-        words += f" ({off} off the chart)" if off else ""
+        words = f"{len(others):,} other coefficient{'s' if len(others) > 1 else ''}"
+        words += f" ({off:,} off the chart)" if off else ""
         self.ax_.plot([], [], color=GREY, linewidth=0.8, label=words)
         return lines
 
@@ -240,10 +243,14 @@ class PathDisplay:
 
     def _draw_degrees(self) -> Any:
         """Effective degrees of freedom on top, at alphas that are about equally far apart."""
-        wanted = np.geomspace(self.alphas[0], self.alphas[-1], 6)
-        at = np.unique([_nearest(self.alphas, alpha) for alpha in wanted])
+        for n_ticks in (6, 5, 4, 3):
+            wanted = np.geomspace(self.alphas[0], self.alphas[-1], n_ticks)
+            at = np.unique([_nearest(self.alphas, alpha) for alpha in wanted])
+            labels = [degrees_words(edf) for edf in self.edf[at]]
+            if len(at) * (1 + max(map(len, labels))) <= ROOM:
+                break
         top = self.ax_.secondary_xaxis("top")
-        top.set_xticks(self.alphas[at], [f"{edf:.3g}" for edf in self.edf[at]])
+        top.set_xticks(self.alphas[at], labels)
         top.set_xticks([], minor=True)
         top.set_xlabel("effective degrees of freedom")
         return top

@@ -15,6 +15,7 @@ from ling.display.drawing import (
     SMALL,
     TICKS,
     axes,
+    degrees_words,
     plain,
 )
 from ling.display.models import checked_model, without_targets
@@ -184,9 +185,9 @@ class SpectrumDisplay:
         right.set_ylabel("kept by ridge, d / (d + alpha)")
 
     def _words(self) -> str:
-        low, high = (f"{edf:.3g}" for edf in self.edf)
+        low, high = (degrees_words(edf) for edf in self.edf)
         found = low if low == high else f"between {low} and {high}"
-        words = f"effective degrees of freedom: {found} of {self.n_directions}"
+        words = f"effective degrees of freedom: {found} of {self.n_directions:,}"
         words += " at the median alpha" if np.size(self.alpha) > 1 else ""
         return f"{words}\n{self.note}" if self.note else words
 
@@ -199,8 +200,15 @@ def spectrum_of(
     if min(n, p) > EXACT:
         return _largest(problem, alpha, min(n_values or SOME, min(n, p) - 1))
     G = problem.gram() if p <= n else problem.row_gram()
-    values = tridiagonal(G).eigenvalues[::-1]
-    values = _above_rounding(values, max(n, p))
+    return all_of(tridiagonal(G).eigenvalues, problem.shape, alpha, n_values)
+
+
+def all_of(
+    eigenvalues: Array, shape: tuple[int, int], alpha: float, n_values: int | None
+) -> tuple[Array, tuple[float, float], str]:
+    """The same where all of them are known, in ascending order."""
+    p = shape[1]
+    values = _above_rounding(eigenvalues[::-1], max(shape))
     degrees = float((values / (values + alpha)).sum())
     zero, shown = p - len(values), values[:n_values]
     parts = []

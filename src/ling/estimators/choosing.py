@@ -145,7 +145,12 @@ def _finished(
     if not best_is_certified(results):
         note += f" {UNCERTAIN[0].upper()}{UNCERTAIN[1:]}"
     elif uncertified:
-        note += f" Of the smallest, {uncertified} are not certified, but too far below to matter."
+        which = f"{uncertified} smallest alphas were" if uncertified > 1 else "smallest alpha was"
+        far = "they are" if uncertified > 1 else "it is"
+        note += (
+            f" The {which} scored without a proof; {far} far from the one chosen, so the choice "
+            "stands."
+        )
     fit = fitted(problem, centring, X, bool(model.fit_intercept), settings, started, (note,))
     return Chosen(fit, results, at, problem, centring, _degrees(route, problem))
 

@@ -52,6 +52,11 @@ class Revisited:
         return storage_and_map(as_design(self.X))[0].by_blocks
 
     @property
+    def is_read(self) -> bool:
+        """Whether X is from storage, even if all of it is held once it has been read."""
+        return storage_and_map(as_design(self.X))[0].taken > 0
+
+    @property
     def spread(self) -> Array:
         """Standard deviations of the columns of X, weighted; without an intercept, around 0."""
         centring = self.samples.centring
@@ -125,7 +130,7 @@ def held_out(again: Revisited) -> HeldOut:
         folds = _folds(again) if splits is None else splits
         refuse_weightless(folds, samples)
         predictions = _averaged(samples.Y.shape, _refitted(again, folds))
-        return HeldOut(predictions, _words(again, folds), True, notes)
+        return HeldOut(predictions, _words(folds), True, notes)
     routes = routes_for(model, samples, splits, again.alphas, again.plan, rng)
     if splits is None and not routes[0].direct:
         splits = _folds(again)
@@ -135,7 +140,7 @@ def held_out(again: Revisited) -> HeldOut:
     validation = _worked(routes, distinct)
     predictions = _averaged(samples.Y.shape, _predicted(again, validation, distinct))
     certified = bool(validation.certified(distinct).all())
-    return HeldOut(predictions, _words(again, splits), certified, notes)
+    return HeldOut(predictions, _words(splits), certified, notes)
 
 
 def _refuse_other_data(model: Any, X: Any, Y: Array, weights: Array | None) -> None:
@@ -181,11 +186,12 @@ def _folds(again: Revisited) -> Splits:
     return Splits.of(KFold(min(FOLDS, n), **order).split(rows), n)
 
 
-def _words(again: Revisited, splits: Splits | None) -> str:
+def _words(splits: Splits | None) -> str:
     if splits is None:
         return "exact leave-one-out"
-    own = again.model.cv if hasattr(again.model, "cv") else None
-    return f"{len(splits)} splits" + (" of the model's cv" if own is not None else "")
+    if splits.tested_by is not None:
+        return f"{len(splits)}-fold cross-validation"
+    return f"{len(splits)} split{'s' if len(splits) > 1 else ''}"
 
 
 def _worked(routes: list[Route], alphas: Array) -> Validation:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from ling.design import Array
 from ling.html.facts import Facts
-from ling.html.tables import NUMBER, Cell, sortable, value
-from ling.html.words import count, number, short
+from ling.html.tables import NUMBER, Cell, name_cell, sortable, value
+from ling.html.words import count, number
 
 # Rows of the table that is drawn, and of those that can be searched: for one target, for several.
 STRONGEST, MOST, MOST_OF_SEVERAL = 20, 500, 200
@@ -35,7 +34,7 @@ def strongest(facts: Facts, target: int) -> str:
             whisker = _whisker(percent * (left - low), percent * (right - left))
             interval = f'<td class="n more">{number(left)} to {number(right)}</td>'
         rows.append(
-            f'<tr><th scope="row">{escape(short(facts.features[j]))}</th>'
+            f"<tr>{name_cell(facts.features[j])}"
             f'<td class="plot" aria-hidden="true"><span><u style="left:{-percent * low:.2f}%"></u>'
             f'{whisker}<b style="left:{percent * (scaled[j] - low):.2f}%"></b></span></td>'
             f"<td{NUMBER}>{number(scaled[j])}</td>{interval}"

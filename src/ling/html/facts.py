@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,44 +11,27 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ling.design import Array, ChunkedDesign
-from ling.display.path import N_PATH, smoothly
-from ling.display.spectrum import EXACT, spectrum_of
-from ling.errors import LingError, WrongShape
+from ling.display.cv import score_name
+from ling.errors import BadOption, LingError, WrongShape
 from ling.estimators.choosing import at_edge, best_is_certified
 from ling.estimators.lazy import on_cluster
 from ling.estimators.revisited import HeldOut, Revisited, held_out, revisit
+from ling.html.factored import (
+    NotShown,
+    PathFacts,
+    SpectrumFacts,
+    form_of,
+    path_of,
+    spectrum_of,
+)
 from ling.html.scores import Decisions, Errors, decisions_of, errors_of
-from ling.html.words import n_bytes, sentences
+from ling.html.words import count, sentences
+from ling.posterior import SMALL
 from ling.report import Cost, FitReport, Status
-from ling.selection import CVResults, default_grid
-from ling.selection.path import solution_path
+from ling.selection import CVResults
 
 # Targets, or classes, with pictures of their own.
 MOST_SHOWN = 3
-# Of the memory budget, for the coefficients of a path.
-SHARE = 0.2
-# Arrays of the size of a path's coefficients that are there at the same time.
-COPIES = 4
-# Where nothing can be factored, a path goes down to this part of the model's alpha.
-BELOW = 1 / 30
-
-
-@dataclass(frozen=True, eq=False)
-class PathFacts:
-    """Coefficients (n_alphas, p, n_shown), per spread of the column, and degrees of freedom."""
-
-    alphas: Array
-    coef: Array
-    degrees: Array
-
-
-@dataclass(frozen=True, eq=False)
-class SpectrumFacts:
-    """What `SpectrumDisplay` draws."""
-
-    eigenvalues: Array
-    edf: tuple[float, float]
-    note: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +39,7 @@ class Facts:
     """What a report tells. Where something is text, it says why the thing itself is not there.
 
     `targets` are the names of the columns of Y: of targets, or of classes; `shown` are the numbers
-    of those with pictures of their own.
+    of those with pictures of their own. `about` is what else is known of the data.
     """
 
     again: Revisited
@@ -71,6 +54,7 @@ class Facts:
     path: PathFacts | str
     spectrum: SpectrumFacts | str
     cost: Cost
+    about: dict[str, str]
 
     @property
     def model(self) -> Any:
@@ -108,6 +92,19 @@ class Facts:
             return low if low == high else None
 
     @property
+    def chosen_score(self) -> tuple[str, float, int] | None:
+        """What alpha was chosen by, its mean over folds (the median of targets), and how many.
+
+        None for models that did not choose, or where single rows were left out: their mean score
+        says no more than those of all rows together.
+        """
+        results = self.results
+        if results is None or results.folds.shape[1] < 2:
+            return None
+        score = float(np.median(self.model.best_score_))
+        return score_name(self.model), score, results.folds.shape[1]
+
+    @property
     def notes(self) -> list[str]:
         """What a reader should know before he believes the rest."""
         found = [] if self.results is None else at_edge(self.model, self.results)
@@ -127,7 +124,10 @@ class Facts:
         return sentences([*found, *self.report.notes])
 
 
-def gather(model: Any, X: Any, y: Any, sample_weight: Any, target: Any, source: Any) -> Facts:
+def gather(
+    model: Any, X: Any, y: Any, sample_weight: Any, target: Any, source: Any,
+    about: dict[str, str],
+) -> Facts:  # fmt: skip
     """Revisit the data: about as many passes over it as a fit takes."""
     again = revisit(model, X, y, sample_weight)
     held = _or_why(lambda: held_out(again))
@@ -136,15 +136,16 @@ def gather(model: Any, X: Any, y: Any, sample_weight: Any, target: Any, source: 
         scores = decisions_of(again, held) if is_classifier(model) else errors_of(again, held)
     name, names = _target_names(again, y, target)
     shown = _shown(scores, again.samples.n_targets)
-    path = _or_why(lambda: _path(again, shown))
-    spectrum = _or_why(lambda: _spectrum(again))
+    form = _or_why(lambda: form_of(again))
+    path = _or_why(lambda: path_of(again, shown, form))
+    spectrum = _or_why(lambda: spectrum_of(again, form))
     p = again.samples.shape[1]
     columns = getattr(model, "feature_names_in_", None)
     features = [f"x{i}" for i in range(p)] if columns is None else map(str, columns)
     return Facts(
         again, name, names, tuple(features), _source(X) if source is None else str(source), held,
         scores, shown, _or_why(lambda: _std_errors(model)), path, spectrum,
-        again.samples.problem.design.cost,
+        again.samples.problem.design.cost, about,
     )  # fmt: skip
 
 
@@ -156,14 +157,29 @@ def _or_why(find: Callable[[], Any]) -> Any:
         return sentences([str(error)])[0]
 
 
-class _NotShown(LingError):
-    """Why a picture is left out."""
-
-
 def _std_errors(model: Any) -> Array:
     if is_classifier(model):
-        raise _NotShown("A classifier has no standard errors: its targets are not Gaussian.")
-    return np.atleast_2d(np.asarray(model.coef_std_errors(), dtype=np.float64))
+        raise NotShown("A classifier has no standard errors: its targets are not Gaussian.")
+    try:
+        return np.atleast_2d(np.asarray(model.coef_std_errors(), dtype=np.float64))
+    except BadOption as error:  # none were kept
+        raise NotShown(_why_no_errors(model)) from error
+
+
+def _why_no_errors(model: Any) -> str:
+    if getattr(model, "positive", False):
+        return "Coefficients that are kept at or above 0 have no standard errors."
+    if model.statistics is False:
+        return "Standard errors were not asked for."
+    if not np.all(getattr(model, "alpha_", getattr(model, "alpha", None))):
+        return "Standard errors need an alpha above 0."
+    name, (n, p) = type(model).__name__, model.report_.shape
+    if 8 * p * min(n, p) > SMALL:
+        return (
+            f"Standard errors were not kept: they take {count(p)} x {count(min(n, p))} numbers, "
+            f"above {SMALL >> 20} MB; {name}(statistics=True) keeps them."
+        )
+    return f"Standard errors were not kept; {name}(statistics=True) keeps them."
 
 
 def _target_names(again: Revisited, y: Any, target: Any) -> tuple[str, tuple[str, ...]]:
@@ -200,60 +216,3 @@ def _source(X: Any) -> str:
     if hasattr(X, "columns"):
         return f"a data frame of {type(X).__module__.partition('.')[0]}"
     return "a sparse matrix" if hasattr(X, "nnz") else "an array"
-
-
-def _factors(again: Revisited) -> bool:
-    """Whether X'X, or X X', may be made and brought to a simpler form."""
-    m = min(again.samples.shape)
-    return m <= EXACT and 32.0 * m * m <= again.plan.memory_budget
-
-
-def _path(again: Revisited, shown: Sequence[int]) -> PathFacts:
-    """Coefficients of the shown targets over all alphas; one pass where X'X can be factored."""
-    model, samples = again.model, again.only(shown)
-    _refuse_positive(model)
-    if not samples.problem.column_norms.any():
-        raise _NotShown("The columns do not vary.")
-    factors = _factors(again)
-    if again.by_blocks and not factors:
-        raise _NotShown(
-            "It would take many passes over data that is read, as X'X is too large to be factored; "
-            "ling.ridge_path computes it."
-        )
-    alpha = float(np.median(again.alphas[list(shown)]))
-    unit = samples.centring.x_unit**2
-    results = getattr(model, "cv_results_", None)
-    tried = default_grid(samples.problem) * unit
-    if results is not None and np.ptp(results.alphas) > 0:
-        tried = results.alphas
-    if not factors:
-        tried = tried[tried >= BELOW * alpha]
-    n_alphas = N_PATH if factors else N_PATH // 3
-    size = 8.0 * COPIES * n_alphas * samples.shape[1] * len(shown)
-    if size > SHARE * again.plan.memory_budget:
-        raise _NotShown(
-            f"Its coefficients would take {n_bytes(size)}; raise the model's memory_budget."
-        )
-    alphas = smoothly(tried, alpha, n_alphas)
-    rng = np.random.default_rng(0)
-    found = solution_path(samples, alphas / unit, again.plan, float(model.tol), rng)
-    coef = np.stack([samples.centring.coef(W) for W in found.coef])
-    return PathFacts(alphas, coef * again.spread[:, None], found.degrees()[0])
-
-
-def _spectrum(again: Revisited) -> SpectrumFacts:
-    _refuse_positive(again.model)
-    if not _factors(again):
-        n, p = again.samples.shape
-        raise _NotShown(
-            f"All eigenvalues of a matrix of {min(n, p):,} x {min(n, p):,} numbers would take too "
-            "long, or too much memory; ling.SpectrumDisplay finds the largest."
-        )
-    problem, unit = again.samples.problem, again.samples.centring.x_unit**2
-    values, edf, note = spectrum_of(problem, float(np.median(problem.alphas)), None)
-    return SpectrumFacts(values * unit, edf, note)
-
-
-def _refuse_positive(model: Any) -> None:
-    if getattr(model, "positive", False):
-        raise _NotShown("The coefficients are kept at or above 0, to which this does not apply.")

@@ -36,6 +36,11 @@ def quality(facts: Facts) -> str:
         f"{rows} {counted(n, 'row')}, predicted with the same alpha by fits to other rows "
         f"({held.how})."
     )
+    if facts.chosen_score is not None:
+        words += (
+            " They are over all rows together: the cross-validated score above is the mean of "
+            "those of the folds, which is another number."
+        )
     if facts.results is not None:
         words += " alpha was chosen with their help: for a last word use data that nobody touched."
     if isinstance(scores, Decisions):
@@ -50,7 +55,7 @@ def quality(facts: Facts) -> str:
 
 def _errors(scores: Errors) -> str:
     return cards([
-        (number(scores.r2[0]), "R²", "share of the variance explained"),
+        (number(scores.r2[0]), "R², over all rows together", "share of the variance explained"),
         (number(scores.rms[0]), "root mean square error", "large errors count more"),
         (number(scores.mean_size[0]), "mean error", "without sign"),
         (number(scores.spread[0]), "spread", "the error of always predicting the mean"),
@@ -79,7 +84,7 @@ def _classes(facts: Facts, scores: Decisions) -> str:
         return sortable(head, rows, _some("Labels, held out", len(names)))
     many = len(names) > MOST_CLASSES
     table = _mistakes(names, scores.confusion) if many else _confusion(names, scores.confusion)
-    return table + (_recall(names, scores, scores.confusion) if len(names) > 2 else "")
+    return table + _recall(names, scores, scores.confusion)
 
 
 def _recall(names: list[str], scores: Decisions, found: NDArray[Any]) -> str:

@@ -39,6 +39,9 @@ def fitted(facts: Facts, version: str, when: str) -> str:
     n, p = facts.again.samples.shape
     weights = facts.again.samples.weights
     several = len(facts.targets) > 1 and not facts.classifies
+    told = dict(facts.about)
+    spread = "" if (weights == 1).all() else _range(weights)
+    weighted = ", ".join(filter(None, [told.pop("weights", ""), spread]))
     return definitions([
         ("model", type(facts.model).__name__),
         ("parameters", _parameters(facts.model)),
@@ -46,7 +49,8 @@ def fitted(facts: Facts, version: str, when: str) -> str:
         ("columns", count(p)),
         ("targets" if several else "target", _targets(facts)),
         ("data", facts.source),
-        ("weights", "none" if (weights == 1).all() else _range(weights)),
+        ("weights", weighted or "none"),
+        *((name, str(what)) for name, what in told.items()),
         ("ling", version),
         ("this report", when),
     ])  # fmt: skip
@@ -74,8 +78,7 @@ def choice(facts: Facts) -> str:
     words = (
         f"{count(len(results.alphas))} alphas were scored by {results.method}. A larger alpha "
         "means a more cautious model. Where scores differ by less than a standard error, data like "
-        "these cannot tell them apart: the largest such alpha is the more cautious choice "
-        "(choice='one_standard_error')."
+        "these cannot tell them apart: the largest such alpha is the more cautious choice."
     )
     chosen = definitions([
         ("alpha in use", _range(facts.again.alphas)),
@@ -126,7 +129,7 @@ def spectrum(facts: Facts) -> str:
 def cost(facts: Facts) -> str:
     """What the fit took, and this report."""
     report = facts.report
-    pairs = [("engine", f"{report.engine} ({report.reason})")]
+    pairs = [("engine", report.engine)]
     if report.n_iter is not None:
         pairs.append(("iterations", count(report.n_iter)))
     if report.rank is not None:
@@ -176,10 +179,10 @@ def _coefficients(facts: Facts, target: int) -> str:
 
 
 def _memory(facts: Facts) -> str:
-    asked, read = budget_asked(facts.model), facts.again.by_blocks
-    # What is free is another number every time.
-    by_chance = asked is None and not read
-    allowed = "half of what is free" if by_chance else n_bytes(memory_budget_bytes(asked, read))
+    asked, read = budget_asked(facts.model), facts.again.is_read
+    allowed = n_bytes(memory_budget_bytes(asked, read))
+    if asked is None:  # what is free is another number every time
+        allowed = f"a quarter of all, {allowed}," if read else "half of what is free"
     planned = facts.report.predicted_bytes
     about = "" if planned is None else f"about {n_bytes(planned)} planned, "
     return f"{about}{allowed} allowed"

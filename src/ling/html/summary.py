@@ -12,6 +12,8 @@ from ling.report import Status
 
 # Columns that the first paragraph names.
 NAMED = 3
+# A column that moves a useless prediction by less than this share of the spread does not count.
+NEGLIGIBLE = 0.01
 
 
 def paragraph(facts: Facts) -> str:
@@ -20,6 +22,7 @@ def paragraph(facts: Facts) -> str:
     parts = [
         f"{type(facts.model).__name__} learnt to predict {_what(facts)} from "
         f"{counted(p, 'column')}, on {counted(n, 'row')}.",
+        _cross_validated(facts),
         _quality(facts),
         _penalty(facts),
         _strongest(facts),
@@ -38,7 +41,7 @@ def certificate(facts: Facts) -> str:
     if found.bound == 0:
         close = "are the same as"
     else:
-        close = f"differ by at most {_parts(found.bound)} of the spread of {_y(facts)} from"
+        close = f"differ by {_parts(found.bound)} of the spread of {_y(facts)} from"
     proved = f"the predictions for the training rows {close} those of the exact ridge solution"
     if report.status is Status.CERTIFIED:
         return f"It is proved that {proved}."
@@ -85,11 +88,25 @@ def _y(facts: Facts) -> str:
     return short(facts.target) if facts.again.samples.n_targets == 1 else "each target"
 
 
+def _cross_validated(facts: Facts) -> str:
+    """The score that alpha was chosen by, as the model has it."""
+    if facts.chosen_score is None:
+        return ""
+    name, score, n_folds = facts.chosen_score
+    whose = "Its" if np.ndim(facts.model.best_score_) == 0 else "The median target's"
+    shown = percent(score) if name == "accuracy" else number(score)
+    return f"{whose} cross-validated {name} is {shown}, the mean over {n_folds} folds."
+
+
 def _quality(facts: Facts) -> str:
+    """Over all rows together, where the mean over folds may be quite another number."""
     scores = facts.scores
+    unseen = "On rows it had not seen"
+    if facts.chosen_score is not None:
+        unseen += ", all taken together,"
     if isinstance(scores, Decisions):
         return (
-            f"On rows it had not seen it is right in {percent(scores.accuracy)} of cases; always "
+            f"{unseen} it is right in {percent(scores.accuracy)} of cases; always "
             f"saying the most frequent would be right in {percent(scores.most_frequent)}."
         )
     if not isinstance(scores, Errors):
@@ -100,7 +117,7 @@ def _quality(facts: Facts) -> str:
             return "No target varies, so there is nothing to explain."
         low, middle, high = np.quantile(known, [0, 0.5, 1])
         return (
-            f"On rows it had not seen it explains {percent(middle)} of the variance of the median "
+            f"{unseen} it explains {percent(middle)} of the variance of the median "
             f"target, {percent(low)} of the worst and {percent(high)} of the best."
         )
     r2, rms, spread = float(scores.r2[0]), float(scores.rms[0]), float(scores.spread[0])
@@ -108,11 +125,11 @@ def _quality(facts: Facts) -> str:
         return f"{short(facts.target)} does not vary, so there is nothing to explain."
     if r2 <= 0:
         return (
-            "On rows it had not seen it does no better than always predicting the mean: "
+            f"{unseen} it does no better than always predicting the mean: "
             f"it is typically off by {number(rms)}, the mean by {number(spread)}."
         )
     return (
-        f"On rows it had not seen it explains {percent(r2)} of the variance and is typically off "
+        f"{unseen} it explains {percent(r2)} of the variance and is typically off "
         f"by {number(rms)}, where always predicting the mean is off by {number(spread)}."
     )
 
@@ -141,8 +158,8 @@ def _strongest(facts: Facts) -> str:
         return ""
     sizes = facts.coef[0] * facts.again.spread
     order = [j for j in np.argsort(-np.abs(sizes), kind="stable")[:NAMED] if sizes[j]]
-    if not order:
-        return "No column has any influence."
+    if not order or (not _helps(facts) and abs(sizes[order[0]]) < NEGLIGIBLE * _spread(facts)):
+        return "No column counts."
     up, down = "raises", "lowers"
     what, it = "the prediction", "it"
     if facts.classifies:
@@ -156,8 +173,26 @@ def _strongest(facts: Facts) -> str:
     return f"The {several} most: {listed(names)}."
 
 
+def _helps(facts: Facts) -> bool:
+    """Whether it is better than no model, as far as that is known."""
+    scores = facts.scores
+    if isinstance(scores, Decisions):
+        return scores.accuracy > scores.most_frequent
+    return scores is None or bool(scores.r2[0] > 0)
+
+
+def _spread(facts: Facts) -> float:
+    """Of what is predicted."""
+    return float(facts.scores.spread[0]) if isinstance(facts.scores, Errors) else 1.0
+
+
 def _score(facts: Facts) -> tuple[str, str, str]:
     scores = facts.scores
+    if facts.chosen_score is not None:
+        name, score, n_folds = facts.chosen_score
+        median = "median " if np.ndim(facts.model.best_score_) else ""
+        shown = percent(score) if name == "accuracy" else number(score)
+        return shown, f"{median}{name}, cross-validated", f"mean over {n_folds} folds"
     if isinstance(scores, Decisions):
         return percent(scores.accuracy), "accuracy, held out", _rows_held(facts)
     if isinstance(scores, Errors):
@@ -173,14 +208,16 @@ def _rows_held(facts: Facts) -> str:
 
 
 def _parts(bound: float) -> str:
-    """'2 parts in 10 billion'."""
+    """'at most 2 parts in 10 billion'."""
     words = {3: "thousand", 6: "million", 9: "billion", 12: "trillion"}
     if bound >= 0.01:
-        return percent(bound)
+        return f"at most {percent(bound)}"
+    if bound < 1e-12:
+        return "less than a millionth of a millionth"
     exponent = int(np.ceil(-np.log10(bound)))
     first = int(np.ceil(bound * 10.0**exponent - 1e-9))
     first, exponent = (1, exponent - 1) if first >= 10 else (first, exponent)
     group = min(3 * (exponent // 3), 12)
     size = 10 ** (exponent - group)
     unit = f"{'a' if size == 1 and group else size} {words.get(group, '')}".strip()
-    return f"{first} part{'s' if first > 1 else ''} in {unit}"
+    return f"at most {first} part{'s' if first > 1 else ''} in {unit}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any, TypeAlias
 
-from ling.html.words import number
+from ling.html.words import number, short
 
 #: Text, and the number that it is sorted by; None for text.
 Cell: TypeAlias = tuple[str, float | None]
@@ -17,6 +18,12 @@ def definitions(pairs: Iterable[tuple[str, str]]) -> str:
     """Names and values."""
     rows = (f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in pairs)
     return f"<dl>{''.join(rows)}</dl>"
+
+
+def name_cell(name: str) -> str:
+    """The name of a column: broken only where its words end, and cut where a word is too long."""
+    text = re.sub(r"([_.=/\-]+)", r"\1<wbr>", escape(short(name)))
+    return f'<th scope="row" class="name" title="{escape(name)}">{text}</th>'
 
 
 def cards(numbers: Iterable[tuple[str, str, str]]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ling import __version__
 from ling.files import check_writable, whole
-from ling.html import sections
+from ling.html import columns, sections
 from ling.html.facts import Facts, gather
 from ling.html.held import quality
 from ling.html.pictures import need_matplotlib
@@ -23,12 +23,14 @@ from ling.html.tables import cards
 def write_report(
     path: str | os.PathLike[str], model: Any, X: Any, y: Any, *, sample_weight: Any = None,
     title: str | None = None, target: Any = None, source: str | None = None,
+    about: dict[str, str] | None = None,
 ) -> Path:  # fmt: skip
     """Write what a fit found, how good it is and what it cost into one HTML file.
 
     The file needs no network and no other file. It looks at the data again: predictions for rows
-    that were left out, a path and a spectrum, for about what cross-validation of one alpha costs,
-    and within the model's `memory_budget`. The page says how many passes that took.
+    that were left out, for about what cross-validation of one alpha costs, and a path and a
+    spectrum where they take no longer than the fit, or a few seconds. It stays within the model's
+    `memory_budget`. The page says how many passes that took.
 
     Parameters
     ----------
@@ -43,6 +45,8 @@ def write_report(
         What y is called, or each of its columns; None for the names that y has.
     source : str, default=None
         Where the data are from.
+    about : dict of str, default=None
+        What else is known of the data, by its name: {"left out": "id, date", "weights": "sold"}.
 
     Returns
     -------
@@ -62,7 +66,7 @@ def write_report(
     """
     need_matplotlib()
     check_writable(path)
-    facts = gather(model, X, y, sample_weight, target, source)
+    facts = gather(model, X, y, sample_weight, target, source, about or {})
     when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")
     page = render(facts, title, when)
     with whole(path) as part:
@@ -82,7 +86,7 @@ def render(facts: Facts, title: str | None, when: str) -> str:
         numbers=cards(key_numbers(facts)),
         choice=f'<section id="alpha"><h2>The choice of alpha</h2>{chosen}</section>' * bool(chosen),
         choice_link='<a href="#alpha">alpha</a>' * bool(chosen),
-        fitted=sections.fitted(facts, __version__, when),
+        fitted=sections.fitted(facts, __version__, when) + columns.became(facts),
         proof=sections.proof(facts),
         quality=quality(facts),
         coefficients=sections.influence(facts),
