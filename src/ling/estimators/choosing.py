@@ -145,12 +145,9 @@ def _finished(
     if not best_is_certified(results):
         note += f" {UNCERTAIN[0].upper()}{UNCERTAIN[1:]}"
     elif uncertified:
-        which = f"{uncertified} smallest alphas were" if uncertified > 1 else "smallest alpha was"
-        far = "they are" if uncertified > 1 else "it is"
-        note += (
-            f" The {which} scored without a proof; {far} far from the one chosen, so the choice "
-            "stands."
-        )
+        many = uncertified > 1
+        which = f"{uncertified} smallest alphas were" if many else "smallest alpha was"
+        note += f" The {which} scored without a proof; all score lower than the one chosen."
     fit = fitted(problem, centring, X, bool(model.fit_intercept), settings, started, (note,))
     return Chosen(fit, results, at, problem, centring, _degrees(route, problem))
 
