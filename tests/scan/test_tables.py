@@ -385,7 +385,7 @@ def test_refused_with_advice(columns, options, error, advice):
 
 
 def test_types_that_changed_are_refused():
-    with pytest.raises(WrongType, match="column 'area' has type string, and held numbers before"):
+    with pytest.raises(WrongType, match="column 'area' is text here, and was numbers in the fit"):
         read(scan_arrow(pa.table({"area": ["x"]}), like=Encoding((Numeric("area"),))))
 
 
