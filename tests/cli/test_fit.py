@@ -447,8 +447,8 @@ def test_tabs(folder, ling):
     rows = "".join(f"{i}\t{i * i % 7}\t{2 * i}\n" for i in range(30))
     (folder / "tabs.tsv").write_text("a\tb, c\ty\n" + rows)
     assert ling("fit", "tabs.tsv", "-t", "y", "--json").json["shape"] == [30, 2]
-    assert ling("predict", "model.ling", "tabs.tsv", "-o", "p.tsv", "--keep", "b, c").code == 0
-    assert (folder / "p.tsv").read_text().splitlines()[0] == '"b, c"\t"prediction"'
+    assert ling("predict", "model.ling", "tabs.tsv", "-o", "p.tsv", "--keep", "a").code == 0
+    assert (folder / "p.tsv").read_text().splitlines()[0] == '"a"\t"prediction"'
 
 
 def test_an_interrupt_during_the_report_tells_what_is_there(folder, ling, monkeypatch):

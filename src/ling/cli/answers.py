@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 from rich.text import Text
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ling.cli.out import clean, console
 from ling.errors import LingError
@@ -48,7 +48,22 @@ AGAIN = 0.02
 PACKAGES = {"pyarrow": "parquet", "matplotlib": "plot"}
 
 
-class Command(TyperCommand):
+class _Helped:
+    """A command whose --help takes no value, and says so."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """As usual, but for the type."""
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+class Group(_Helped, TyperGroup):
+    """All commands."""
+
+
+class Command(_Helped, TyperCommand):
     """A command whose errors are answers."""
 
     def invoke(self, ctx: Any) -> Any:

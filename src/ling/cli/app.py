@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import ling
-from ling.cli.answers import CODES, NOT_CERTIFIED, Command
+from ling.cli.answers import CODES, NOT_CERTIFIED, Command, Group
 from ling.cli.out import Out
 from ling.cli.wanted import Wanted
 
@@ -40,6 +40,7 @@ def _flag(*names: str, help: str, panel: str | None = None) -> Any:  # noqa: A00
 
 app = typer.Typer(
     name="ling",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -221,9 +222,8 @@ def fit(
     if alpha is not None and alphas != "auto":
         raise typer.BadParameter("--alpha and --alphas are both given; pass one of them.")
     if alpha is not None and (cv is not None or shuffle):
-        raise typer.BadParameter(
-            f"--alpha is given, so there are no folds; leave out {'--shuffle' if shuffle else '--cv'}."
-        )
+        option = "--shuffle" if shuffle else "--cv"
+        raise typer.BadParameter(f"--alpha is given, so there are no folds; leave out {option}.")
     wanted = _wanted(data, target, features, drop, missing, skip_missing_target, weights, classify)
     options = FitOptions(_numbers(alphas), alpha, cv, shuffle, memory_budget, tol, seed)
     if not run(wanted, options, out, report, Out(json, quiet)).certified:

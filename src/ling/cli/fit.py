@@ -98,7 +98,8 @@ def run(wanted: Wanted, options: FitOptions, path: Path, report: Path | None, ou
     out.result(
         {
             **words.as_data(model), "written": str(path), "report": report and str(report),
-            "seconds_in_all": seconds, "seconds_of_report": report_seconds, "about": about, "warnings": said,
+            "seconds_in_all": seconds, "seconds_of_report": report_seconds, "about": about,
+            "warnings": said,
         }
     )  # fmt: skip
     return Done(model.report_.status is not Status.NOT_REACHED, seconds, report_seconds)

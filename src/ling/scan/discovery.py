@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 from ling.errors import MissingValue, NotFinite, WrongType
 from ling.scan.convert import (
-    MISSING, categories, is_number, is_string, missing_value, numbers,
-)  # fmt: skip
+    MISSING,
+    categories,
+    is_number,
+    is_string,
+    missing_value,
+    numbers,
+)
 from ling.scan.encoding import Column, Encoding, Numeric, OneHot
 from ling.scan.parts import Part
 

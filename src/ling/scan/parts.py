@@ -288,6 +288,6 @@ def _told(path: str) -> Iterator[None]:
             raise not_utf8(path) from error
         where = f" in {path!r}" if path else ""
         raise WrongType(
-            f"a column changes its type{where} ({error}); types are those of the first rows. Make the "
-            "column all numbers or all text, or leave it out with drop=[...]."
+            f"a column changes its type{where} ({error}); types are those of the first rows. Make "
+            "the column all numbers or all text, or leave it out with drop=[...]."
         ) from error
