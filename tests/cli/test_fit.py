@@ -143,6 +143,9 @@ def test_the_model_is_not_certified(folder, ling):
     assert done.code == 3
     assert "is not reached" in done.out
     assert "Note: RidgeCV: the predictions are proved" in done.err
+    assert "raise --tol" in done.err
+    assert "StandardScaler" not in done.err
+    assert isinstance(ling("fit", "goods.parquet", *BASIC, "--json").json["passes"], float)
     assert library.load("model.ling").predict(goods().select(FEATURES)).shape == (N,)
 
 

@@ -40,8 +40,10 @@ def refuse_problems(survey: Survey, names: Sequence[str], wanted: Wanted) -> Non
         options.append(SKIP)
     if reasons:
         error = WrongType if bad else MissingValue
+        if len(reasons) > 1:
+            reasons = [f"({i}) {reason}" for i, reason in enumerate(reasons, 1)]
         raise error(
-            f"{wanted.path!r} cannot be used as it is. {'. '.join(reasons)}. Add to the command: "
+            f"{wanted.path!r} cannot be used as it is: {'. '.join(reasons)}. Add to the command: "
             f"{' '.join(options)}"
         )
 
