@@ -66,7 +66,13 @@ def test_classes(folder, ling, small_blocks):
     expected = library.load("model.ling").predict(NEW)
     done = ling("predict", "model.ling", "new.parquet", "-o", "p.csv", "--json")
     assert pa.csv.read_csv("p.csv")["prediction"].to_pylist() == list(expected)
-    assert done.json["score"]["value"] == accuracy_score(NEW["kind"].to_pylist(), expected)
+    truth = np.array(NEW["kind"].to_pylist())
+    assert done.json["score"]["value"] == accuracy_score(truth, expected)
+    recall = {kind: (expected[truth == kind] == kind).mean() for kind in ("cheap", "dear")}
+    assert done.json["score"]["recall"] == pytest.approx(recall)
+    shown = ling("predict", "model.ling", "new.parquet", "-o", "p.csv").out
+    worst = min(recall, key=recall.get)
+    assert f"recall of each class, the worst first: {worst} {recall[worst]:.4f}," in shown
     ling("predict", "model.ling", "new.parquet", "-o", "p.npy", "-q")
     np.testing.assert_array_equal(np.load("p.npy"), expected)
 

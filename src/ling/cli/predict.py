@@ -42,6 +42,8 @@ class Score:
     classes: bool
     n: int = 0
     right: int = 0
+    #: Rows of each class, and how many of them are predicted right.
+    by_class: dict[Any, tuple[int, int]] = field(default_factory=dict)
     mean: float = 0.0
     around: float = 0.0
     off: float = 0.0
@@ -60,6 +62,10 @@ class Score:
             return
         if self.classes:
             self.n, self.right = self.n + len(y), self.right + int((y == predicted).sum())
+            for kind, count in zip(*np.unique(y, return_counts=True), strict=True):
+                rows, right = self.by_class.get(kind.item(), (0, 0))
+                here = int(((y == kind) & (y == predicted)).sum())
+                self.by_class[kind.item()] = rows + int(count), right + here
             return
         mean, m, n = float(y.mean()), len(y), self.n
         # Chan, Golub & LeVeque's update: squares around a mean that is not known before.
@@ -67,6 +73,13 @@ class Score:
         self.mean += (mean - self.mean) * m / (n + m)
         self.off += float(((y - predicted) ** 2).sum())
         self.n += m
+
+    @property
+    def recall(self) -> dict[str, float]:
+        """The share of each class that is predicted right, the worst first."""
+        shares = {f"{kind:g}" if isinstance(kind, float) else str(kind): right / rows
+                  for kind, (rows, right) in self.by_class.items()}  # fmt: skip
+        return dict(sorted(shares.items(), key=lambda item: item[1]))
 
     @property
     def value(self) -> float | None:
@@ -130,6 +143,7 @@ def run(path: Path, new: str, to: Path, options: PredictOptions, out: Out) -> No
             "filled": +tally.missing, "unknown": +tally.unknown, "warnings": notes,
             "score": None if score.value is None else {
                 "name": _score_name(score), "value": score.value, "rows": score.n,
+                **({"recall": score.recall} if score.classes else {}),
             },
         }
     )  # fmt: skip
@@ -257,3 +271,6 @@ def _tell(n: int, to: Path, target: str | None, score: Score, seconds: float, ou
         out.show(
             f"{_score_name(score)} {score.value:.4f} on the {score.n:,} rows that have {target!r}"
         )
+    if score.recall:
+        shares = listed(f"{kind} {share:.4f}" for kind, share in score.recall.items())
+        out.show(f"recall of each class, the worst first: {shares}")
