@@ -73,4 +73,6 @@ def _beside(target: Path) -> Path:
 
 
 def _cannot(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
-    return CannotWrite(f"{os.fspath(path)!r} cannot be written: {error.strerror or error}.")
+    # Other libraries have words of their own, as long as they like.
+    reason = str(error) if error.errno is None else os.strerror(error.errno)
+    return CannotWrite(f"{os.fspath(path)!r} cannot be written: {reason}.")
