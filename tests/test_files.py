@@ -1,5 +1,6 @@
 """Files appear whole or not at all."""
 
+import errno
 import os
 
 import pytest
@@ -67,3 +68,23 @@ def test_folders_of_others(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(CannotWrite, match="not yours"):
         check_writable(tmp_path / "a.txt")
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    with (
+        pytest.raises(CannotWrite, match=r"a.txt' cannot be written: No space"),
+        whole(tmp_path / "a.txt"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_fails_to_be_read_meanwhile_is_not_taken_for_the_file(tmp_path):
+    with pytest.raises(FileNotFoundError), whole(tmp_path / "a.txt"):
+        (tmp_path / "other.txt").read_text()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a folder that only seems writable")
+def test_folders_that_only_seem_writable():
+    with pytest.raises(CannotWrite, match=r"'/proc/x\.ling' cannot be written"):
+        check_writable("/proc/x.ling")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from ling.errors import CannotWrite
 
 #: What ends the name of a file that is being written.
 PART = ".part"
+# What only writing can fail with, whoever says so.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextmanager
@@ -28,12 +31,17 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     check_writable(path)
     # What a link leads to is replaced, not the link.
     target = Path(os.path.realpath(path))
-    part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{PART}")
+    part = _beside(target)
     try:
         yield part
         with part.open("r+b") as written:
             os.fsync(written.fileno())
         part.replace(target)
+    except OSError as error:
+        # What is read meanwhile may fail too, and is not to be taken for this file.
+        if error.errno in NO_ROOM or error.filename in (str(part), part):
+            raise _cannot(path, error) from error
+        raise
     finally:
         part.unlink(missing_ok=True)
 
@@ -51,3 +59,20 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise CannotWrite(
             f"{os.fspath(path)!r} cannot be written: its folder is not yours to write to."
         )
+    # Some folders say that they can be written to, and cannot.
+    probe = _beside(target)
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise _cannot(path, error) from error
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{PART}")
+
+
+def _cannot(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
+    # Other libraries have words of their own, as long as they like.
+    reason = str(error) if error.errno is None else os.strerror(error.errno)
+    return CannotWrite(f"{os.fspath(path)!r} cannot be written: {reason}.")

@@ -115,7 +115,7 @@ def test_options_reach_the_model(folder, ling):
 def test_classes(folder, ling):
     done = ling("fit", "goods.csv", "-t", "kind", "--drop", "id,price", "--classify")
     assert done.code == 0, done.err
-    assert "text, 2 classes" in done.out
+    assert "2 classes: cheap, dear" in done.out
     assert "accuracy 0.9" in done.out
     assert list(library.load("model.ling").classes_) == ["cheap", "dear"]
     ling("fit", "goods.csv", "-t", "count", "--drop", "id", "--classify", "--quiet")
@@ -143,6 +143,9 @@ def test_the_model_is_not_certified(folder, ling):
     assert done.code == 3
     assert "is not reached" in done.out
     assert "Note: RidgeCV: the predictions are proved" in done.err
+    assert "raise --tol" in done.err
+    assert "StandardScaler" not in done.err
+    assert isinstance(ling("fit", "goods.parquet", *BASIC, "--json").json["passes"], float)
     assert library.load("model.ling").predict(goods().select(FEATURES)).shape == (N,)
 
 
@@ -170,7 +173,8 @@ REFUSED = {
     "other-kind": (["model.xlsx", "-t", "price"], "is of a kind that ling does not read"),
     "identifiers": (
         ["goods.parquet", "-t", "price"],
-        "pass --drop id to leave them out. 'id' (300 different texts): names or identifiers",
+        "'id' (300 different texts): names or identifiers rather than categories; list all columns "
+        "with --features to have one for each text all the same. Add to the command: --drop id",
     ),
     "text-target": (
         ["goods.csv", "-t", "kind", "--drop", "id"], "in the first row); pass --classify",
@@ -184,22 +188,103 @@ REFUSED = {
         "'no/model.ling' cannot be written: there is no such folder",
     ),
     "budget": (["goods.csv", *BASIC, "--memory-budget", "lots"], "--memory-budget is 'lots'"),
-    "folds": (["few.csv", "-t", "y"], "--cv 5 needs as many rows, and there are 3"),
+    "rows": (
+        ["few.csv", "-t", "y"],
+        "choosing alpha needs at least 4 rows, and there are 3; pass --alpha 1, say",
+    ),
+    "folds": (
+        ["goods.csv", *BASIC, "--cv", "200"],
+        "--cv 200 needs at least 400 rows, and there are 300; pass --cv 150, or --alpha 1",
+    ),
     "constant": (["constant.csv", "-t", "y"], "is 1 in every row: there is nothing to predict"),
     "empty": (["empty.csv", "-t", "y"], "'empty.csv' has no rows"),
     "gaps": (
         ["gaps.csv", "-t", "y", "--cv", "2"],
-        "missing values: 'a' (1), 'b' (2); the first in column 'a', row 2 (rows count from 0). "
-        "Pass --missing mean",
+        "missing values in 'a' (1), 'b' (2), the first in column 'a', row 2 (rows count from 0); "
+        "--missing mean puts the mean there (for text: no category). Add to the command: "
+        "--missing mean",
     ),
-    "target-gaps": (["gaps.csv", "-t", "a", "--missing", "mean"], "target 'a' has no value in row"),
+    "target-gaps": (
+        ["gaps.csv", "-t", "a", "--missing", "mean"],
+        "the target 'a' has no value in 1 of 5 rows; --skip-missing-target leaves them out",
+    ),
     "dates": (
         ["dates.parquet", "-t", "y"],
-        "pass --drop day,time to leave them out. 'day' (date32[day]), 'time' (timestamp[us]): "
-        "neither numbers nor text",
+        "'day' (date32[day]), 'time' (timestamp[us]): neither numbers nor text; turn dates into "
+        "days or years, say. Add to the command: --drop day,time",
     ),
-    "few-of-a-class": (["classes.csv", "-t", "y", "--classify"], "n_splits=5"),
+    "few-of-a-class": (
+        ["classes.csv", "-t", "y", "--classify", "--cv", "5"],
+        "--cv 5 needs at least 5 rows of some class, and there are 2; pass --cv 2, or",
+    ),
+    "weights-target": (
+        ["goods.csv", *BASIC, "--weights", "price"], "--weights names 'price', which is the target",
+    ),
+    "far-name": (
+        ["goods.csv", *BASIC, "--weights", "nope"], "'nope', which is no column; the columns are",
+    ),
+    "one-column": (["one.csv", "-t", "y"], "'one.csv' has no column besides 'y'"),
+    "drops-all": (["few.csv", "-t", "y", "--drop", "a"], "--drop leaves no column to predict"),
+    "infinity": (
+        ["infinite.csv", "-t", "y"],
+        "'b' (row 2): infinite; mend the file, or leave the column out. Add to the command: "
+        "--drop b",
+    ),
+    "nearly-numbers": (
+        ["nearly.csv", "-t", "y"],
+        "'a' (but for '?'): nearly all numbers; leave the other fields empty",
+    ),
+    "all-at-once": (
+        ["odd.parquet", "-t", "y", "--drop", "c"],
+        "Add to the command: --drop c,day,none --missing mean --skip-missing-target",
+    ),
+    "all-at-once-named": (
+        ["odd.parquet", "-t", "y", "--features", "a,day"],
+        "Add to the command: --features a --missing mean --skip-missing-target",
+    ),
+    "nothing-left": (
+        ["odd.parquet", "-t", "none", "--features", "a", "--skip-missing-target"],
+        "the target 'none' has no value in any row",
+    ),
+    "latin-header": (["latin.csv", "-t", "y"], "'latin.csv' is not UTF-8; convert it (iconv"),
+    "latin-text": (["latin-1.csv", "-t", "y"], "'latin-1.csv' is not UTF-8; convert it (iconv"),
+    "nothing-in-it": (["zero.csv", "-t", "y"], "'zero.csv' is empty"),
+    "same-names": (["twins.csv", "-t", "y"], "'twins.csv' has two columns named 'a'"),
+    "same-names-parquet": (["twins.parquet", "-t", "y"], "'twins.parquet' has two columns named"),
+    "parts": (
+        ["parts", "-t", "y"],
+        "column 'a' is text in 'parts/1.parquet', and was numbers in the files before it",
+    ),
+    "skip-array": (
+        ["X.npy", "-t", "y.npy", "--skip-missing-target"], "--skip-missing-target needs a table",
+    ),
 }  # fmt: skip
+
+
+def odd_files(folder):
+    """Such as people have."""
+    rows = "".join(f"{i},{i * i % 7}\n" for i in range(40))
+    texts = {
+        "one.csv": "y\n1\n2\n3\n",
+        "infinite.csv": "a,b,y\n1,2,3\n2,3,4\n3,-inf,5\n",
+        "nearly.csv": "a,y\n?,1\n" + rows,
+        "zero.csv": "",
+        "twins.csv": "a,a,y\n1,2,3\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    (folder / "latin.csv").write_text("größe,y\n" + rows, encoding="latin-1")
+    (folder / "latin-1.csv").write_text("a,y\nné,1\n", encoding="latin-1")
+    odd = {"a": [1.0, None, 3.0], "c": ["x", "y", "z"], "day": [datetime.date(2024, 2, 29)] * 3,
+           "none": pa.array([None] * 3, pa.float64()), "y": [1.0, 2.0, None]}  # fmt: skip
+    pq.write_table(pa.table(odd), "odd.parquet")
+    twins = pa.Table.from_arrays([pa.array([1.0])] * 3, names=["a", "a", "y"])
+    pq.write_table(twins, "twins.parquet")
+    (folder / "parts").mkdir()
+    for i, values in enumerate(([1.0, 2.0], ["1", "x"])):
+        pq.write_table(pa.table({"a": values, "y": [1.0, 2.0]}), folder / "parts" / f"{i}.parquet")
+    np.save("X.npy", np.ones((5, 2)))
+    np.save("y.npy", np.arange(5.0))
 
 
 @pytest.mark.parametrize(("arguments", "advice"), REFUSED.values(), ids=REFUSED)
@@ -212,6 +297,7 @@ def test_refused_in_one_line(arguments, advice, folder, ling):
     (folder / "classes.csv").write_text("a,y\n" + "".join(f"{i},c{i % 4}\n" for i in range(8)))
     days = {"day": [datetime.date(2024, 2, 29)], "time": [datetime.datetime(2024, 2, 29)]}
     pq.write_table(pa.table({**days, "y": [1.0]}), "dates.parquet")
+    odd_files(folder)
     done = ling("fit", *arguments)
     assert done.code == 1
     assert done.err.startswith("Error: ")
@@ -226,6 +312,9 @@ USAGE = {
     "both": (["goods.csv", *BASIC, "--alphas", "1,2", "--alpha", "3"], "--alphas are both given"),
     "missing": (["goods.csv", *BASIC, "--missing", "zero"], "--missing"),
     "cv": (["goods.csv", *BASIC, "--cv", "1"], "--cv"),
+    "no-folds": (["goods.csv", *BASIC, "--alpha", "1", "--cv", "3"], "leave out --cv"),
+    "no-shuffle": (["goods.csv", *BASIC, "--alpha", "1", "--shuffle"], "leave out --shuffle"),
+    "drop-features": (["goods.csv", *BASIC, "--features", "size"], "--drop are both given"),
 }
 
 
@@ -290,3 +379,86 @@ def test_a_model_that_is_no_better_than_none_is_told(folder, ling, rng):
 def test_the_end_of_the_grid_is_told(folder, ling):
     done = ling("fit", "goods.parquet", *BASIC, "--alphas", "1000,2000,3000")
     assert "Note: the best alpha is the smallest of alphas" in done.err
+
+
+OVERWRITES = {
+    "data": (["goods.csv", *BASIC, "-o", "goods.csv"], "ends like a file of data"),
+    "data-by-report": (["goods.csv", *BASIC, "--report", "goods.csv"], "is a file that is read"),
+    "link": (["goods.csv", *BASIC, "-o", "link.ling"], "'link.ling' is a file that is read"),
+    "part": (["goods.*", *BASIC, "--report", "./goods.feather"], "is a file that is read"),
+    "target": (["X.npy", "-t", "y.npy", "--report", "y.npy"], "'y.npy' is a file that is read"),
+    "other-data": (["goods.csv", *BASIC, "-o", "new.parquet"], "such as new.ling"),
+    "twice": (
+        ["goods.csv", *BASIC, "-o", "same.x", "--report", "./same.x"],
+        "--out and --report are both 'same.x'",
+    ),
+    "no-real-folder": (["goods.csv", *BASIC, "-o", "/proc/x.ling"], "'/proc/x.ling' cannot be"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "advice"), OVERWRITES.values(), ids=OVERWRITES)
+def test_what_is_read_is_not_overwritten(arguments, advice, folder, ling):
+    (folder / "link.ling").symlink_to("goods.csv")
+    np.save("X.npy", np.ones((5, 2)))
+    np.save("y.npy", np.arange(5.0))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = ling("fit", *arguments)
+    assert done.code == 1
+    assert advice in done.err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_few_rows_have_fewer_folds(folder, ling):
+    (folder / "five.csv").write_text("a,y\n1,2\n2,4.5\n3,5\n4,9\n5,9.5\n")
+    done = ling("fit", "five.csv", "-t", "y", "--out", "my model.ling")
+    assert done.code == 0, done.err
+    assert "so few rows allow 2 folds, not 5" in done.err
+    assert library.load("my model.ling").cv == 2
+    assert "Next: ling predict 'my model.ling' new-data" in done.out
+    (folder / "classes.csv").write_text("a,y\n" + "".join(f"{i},{i // 3}\n" for i in range(9)))
+    done = ling("fit", "classes.csv", "-t", "y", "--classify")
+    assert "allow 3 folds" in done.err
+    assert "3 classes: 0, 1, 2" in done.out
+    assert "on the decision value for that class" in done.out
+
+
+def test_rows_without_a_target_are_skipped(folder, ling):
+    table, gap = goods(), pa.array([None if i % 3 == 0 else 2.0 * i for i in range(N)])
+    pq.write_table(table.set_column(6, "price", gap), "gaps.parquet", row_group_size=70)
+    done = ling("fit", "gaps.parquet", *BASIC, "--skip-missing-target", "--json")
+    assert done.code == 0, done.err
+    assert "100 of 300 rows have no 'price', and are left out" in done.err
+    assert done.json["shape"] == [200, 6]
+    left = table.set_column(6, "price", gap).filter(gap.is_valid())
+    pq.write_table(left, "left.parquet")
+    expected = ling("fit", "left.parquet", *BASIC, "--json").json
+    assert done.json["alpha"] == expected["alpha"]
+    assert done.json["effects"] == expected["effects"]
+
+
+def test_columns_that_may_not_be_meant_so(folder, ling):
+    rows = "".join(f"{i % 9},{'?' if i == 5 else i % 11},k,{i % 4},{i}\n" for i in range(60))
+    (folder / "traps.csv").write_text("a,b,c,d,y\n" + rows)
+    done = ling("fit", "traps.csv", "-t", "y", "--shuffle")
+    assert "'b' is nearly all numbers, but for '?'" in done.err
+    assert "'c' is the same in every row" in done.err
+    assert "c (1 category)" in done.out
+    assert "'a' is" not in done.err
+
+
+def test_tabs(folder, ling):
+    rows = "".join(f"{i}\t{i * i % 7}\t{2 * i}\n" for i in range(30))
+    (folder / "tabs.tsv").write_text("a\tb, c\ty\n" + rows)
+    assert ling("fit", "tabs.tsv", "-t", "y", "--json").json["shape"] == [30, 2]
+    assert ling("predict", "model.ling", "tabs.tsv", "-o", "p.tsv", "--keep", "a").code == 0
+    assert (folder / "p.tsv").read_text().splitlines()[0] == '"a"\t"prediction"'
+
+
+def test_an_interrupt_during_the_report_tells_what_is_there(folder, ling, monkeypatch):
+    def write_report(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "ling.html", SimpleNamespace(write_report=write_report))
+    done = ling("fit", "goods.csv", *BASIC, "--report", "r.html")
+    assert done.code == 130
+    assert done.err == "Interrupted; model.ling is written, r.html is not.\n"

@@ -54,6 +54,9 @@ def test_plan_does_no_fit(folder, ling, monkeypatch):
         assert part in done.out
     found = ling("plan", "goods.csv", *BASIC, "--json").json
     assert (found["rows"], found["columns"]) == (N, 6)
+    assert found["choosing"]["passes"] > 1
+    assert "choosing alpha, and the fit  less than a second" in done.out
+    assert "starting up, a second or so, is not in them" in done.out
     assert found["first"] in {engine["engine"] for engine in found["engines"]}
 
 

@@ -66,7 +66,13 @@ def test_classes(folder, ling, small_blocks):
     expected = library.load("model.ling").predict(NEW)
     done = ling("predict", "model.ling", "new.parquet", "-o", "p.csv", "--json")
     assert pa.csv.read_csv("p.csv")["prediction"].to_pylist() == list(expected)
-    assert done.json["score"]["value"] == accuracy_score(NEW["kind"].to_pylist(), expected)
+    truth = np.array(NEW["kind"].to_pylist())
+    assert done.json["score"]["value"] == accuracy_score(truth, expected)
+    recall = {kind: (expected[truth == kind] == kind).mean() for kind in ("cheap", "dear")}
+    assert done.json["score"]["recall"] == pytest.approx(recall)
+    shown = ling("predict", "model.ling", "new.parquet", "-o", "p.csv").out
+    worst = min(recall, key=recall.get)
+    assert f"recall of each class, the worst first: {worst} {recall[worst]:.4f}," in shown
     ling("predict", "model.ling", "new.parquet", "-o", "p.npy", "-q")
     np.testing.assert_array_equal(np.load("p.npy"), expected)
 
@@ -181,3 +187,47 @@ def test_options(model, ling):
     assert done.code == 2
     assert "--unknown" in done.err
     assert ling("predict", model, "goods.csv").code == 2
+
+
+@pytest.mark.parametrize("name", ["new.parquet", "link.parquet", "model.ling"])
+def test_what_is_read_is_not_overwritten(name, model, new, ling):
+    (model.parent / "link.parquet").symlink_to("new.parquet")
+    (model.parent / "model.parquet").symlink_to("model.ling")
+    before = {path.name: path.read_bytes() for path in model.parent.iterdir()}
+    out = name.replace(".ling", ".parquet")
+    done = ling("predict", model, new, "--out", out)
+    assert done.code == 1
+    assert f"--out {out!r} is a file that is read" in done.err
+    assert {path.name: path.read_bytes() for path in model.parent.iterdir()} == before
+
+
+def test_a_target_that_is_text_gets_no_score(model, ling):
+    texts = pa.array([f"{price:.0f} EUR" for price in NEW["price"].to_pylist()])
+    pq.write_table(NEW.set_column(6, "price", texts), "text.parquet")
+    done = ling("predict", model, "text.parquet", "-o", "p.csv", "--json")
+    assert done.code == 0, done.err
+    assert "Note: 'price' is text here; no score." in done.err
+    assert done.json["score"] is None
+    assert done.json["rows"] == 120
+
+
+def test_what_was_filled_in_or_ignored_is_told(folder, ling, small_blocks):
+    ling("fit", "goods.parquet", "-t", "price", "--drop", "id,kind", "--missing", "mean", "-q")
+    colours = pa.array(["pink" if i % 4 == 0 else "red" for i in range(120)])
+    gone = pa.array([None] * 120, pa.float64())
+    pq.write_table(NEW.set_column(2, "colour", colours).set_column(1, "size", gone), "odd.parquet")
+    done = ling("predict", "model.ling", "odd.parquet", "-o", "p.csv", "--unknown", "ignore",
+                "--json")  # fmt: skip
+    assert "the fit has not seen, treated as no category: 'colour' (30 of 120 rows)" in done.err
+    assert "(or no category) stands: 'size' (every row)" in done.err
+    assert done.json["unknown"] == {"colour": 30}
+    assert done.json["filled"] == {"size": 120}
+
+
+def test_numbers_that_became_text(model, ling):
+    sizes = pa.array([f"{size:.0f} cm" for size in NEW["size"].to_pylist()])
+    pq.write_table(NEW.set_column(1, "size", sizes), "text.parquet")
+    done = ling("predict", model, "text.parquet", "-o", "p.csv")
+    assert done.code == 1
+    assert "column 'size' is text in " in done.err
+    assert "and was numbers in the fit" in done.err

@@ -45,6 +45,7 @@ def test_help_tells_where_to_start_and_how_it_ends():
     ):  # fmt: skip
         assert part in shown.stdout
     assert "\x1b" not in shown.stdout
+    assert "bool" not in shown.stdout
 
 
 @pytest.mark.parametrize(

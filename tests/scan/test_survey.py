@@ -71,3 +71,38 @@ def test_a_known_count_is_not_counted_again(path, monkeypatch):
     monkeypatch.setattr(ling.scan.parts.ParquetPart, "count", refuse)
     data = table.dataset(None, survey.encoding(["rent"], "error"), survey.counts)
     assert data.shape == (4, 1)
+
+
+@pytest.mark.parametrize("window", [(0, 3), (1, 3), (0, 1), (2, 3)])
+def test_rows_without_a_value_are_left_out(window, tmp_path):
+    values = [None, 1.0, float("nan"), 3.0, None, 5.0, None]
+    table = pa.table({"a": list(range(7)), "y": values})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=2)
+    (part,) = Table.open(tmp_path / "t.parquet", "parquet").with_values("y").parts
+    assert part.count() == 3
+    read = [value for batch in part.read(["a"], *window) for value in batch["a"].to_pylist()]
+    assert read == [1, 3, 5][slice(*window)]
+
+
+def test_columns_that_tell_nothing_or_too_much(tmp_path):
+    rows = {
+        "same": [1.0, None, 1.0], "one": ["x", None, "x"], "none": pa.nulls(3, pa.float64()),
+        "far": [1.0, 2.0, -np.inf], "usual": [1.0, 2.0, 3.0],
+    }  # fmt: skip
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    survey = Table.open(tmp_path / "t.parquet", "parquet").survey(list(rows))
+    seen = {column.name: column for column in survey.columns}
+    assert [name for name in rows if seen[name].is_constant] == ["same", "one"]
+    assert [name for name in rows if seen[name].is_blank] == ["none"]
+    assert {name: seen[name].infinite for name in rows if seen[name].infinite} == {"far": 2}
+
+
+def test_texts_that_are_nearly_all_numbers(tmp_path):
+    texts = {
+        "most": [*map(str, range(9)), "?"],
+        "all": [*map(str, range(10))],
+        "few": ["1", "b"] * 5,
+    }
+    pq.write_table(pa.table(texts), tmp_path / "t.parquet")
+    columns = Table.open(tmp_path / "t.parquet", "parquet").survey(list(texts)).columns
+    assert [column.not_numbers for column in columns] == [["?"], [], None]

@@ -37,6 +37,7 @@ from ling.scan import (
     scan_feather,
     scan_parquet,
 )
+from ling.scan.convert import Tally
 
 HOMES = {
     "area": [50.0, 80.0, 65.0, 70.0],
@@ -385,7 +386,7 @@ def test_refused_with_advice(columns, options, error, advice):
 
 
 def test_types_that_changed_are_refused():
-    with pytest.raises(WrongType, match="column 'area' has type string, and held numbers before"):
+    with pytest.raises(WrongType, match="column 'area' is text here, and was numbers in the fit"):
         read(scan_arrow(pa.table({"area": ["x"]}), like=Encoding((Numeric("area"),))))
 
 
@@ -455,3 +456,50 @@ def test_columns_that_would_share_a_name_are_refused():
     table = pa.table({"a": ["x=1", "z"], "a=x": ["1", "2"]})
     with pytest.raises(BadOption, match="two columns of X would be called 'a=x=1'"):
         scan_arrow(table)
+
+
+@pytest.mark.parametrize("text", ["größe,y\n1,2\n", "a,y\nné,2\n"])
+def test_other_encodings_than_utf8_are_named(text, tmp_path):
+    (tmp_path / "t.csv").write_text(text, encoding="latin-1")
+    with pytest.raises(LingError, match=r"t.csv' is not UTF-8; convert it"):
+        scan_csv(tmp_path / "t.csv", target="y")
+
+
+def test_signs_that_are_not_utf8_far_down_in_a_second_file(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\nx,1\n")
+    (tmp_path / "b.csv").write_text("a,y\nné,1\n", encoding="latin-1")
+    with pytest.raises(LingError, match=r"b.csv' is not UTF-8"):
+        scan_csv(tmp_path, target="y")
+
+
+def test_empty_files_and_names_that_are_there_twice(tmp_path):
+    (tmp_path / "zero.csv").write_text("")
+    with pytest.raises(MissingData, match=r"zero.csv' is empty"):
+        scan_csv(tmp_path / "zero.csv")
+    (tmp_path / "twins.csv").write_text("a,a,y\n1,2,3\n")
+    with pytest.raises(MissingData, match=r"twins.csv' has two columns named 'a'"):
+        scan_csv(tmp_path / "twins.csv")
+
+
+def test_a_file_where_numbers_are_text_is_named(tmp_path):
+    for name, values in (("a", [1.0, 2.0]), ("b", ["1", "x"])):
+        pq.write_table(pa.table({"a": values, "y": [1.0, 2.0]}), tmp_path / f"{name}.parquet")
+    with pytest.raises(WrongType, match=r"column 'a' is text in '.*b.parquet', and was numbers in"):
+        scan_parquet(tmp_path, target="y")
+
+
+def test_tabs_are_known_by_the_name_of_the_file(tmp_path):
+    (tmp_path / "t.tsv").write_text("a, b\ty\n1.5\t2\n")
+    assert scan_csv(tmp_path / "t.tsv", target="y").feature_names == ("a, b",)
+
+
+def test_a_tally_counts_what_is_filled_or_ignored():
+    like = Encoding((Numeric("a", 2.0), OneHot("c", ("x",))), "mean")
+    table = pa.table({"a": [1.0, None, None], "c": ["x", "z", None]})
+    data = scan_arrow(table, like=like, unknown="ignore")
+    data.source.tally = Tally()
+    np.testing.assert_array_equal(
+        next(data.source.blocks(slice(None), 3)), [[1, 1], [2, 0], [2, 0]]
+    )
+    assert data.source.tally.missing == {"a": 2, "c": 1}
+    assert data.source.tally.unknown == {"c": 1}

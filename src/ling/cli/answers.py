@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 from rich.text import Text
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ling.cli.out import clean, console
 from ling.errors import LingError
@@ -23,7 +23,7 @@ CODES = {
     BAD_DATA: "the data, the model or a file is not fit for it; the message says why",
     2: "the command line is not understood",
     NOT_CERTIFIED: "the model was fitted and written, but its accuracy could not be proved",
-    INTERRUPTED: "interrupted; nothing is left half-written",
+    INTERRUPTED: "interrupted; no file is left half-written",
 }
 #: What the library calls its arguments, in the words of the command line.
 WORDS = (
@@ -36,6 +36,11 @@ WORDS = (
     (r"alphas=None", "--alphas auto"),
     (r"\bsource=", ""),
     (r"^source ", "the data "),
+    (r"\braise tol\b", "raise --tol"),
+    (r"\bor tol\b", "or --tol"),
+    (r"scale X \(StandardScaler\)", "bring the columns to a similar scale"),
+    (r"Drop or fill such rows \(SimpleImputer\), or divide X by a constant", "Mend such rows"),
+    (r"Input X contains", "the data hold"),
     (r"columns that `like` was fitted to", "columns that the model was fitted to"),
 )
 # Seconds until an interrupt that was ignored comes again.
@@ -43,7 +48,22 @@ AGAIN = 0.02
 PACKAGES = {"pyarrow": "parquet", "matplotlib": "plot"}
 
 
-class Command(TyperCommand):
+class _Helped:
+    """A command whose --help takes no value, and says so."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """As usual, but for the type."""
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+class Group(_Helped, TyperGroup):
+    """All commands."""
+
+
+class Command(_Helped, TyperCommand):
     """A command whose errors are answers."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -58,8 +78,8 @@ def answering() -> Iterator[None]:
     try:
         with _ctrl_c_is_heard():
             yield
-    except KeyboardInterrupt:
-        say_error("Interrupted; nothing is left half-written.", "")
+    except KeyboardInterrupt as interrupt:
+        say_error(f"Interrupted; {str(interrupt) or 'nothing is left half-written.'}", "")
         raise typer.Exit(INTERRUPTED) from None
     except LingError as error:
         say_error(in_its_words(str(error)))

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 import ling
-from ling.cli.answers import CODES, NOT_CERTIFIED, Command
+from ling.cli.answers import CODES, NOT_CERTIFIED, Command, Group
 from ling.cli.out import Out
+from ling.cli.wanted import Wanted
 
 YOURS, PAPER = "Your data", "The paper and the project"
 HELP = "Ridge regression on data of any size: a file in, a model with a proof out."
@@ -24,12 +25,22 @@ def _examples(*commands: str) -> str:
     return "\n".join(lines)
 
 
+Skip = Annotated[
+    bool,
+    typer.Option(
+        "--skip-missing-target", metavar="", help="Leave out rows without a target.",
+        rich_help_panel=COLUMNS,
+    ),
+]  # fmt: skip
+
+
 def _flag(*names: str, help: str, panel: str | None = None) -> Any:  # noqa: A002  (as typer's)
     return typer.Option(*names, metavar="", help=help, rich_help_panel=panel)
 
 
 app = typer.Typer(
     name="ling",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -71,7 +82,7 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A .parquet, .csv or .feather file, a folder or a 'pattern*' of them, or X.npy.",
+        help="A .parquet, .csv, .tsv or .feather file, a folder or a 'pattern*' of them, or X.npy.",
         show_default=False,
     ),
 ]
@@ -89,12 +100,13 @@ Target = Annotated[
 Features = Annotated[
     str | None,
     typer.Option(
-        metavar="A,B,...", help="Predict from these; all others, if not given.",
+        metavar="A,B,...", help="Predict from these; all but the target, if not given.",
         rich_help_panel=COLUMNS,
     ),
 ]  # fmt: skip
 Drop = Annotated[
-    str | None, typer.Option(metavar="A,B,...", help="Leave these out.", rich_help_panel=COLUMNS)
+    str | None,
+    typer.Option(metavar="A,B,...", help="Or from all but these.", rich_help_panel=COLUMNS),
 ]
 Weights = Annotated[
     str | None,
@@ -150,6 +162,7 @@ def fit(
     features: Features = None,
     weights: Weights = None,
     missing: Missing = "error",
+    skip_missing_target: Skip = False,
     alphas: Annotated[
         str,
         typer.Option(
@@ -168,11 +181,14 @@ def fit(
         ),
     ] = None,
     cv: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=2, metavar="N", help="Folds of the cross-validation.", rich_help_panel=PENALTY
+            min=2,
+            metavar="N",
+            help="Folds of the cross-validation; 5, if not given (fewer of very few rows).",
+            rich_help_panel=PENALTY,
         ),
-    ] = 5,
+    ] = None,
     shuffle: Annotated[
         bool,
         _flag(
@@ -202,15 +218,15 @@ def fit(
     for each value.
     """
     from ling.cli.fit import FitOptions, run
-    from ling.cli.reading import Wanted
 
     if alpha is not None and alphas != "auto":
         raise typer.BadParameter("--alpha and --alphas are both given; pass one of them.")
-    wanted = Wanted(
-        data, target, _named(features), _named(drop) or (), weights, _one_of(missing, "missing")
-    )
-    options = FitOptions(_numbers(alphas), alpha, cv, shuffle, classify, memory_budget, tol, seed)
-    if not run(wanted, options, out, report, Out(json, quiet)):
+    if alpha is not None and (cv is not None or shuffle):
+        option = "--shuffle" if shuffle else "--cv"
+        raise typer.BadParameter(f"--alpha is given, so there are no folds; leave out {option}.")
+    wanted = _wanted(data, target, features, drop, missing, skip_missing_target, weights, classify)
+    options = FitOptions(_numbers(alphas), alpha, cv, shuffle, memory_budget, tol, seed)
+    if not run(wanted, options, out, report, Out(json, quiet)).certified:
         raise typer.Exit(NOT_CERTIFIED)
 
 
@@ -296,17 +312,15 @@ def plan(
     drop: Drop = None,
     features: Features = None,
     missing: Missing = "error",
+    skip_missing_target: Skip = False,
     memory_budget: Budget = None,
     tol: Tol = 1e-4,
     json: Json = False,
 ) -> None:
     """Tell what a fit would cost, before any of it is done."""
     from ling.cli.plan import run
-    from ling.cli.reading import Wanted
 
-    wanted = Wanted(
-        data, target, _named(features), _named(drop) or (), None, _one_of(missing, "missing")
-    )
+    wanted = _wanted(data, target, features, drop, missing, skip_missing_target)
     run(wanted, memory_budget, tol, Out(json))
 
 
@@ -348,6 +362,7 @@ def bench(
     ] = None,
     drop: Drop = None,
     missing: Missing = "error",
+    skip_missing_target: Skip = False,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -356,13 +371,12 @@ def bench(
     On this machine, to the same measured accuracy. Under a minute.
     """
     from ling.cli.bench import run
-    from ling.cli.reading import Wanted
 
     if (data is None) != (target is None):
         raise typer.BadParameter("--data and --target go together; pass both or neither.")
     wanted = None
     if data is not None and target is not None:
-        wanted = Wanted(data, target, drop=_named(drop) or (), missing=_one_of(missing, "missing"))
+        wanted = _wanted(data, target, None, drop, missing, skip_missing_target)
     run(wanted, seed, Out(json))
 
 
@@ -432,6 +446,18 @@ def reproduce(
     from ling.paper.reproduction import Run
 
     run(experiment, Run(out, seed, quick, repeats, parse_choices(choice or [])), as_json=json)
+
+
+def _wanted(
+    data: str, target: str, features: str | None, drop: str | None, missing: str, skip: bool,
+    weights: str | None = None, classify: bool = False,
+) -> Wanted:  # fmt: skip
+    if features is not None and drop is not None:
+        raise typer.BadParameter("--features and --drop are both given; pass one of them.")
+    return Wanted(
+        data, target, _named(features), _named(drop) or (), weights, _one_of(missing, "missing"),
+        skip, classify,
+    )  # fmt: skip
 
 
 def _named(text: str | None) -> tuple[str, ...] | None:

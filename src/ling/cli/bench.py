@@ -14,7 +14,8 @@ import numpy as np
 from sklearn import linear_model as theirs
 
 from ling.cli.out import Out, grid
-from ling.cli.reading import Wanted, understand
+from ling.cli.reading import understand
+from ling.cli.wanted import Wanted
 from ling.design.chunked import in_memory
 from ling.errors import WrongType
 from ling.estimators import Ridge, RidgeCV

@@ -13,7 +13,7 @@ import numpy as np
 from ling.cli import fit, predict
 from ling.cli.houses import houses
 from ling.cli.out import Out, grid
-from ling.cli.reading import Wanted
+from ling.cli.wanted import Wanted
 from ling.files import whole
 from ling.progress_bar import duration
 from ling.saving import load
@@ -48,16 +48,14 @@ def run(folder: Path, rows: int, seed: int, out: Out) -> None:
     alphas = ",".join(f"{alpha:g}" for alpha in ALPHAS)
     command = f"ling fit {sold} --target {TARGET} --drop {NUMBER} --alphas {alphas} --out {model}"
     _step(out, command, report)
-    started = time.perf_counter()
     wanted = Wanted(str(sold), TARGET, drop=(NUMBER,))
-    fit.run(wanted, fit.FitOptions(ALPHAS, seed=seed), model, report, _silent(out))
-    ours = time.perf_counter() - started
+    done = fit.run(wanted, fit.FitOptions(ALPHAS, seed=seed), model, report, _silent(out))
     _step(out, f"ling predict {model} {new} --keep {NUMBER} --out {predictions}")
     options = predict.PredictOptions(keep=(NUMBER,))
     predict.run(model, str(new), predictions, options, _silent(out))
     with out.doing("the same with scikit-learn"):
         theirs = _theirs(sold, new)
-    _compare(model, predictions, new, ours, theirs, report, out)
+    _compare(model, predictions, new, done.seconds, theirs, report, out)
 
 
 def _silent(out: Out) -> Out:
@@ -130,7 +128,11 @@ def _compare(
         table.add_row(name, duration(seconds), f"{alpha:.4g}", f"{_r2(y, found):.6f}")
     out.show(table)
     out.show()
-    out.show("scikit-learn: OneHotEncoder and RidgeCV(cv=5)", style="dim")
+    out.show(
+        "file to model: reading, choosing alpha, fitting; not the report. scikit-learn: "
+        "OneHotEncoder and RidgeCV(cv=5)",
+        style="dim",
+    )
     out.show(f"Their predictions differ by at most {apart:.1e} of the prices' spread.")
     if report is None:
         out.note("the HTML report needs matplotlib: pip install 'ling[plot]'")

@@ -20,7 +20,10 @@ def run(path: Path, out: Out) -> None:
     out.facts(_facts(saved))
     out.show()
     target = Path(str(saved.about.get("target") or "the target")).name
-    out.show(words.effects_table(words.effects(model), target))
+    strongest = words.effects(model)
+    out.show(words.effects_table(strongest, target))
+    out.show()
+    out.show(words.effects_explained(strongest), style="dim")
     for note in model.report_.notes:
         out.show(note, style="dim")
     out.result(

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ling.cli.out import Out
-from ling.cli.reading import SCANS, kind_of
+from ling.cli.places import check_places
+from ling.cli.reading import SCANS, files_of, kind_of
 from ling.cli.writing import PREDICTION, check_sink, sink
 from ling.errors import BadOption, UnknownColumn, WrongType
 from ling.progress_bar import duration
 from ling.saving import Saved, read
 from ling.scan import Dataset, scan_npy
-from ling.scan.arrow import TableOthers
+from ling.scan.arrow import ArrowSource, TableOthers
 from ling.scan.asked import check_known
-from ling.scan.convert import is_text, numbers
+from ling.scan.convert import Tally, is_number, is_string, numbers
 from ling.scan.dataset import listed
 
 
@@ -41,9 +42,19 @@ class Score:
     classes: bool
     n: int = 0
     right: int = 0
+    #: Rows of each class, and how many of them are predicted right.
+    by_class: dict[Any, tuple[int, int]] = field(default_factory=dict)
     mean: float = 0.0
     around: float = 0.0
     off: float = 0.0
+    #: The type of targets that nothing can be compared with.
+    other: Any = None
+
+    def takes(self, kind: Any) -> bool:
+        """Whether targets of this Arrow type can be compared."""
+        fits = is_number(kind) or (self.classes and is_string(kind))
+        self.other = self.other if fits else kind
+        return fits
 
     def add(self, y: NDArray[Any], predicted: NDArray[Any]) -> None:
         """Some more rows."""
@@ -51,6 +62,10 @@ class Score:
             return
         if self.classes:
             self.n, self.right = self.n + len(y), self.right + int((y == predicted).sum())
+            for kind, count in zip(*np.unique(y, return_counts=True), strict=True):
+                rows, right = self.by_class.get(kind.item(), (0, 0))
+                here = int(((y == kind) & (y == predicted)).sum())
+                self.by_class[kind.item()] = rows + int(count), right + here
             return
         mean, m, n = float(y.mean()), len(y), self.n
         # Chan, Golub & LeVeque's update: squares around a mean that is not known before.
@@ -58,6 +73,13 @@ class Score:
         self.mean += (mean - self.mean) * m / (n + m)
         self.off += float(((y - predicted) ** 2).sum())
         self.n += m
+
+    @property
+    def recall(self) -> dict[str, float]:
+        """The share of each class that is predicted right, the worst first."""
+        shares = {f"{kind:g}" if isinstance(kind, float) else str(kind): right / rows
+                  for kind, (rows, right) in self.by_class.items()}  # fmt: skip
+        return dict(sorted(shares.items(), key=lambda item: item[1]))
 
     @property
     def value(self) -> float | None:
@@ -91,6 +113,7 @@ class Alongside:
 def run(path: Path, new: str, to: Path, options: PredictOptions, out: Out) -> None:
     """Read, predict, write, tell."""
     check_sink(to, options.keep)
+    check_places({"--out": to}, [path, *files_of(new)])
     started = time.perf_counter()
     saved = read(path)
     data = _scanned(saved, new, options)
@@ -103,17 +126,24 @@ def run(path: Path, new: str, to: Path, options: PredictOptions, out: Out) -> No
         )
     if extra:
         out.note(f"ignored, as the model does not use them: {listed(extra)}")
-    score = Score(is_classifier(saved.model))
+    score, tally = Score(is_classifier(saved.model)), Tally()
+    if isinstance(data.source, ArrowSource):
+        data.source.tally = tally
     with out.doing(f"predicting {data.shape[0]:,} rows"), sink(to, data.shape[0]) as written:
         for table in _tables(saved.model, data, options.keep, target, score):
             written.write(table)
     seconds = time.perf_counter() - started
+    notes = list(_notes(tally, score, target, data.shape[0]))
+    for note in notes:
+        out.note(note)
     _tell(data.shape[0], to, target, score, seconds, out)
     out.result(
         {
             "rows": data.shape[0], "written": str(to), "ignored": extra, "seconds": seconds,
+            "filled": +tally.missing, "unknown": +tally.unknown, "warnings": notes,
             "score": None if score.value is None else {
                 "name": _score_name(score), "value": score.value, "rows": score.n,
+                **({"recall": score.recall} if score.classes else {}),
             },
         }
     )  # fmt: skip
@@ -170,8 +200,8 @@ def _tables(
     for rows, found in model.predict_blocks(data.X):
         predicted = np.asarray(found)
         table = pa.table({}) if others is None else others.take(rows.stop - rows.start)
-        if target is not None:
-            score.add(*_known_targets(table.column(target), predicted, target))
+        if target is not None and score.takes(table.column(target).type):
+            score.add(*_known_targets(table.column(target), predicted))
         columns = {name: table.column(name) for name in keep}
         values = predicted.astype(str) if predicted.dtype == object else predicted
         kept = pa.table({**columns, PREDICTION: values})
@@ -186,12 +216,10 @@ def _npy_kind(model: Any, values: NDArray[Any]) -> str:
     return values.dtype.str
 
 
-def _known_targets(
-    column: Any, predicted: NDArray[Any], name: str
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _known_targets(column: Any, predicted: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Targets that are there, and what was predicted for them."""
     array = column.combine_chunks()
-    if is_text(name, array.type):
+    if is_string(array.type):
         there = ~np.asarray(array.is_null().to_numpy(zero_copy_only=False))
         return np.asarray(array.to_numpy(zero_copy_only=False))[there].astype(str), predicted[
             there
@@ -201,6 +229,25 @@ def _known_targets(
     return y[there], predicted[there] if predicted.dtype.kind == "U" else predicted[there].astype(
         np.float64
     )
+
+
+def _notes(tally: Tally, score: Score, target: str | None, n: int) -> Iterator[str]:
+    """What was done about values that the model cannot use."""
+    words = (
+        (tally.missing, "missing values, for which the mean of the fit (or no category) stands"),
+        (tally.unknown, "texts that the fit has not seen, treated as no category"),
+    )
+    for counts, what in words:
+        found = [
+            f"{name!r} ({'every row' if count == n else f'{count:,} of {n:,} rows'})"
+            for name, count in counts.items()
+            if count
+        ]
+        if found:
+            yield f"{what}: {listed(found)}"
+    if score.other is not None:
+        kind = "text" if is_string(score.other) else f"of type {score.other}"
+        yield f"{target!r} is {kind} here; no score."
 
 
 def _decoded(batch: Any) -> Any:
@@ -224,3 +271,6 @@ def _tell(n: int, to: Path, target: str | None, score: Score, seconds: float, ou
         out.show(
             f"{_score_name(score)} {score.value:.4f} on the {score.n:,} rows that have {target!r}"
         )
+    if score.recall:
+        shares = listed(f"{kind} {share:.4f}" for kind, share in score.recall.items())
+        out.show(f"recall of each class, the worst first: {shares}")

@@ -11,34 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ling.errors import BadOption, MissingData, MissingValue, WrongShape, WrongType
+from ling.cli.problems import SKIP, hints, refuse_problems
+from ling.cli.wanted import Wanted
+from ling.errors import BadOption, MissingData, WrongShape, WrongType
 from ling.scan import Dataset, scan_csv, scan_feather, scan_npy, scan_parquet
 from ling.scan.asked import Asked, check_known
 from ling.scan.dataset import listed
-from ling.scan.discovery import MOST_CATEGORIES
 from ling.scan.files import SUFFIXES
-from ling.scan.survey import Seen, Survey, Table
+from ling.scan.survey import Survey, Table
 
 KINDS = {**SUFFIXES, "npy": (".npy",)}
 SCANS = {"parquet": scan_parquet, "csv": scan_csv, "feather": scan_feather}
-# Texts that are different in more than half of the rows are names, if there are more than a few.
-FEW_TEXTS, SHARE_OF_ROWS = 20, 0.5
 # From so many columns for one column of text on it is worth a word.
 MANY_COLUMNS = 1000
 # What identifiers are often called.
 IDENTIFIERS = ("id", "index", "key", "uuid", "guid", "rowid")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the command line says of the columns."""
-
-    path: str
-    target: str
-    features: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
-    weights: str | None = None
-    missing: str = "error"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +43,7 @@ class Understood:
 def kind_of(path: str) -> str:
     """What kind of file it is, by its name; of folders and patterns, by the first file in them."""
     for kind, suffixes in KINDS.items():
-        if any(name.lower().endswith(suffixes) for name in _names(path)):
+        if any(name.lower().endswith(suffixes) for name in files_of(path)):
             return kind
     known = ", ".join(ending for suffixes in KINDS.values() for ending in suffixes)
     raise BadOption(
@@ -65,7 +52,8 @@ def kind_of(path: str) -> str:
     )
 
 
-def _names(path: str) -> list[str]:
+def files_of(path: str) -> list[str]:
+    """What a path, a folder or a pattern stands for; an error if that is nothing."""
     place = os.path.expanduser(path)
     if os.path.isdir(place):
         names = sorted(str(found) for found in Path(place).rglob("*") if found.is_file())
@@ -92,6 +80,10 @@ def _arrays(wanted: Wanted) -> Understood:
     """X.npy, and y.npy as the target."""
     if wanted.features is not None or wanted.drop:
         raise BadOption("--features and --drop need columns with names, and .npy files have none.")
+    if wanted.skip:
+        raise BadOption(f"{SKIP} needs a table, and {wanted.path!r} is an array.")
+    if wanted.weights is not None and not os.path.exists(wanted.weights):
+        raise MissingData(f"--weights is {wanted.weights!r}, and there is no such file.")
     if not os.path.exists(wanted.target):
         raise MissingData(
             f"--target is {wanted.target!r}, and there is no such file; beside a .npy file of "
@@ -101,7 +93,7 @@ def _arrays(wanted: Wanted) -> Understood:
     weights = None if wanted.weights is None else np.load(wanted.weights, allow_pickle=False)
     facts = (
         ("data", f"{wanted.path}: {_size(*data.shape)}"),
-        ("target", f"{wanted.target} ({_kind_of_target(data.y)})"),
+        ("target", f"{wanted.target} ({_kind_of_target(data.y, wanted.classify)})"),
     )
     return Understood(data, weights, facts)
 
@@ -111,18 +103,25 @@ def _columns(wanted: Wanted, kind: str) -> Understood:
     others = [wanted.target] if wanted.weights is None else [wanted.target, wanted.weights]
     check_known([wanted.target], table.names, "target")
     check_known(others[1:], table.names, "--weights")
+    if wanted.weights == wanted.target:
+        raise BadOption(f"--weights names {wanted.weights!r}, which is the target.")
     names = _features(wanted, table, others)
-    survey = table.survey(names)
+    survey, notes = table.survey((*names, wanted.target)), []
     if not survey.n_rows:
         raise WrongShape(f"{wanted.path!r} has no rows.")
-    _refuse_useless(survey, wanted)
+    if wanted.skip and survey.missing_in(wanted.target):
+        notes.append(_left_out(survey.missing_in(wanted.target), survey.n_rows, wanted))
+        table = table.with_values(wanted.target)
+        survey = table.survey((*names, wanted.target))
+    refuse_problems(survey, names, wanted)
     encoding = survey.encoding(names, wanted.missing)
     data = table.dataset(wanted.target, encoding, survey.counts)
     weights = _weights(data, wanted.weights)
     missing = {seen.name: seen.missing for seen in survey.columns if seen.missing}
+    notes += [*_notes(survey, data), *hints(survey, names)]
     dropped = tuple(name for name in table.names if name not in (*names, *others))
-    facts = _facts(wanted, data, survey, missing, dropped)
-    return Understood(data, weights, facts, _notes(survey, data), missing, dropped)
+    facts = _facts(wanted, data, missing, dropped)
+    return Understood(data, weights, facts, tuple(notes), missing, dropped)
 
 
 def _features(wanted: Wanted, table: Table, others: Sequence[str]) -> tuple[str, ...]:
@@ -131,50 +130,19 @@ def _features(wanted: Wanted, table: Table, others: Sequence[str]) -> tuple[str,
     used = [name for name in wanted.drop if name in others]
     if used:
         raise BadOption(f"--drop names {used[0]!r}, which is the target or the weights.")
+    if not set(table.names) - set(others):
+        raise WrongShape(f"{wanted.path!r} has no column besides {listed(map(repr, others))}.")
     drop = (*wanted.drop, *others[1:])
+    check_known(drop, table.names, "--drop")
+    if not set(table.names) - {*others, *drop}:
+        raise WrongShape("--drop leaves no column to predict from.")
     return Asked(wanted.target, drop=drop).features_of(table.names)
 
 
-def _refuse_useless(survey: Survey, wanted: Wanted) -> None:
-    """Dates, identifiers and gaps: all that there are, not one at a time."""
-    odd = [seen for seen in survey.columns if seen.found is None]
-    names = [] if wanted.features else [s for s in survey.columns if _is_name(s, survey.n_rows)]
-    reasons = []
-    if odd:
-        kinds = listed(f"{seen.name!r} ({seen.type})" for seen in odd)
-        reasons.append(f"{kinds}: neither numbers nor text; turn dates into days or years, say")
-    if names:
-        kinds = listed(f"{seen.name!r} ({_how_many(seen)})" for seen in names)
-        reasons.append(
-            f"{kinds}: names or identifiers rather than categories; list all columns with "
-            "--features to have one for each text all the same"
-        )
-    if reasons:
-        useless = ",".join(seen.name for seen in (*odd, *names))
-        raise WrongType(
-            f"some columns cannot be used as they are; pass --drop {useless} to leave them out. "
-            + ". ".join(reasons)
-            + "."
-        )
-    gaps = [seen for seen in survey.columns if seen.missing]
-    if gaps and wanted.missing == "error":
-        found = listed(f"{seen.name!r} ({seen.missing:,})" for seen in gaps)
-        raise MissingValue(
-            f"missing values: {found}; the first in column {gaps[0].name!r}, row "
-            f"{gaps[0].first_missing} (rows count from 0). Pass --missing mean to put the mean "
-            "there (for text: no category), or leave columns out with --drop."
-        )
-
-
-def _is_name(seen: Seen, n_rows: int) -> bool:
-    there = n_rows - seen.missing
-    return seen.n_texts > MOST_CATEGORIES or seen.n_texts > max(FEW_TEXTS, SHARE_OF_ROWS * there)
-
-
-def _how_many(seen: Seen) -> str:
-    if seen.n_texts > MOST_CATEGORIES:
-        return f"more than {MOST_CATEGORIES:,} different texts"
-    return f"{seen.n_texts:,} different texts"
+def _left_out(count: int, n_rows: int, wanted: Wanted) -> str:
+    if count == n_rows:
+        raise WrongShape(f"the target {wanted.target!r} has no value in any row.")
+    return f"{count:,} of {n_rows:,} rows have no {wanted.target!r}, and are left out."
 
 
 def _weights(data: Dataset, name: str | None) -> Any:
@@ -191,19 +159,19 @@ def _size(n: int, p: int) -> str:
 
 
 def _facts(
-    wanted: Wanted, data: Dataset, survey: Survey, missing: dict[str, int], dropped: Sequence[str]
+    wanted: Wanted, data: Dataset, missing: dict[str, int], dropped: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
     """A line for each thing that was understood."""
     assert data.encoding is not None
     numeric, one_hot = data.encoding.numeric, data.encoding.one_hot
     facts = [
         ("data", f"{wanted.path}: {_size(*data.shape)}"),
-        ("target", f"{wanted.target} ({_kind_of_target(data.y)})"),
+        ("target", f"{wanted.target} ({_kind_of_target(data.y, wanted.classify)})"),
     ]
     if numeric:
         facts.append(("numbers", f"{len(numeric)}: {listed(c.name for c in numeric)}"))
     if one_hot:
-        texts = listed(f"{column.name} ({column.width} categories)" for column in one_hot)
+        texts = listed(f"{column.name} ({_categories(column.width)})" for column in one_hot)
         facts.append(("one-hot", f"{len(one_hot)}: {texts}"))
     if missing:
         gaps = listed(f"{name} ({count:,})" for name, count in missing.items())
@@ -215,7 +183,14 @@ def _facts(
     return tuple(facts)
 
 
-def _kind_of_target(y: Any) -> str:
+def _categories(count: int) -> str:
+    return f"{count:,} categor{'y' if count == 1 else 'ies'}"
+
+
+def _kind_of_target(y: Any, classify: bool) -> str:
+    if classify and y.ndim == 1:
+        classes = np.unique(y)
+        return f"{len(classes):,} classes: {listed(map(str, classes))}"
     if y.dtype.kind in "US":
         return f"text, {len(np.unique(y)):,} classes"
     if y.dtype.kind == "b":

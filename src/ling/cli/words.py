@@ -133,7 +133,7 @@ def effects_table(found: list[Effect], target: str) -> Table:
     """To be printed."""
     towards = any(effect.of is not None for effect in found)
     errors = any(effect.std_error is not None for effect in found)
-    effect_on = "effect" if towards else f"effect on {clean(target)}"
+    effect_on = "effect on decision" if towards else f"effect on {clean(target)}"
     table = grid(
         "strongest columns", *(["class"] if towards else []), ">coefficient",
         *([">std error"] if errors else []), f">{effect_on}",
@@ -149,6 +149,17 @@ def effects_table(found: list[Effect], target: str) -> Table:
     return table
 
 
+def effects_explained(found: list[Effect]) -> str:
+    """What the numbers of the table are."""
+    deviation = "of one standard deviation more in that column"
+    if all(effect.of is None for effect in found):
+        return f"effect: {deviation}"
+    return (
+        f"effect: {deviation} on the decision value for that class; the class with the largest "
+        "is predicted (of two, this one above 0)"
+    )
+
+
 def as_data(model: Any) -> dict[str, Any]:
     """All of it, for programs."""
     report, score = model.report_, chosen_score(model)
@@ -160,7 +171,7 @@ def as_data(model: Any) -> dict[str, Any]:
         "bound": None if report.status is Status.UNCERTIFIED else report.certificate.bound,
         "tol": report.certificate.tol,
         "engine": report.engine,
-        "passes": report.cost.passes,
+        "passes": round(report.cost.passes, 6),
         "seconds": report.total_seconds,
         "shape": report.shape,
         "effects": [asdict(effect) for effect in effects(model)],

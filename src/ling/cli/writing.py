@@ -51,12 +51,21 @@ class Parquet(Sink):
 class Csv(Sink):
     """A CSV file with a header."""
 
+    delimiter = ","
+
     def write(self, table: Any) -> None:
         """Some lines."""
-        from pyarrow.csv import CSVWriter
+        from pyarrow.csv import CSVWriter, WriteOptions
 
-        self.out = self.out or CSVWriter(str(self.path), table.schema)
+        options = WriteOptions(delimiter=self.delimiter)
+        self.out = self.out or CSVWriter(str(self.path), table.schema, write_options=options)
         self.out.write_table(table)
+
+
+class Tsv(Csv):
+    """The same with tabs."""
+
+    delimiter = "\t"
 
 
 class Feather(Sink):
@@ -102,6 +111,8 @@ def _kind(path: Path) -> type[Sink]:
     name = path.name.lower()
     if name.endswith(".npy"):
         return Npy
+    if name.endswith(".tsv"):
+        return Tsv
     for kind, sink in SINKS.items():
         if name.endswith(SUFFIXES[kind]) and not name.endswith((".gz", ".bz2")):
             return sink

@@ -16,9 +16,9 @@ from ling.design.source import Source
 from ling.errors import BadOption, MissingValue, WrongType
 from ling.scan.asked import Asked, check_known
 from ling.scan.buffers import Buffers
-from ling.scan.convert import RowOf, categories, is_text, numbers, recoded, writers
+from ling.scan.convert import RowOf, Tally, categories, is_text, numbers, recoded, writers
 from ling.scan.dataset import Dataset, Others, listed, missing_target
-from ling.scan.discovery import discover
+from ling.scan.discovery import discover, refuse_other_kinds
 from ling.scan.encoding import Encoding
 from ling.scan.files import counted, need_pyarrow, open_files, parts_of
 from ling.scan.parts import Batch, Batches, Part, Rows, TablePart
@@ -31,6 +31,8 @@ class ArrowSource(Source):
         self.rows = rows
         self.encoding = encoding
         self.unknown = unknown
+        #: Counts what is filled in or ignored from when it is there.
+        self.tally: Tally | None = None
         self.shape = (rows.n, encoding.width)
         self.dtype = np.dtype(dtype)
         self.names = encoding.names
@@ -40,7 +42,7 @@ class ArrowSource(Source):
         start, stop, _ = rows.indices(self.shape[0])
         height, width = max(1, min(height, stop - start)), self.shape[1]
         encoder, buffers = (
-            _Encoder(self.encoding, self.unknown),
+            _Encoder(self.encoding, self.unknown, self.tally),
             Buffers(height * width, self.dtype),
         )
         block, filled = buffers.block(height, width), 0
@@ -66,7 +68,7 @@ class ArrowSource(Source):
         """Some rows of a table in memory."""
         (part,) = self.rows.parts
         assert isinstance(part, TablePart)
-        encoder, filled = _Encoder(self.encoding, self.unknown), 0
+        encoder, filled = _Encoder(self.encoding, self.unknown, self.tally), 0
         block = np.empty((len(rows), self.shape[1]), self.dtype, order="F")
         for batch in part.table.select(list(self.encoding.inputs)).take(rows).to_batches():
             here = rows[filled : filled + batch.num_rows]
@@ -93,10 +95,10 @@ class ArrowSource(Source):
 class _Encoder:
     """Writes record batches into blocks."""
 
-    def __init__(self, encoding: Encoding, unknown: str) -> None:
+    def __init__(self, encoding: Encoding, unknown: str, tally: Tally | None) -> None:
         widths = [column.width for column in encoding.columns]
         places = [slice(a, a + b) for a, b in zip(encoding.starts, widths, strict=True)]
-        self.steps = list(zip(writers(encoding, unknown), places, strict=True))
+        self.steps = list(zip(writers(encoding, unknown, tally or Tally()), places, strict=True))
 
     def write(self, batch: Batch, out: Array, row_of: RowOf) -> None:
         """A batch, whose i-th row is row_of(i) of the table."""
@@ -147,13 +149,24 @@ class TableOthers(Others):
         row = 0
         for batch in self.rows.read([name]):
             array = batch.column(0)
-            values, gaps = _texts(array) if is_text(name, array.type) else _numbers(array)
+            values, gaps = _values(name, array)
             if gaps.any():
                 raise error(name, row + int(gaps.argmax()))
             pieces.append(values)
             row += len(values)
         found = np.concatenate(pieces) if pieces else np.empty(0)
         return _as_counted(found) if name in self.counted else found
+
+
+def rows_with_values(part: Part, name: str) -> NDArray[np.intp]:
+    """The rows of a part where a column has a value."""
+    gaps = [_values(name, batch.column(0))[1] for batch in part.read([name])]
+    return np.flatnonzero(~np.concatenate(gaps)) if gaps else np.empty(0, np.intp)
+
+
+def _values(name: str, array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Of the kind that they are, and where there is none."""
+    return _texts(array) if is_text(name, array.type) else _numbers(array)
 
 
 def _numbers(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -200,6 +213,8 @@ def dataset_of(
         encoding, counts = discover(parts, names, texts, asked.missing)
     else:
         encoding, counts = asked.encoding, counts or tuple(part.count() for part in parts)
+    before = "in the files before it" if asked.encoding is None else "in the fit"
+    refuse_other_kinds([column.name for column in encoding.numeric], kinds, parts, before)
     _refuse_twins(encoding)
     rows = Rows(tuple(parts), counts, description)
     stored = [kind for part in parts for kind in part.kinds(names)]

@@ -11,6 +11,9 @@ from ling.errors import BadOption, UnknownColumn, WrongShape
 from ling.scan.dataset import listed
 from ling.scan.encoding import Encoding, encoding_like
 
+# Names that are less alike than this are not what was meant.
+CLOSE = 0.7
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -89,7 +92,7 @@ def check_known(names: Sequence[str], known: Sequence[str], argument: str) -> No
     """An error for names that are not among those known, with what they may have meant."""
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(str(name), known, n=3)
+            close = difflib.get_close_matches(str(name), known, n=3, cutoff=CLOSE)
             hint = f"did you mean {listed(map(repr, close))}?" if close else "the columns are "
             rest = "" if close else listed(map(repr, known)) + "."
             raise UnknownColumn(f"{argument} names {name!r}, which is no column; {hint}{rest}")

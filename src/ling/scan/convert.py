@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from ling.design.arrays import Array
 from ling.errors import MissingValue, UnknownCategory, WrongType
-from ling.scan.encoding import Column, Encoding, Numeric
+from ling.scan.encoding import Column, Encoding, Numeric, OneHot
 
 #: The row of the table that the i-th of a batch is.
 RowOf: TypeAlias = Callable[[int], int]
@@ -82,24 +84,28 @@ def recoded(codes: NDArray[np.intp], new: Sequence[int]) -> NDArray[np.intp]:
     return np.asarray([*new, MISSING], dtype=np.intp)[codes]
 
 
-def writers(encoding: Encoding, unknown: str) -> list[Writer]:
+@dataclass(frozen=True)
+class Tally:
+    """Rows by column: where a gap was filled, and where a text was not known."""
+
+    missing: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+
+
+def writers(encoding: Encoding, unknown: str, tally: Tally) -> list[Writer]:
     """What writes each of the encoding's columns into a block."""
-    return [_writer(column, encoding.fills, unknown) for column in encoding.columns]
+    return [_writer(column, encoding.fills, unknown, tally) for column in encoding.columns]
 
 
-def _writer(column: Column, fills: bool, unknown: str) -> Writer:
+def _writer(column: Column, fills: bool, unknown: str, tally: Tally) -> Writer:
     if isinstance(column, Numeric):
-        return _numeric_writer(column.name, column.mean)
-    return _one_hot_writer(column.name, column.categories, fills, unknown)
+        return _numeric_writer(column.name, column.mean, tally)
+    return _one_hot_writer(column, fills, unknown, tally)
 
 
-def _numeric_writer(name: str, mean: float | None) -> Writer:
+def _numeric_writer(name: str, mean: float | None, tally: Tally) -> Writer:
     def write(array: Any, out: Array, row_of: RowOf) -> None:
         out = out[:, 0]
-        if not is_number(array.type):
-            raise WrongType(
-                f"column {name!r} has type {array.type}, and held numbers before; convert it."
-            )
         out[...] = numbers(array)
         if not _has_gaps(array, out):
             return
@@ -107,6 +113,7 @@ def _numeric_writer(name: str, mean: float | None) -> Writer:
         if mean is None:
             raise missing_value(name, row_of(int(gaps.argmax())))
         out[gaps] = mean
+        tally.missing[name] += int(gaps.sum())
 
     return write
 
@@ -120,7 +127,8 @@ def _has_gaps(array: Any, out: Array) -> bool:
     return bool(np.isnan(np.maximum.reduce(out)))
 
 
-def _one_hot_writer(name: str, known: tuple[str, ...], fills: bool, unknown: str) -> Writer:
+def _one_hot_writer(column: OneHot, fills: bool, unknown: str, tally: Tally) -> Writer:
+    name, known = column.name, column.categories
     index: dict[str | None, int] = {category: i for i, category in enumerate(known)}
     index[None] = MISSING
 
@@ -132,6 +140,8 @@ def _one_hot_writer(name: str, known: tuple[str, ...], fills: bool, unknown: str
         if unknown == "error" and (codes == UNKNOWN).any():
             first = int((codes == UNKNOWN).argmax())
             raise _unknown_category(name, texts[mine[first]], row_of(first), known)
+        tally.missing[name] += int((codes == MISSING).sum())
+        tally.unknown[name] += int((codes == UNKNOWN).sum())
         out[...] = 0.0
         rows = np.flatnonzero(codes >= 0)
         out[rows, codes[rows]] = 1.0

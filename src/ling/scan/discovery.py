@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.errors import MissingValue, NotFinite, WrongType
-from ling.scan.convert import MISSING, categories, missing_value, numbers
+from ling.scan.convert import (
+    MISSING,
+    categories,
+    is_number,
+    is_string,
+    missing_value,
+    numbers,
+)
 from ling.scan.encoding import Column, Encoding, Numeric, OneHot
 from ling.scan.parts import Part
 
@@ -46,6 +53,33 @@ def look_through(parts: Sequence[Part], found: Mapping[str, Finding]) -> tuple[i
             row += batch.num_rows
         counts.append(row - begin)
     return tuple(counts)
+
+
+def refuse_other_kinds(
+    names: Sequence[str], here: Mapping[str, Any], parts: Sequence[Part], before: str
+) -> None:
+    """An error where one of these columns of numbers is something else, and in which file.
+
+    `here` are their types as far as they are known, and `before` says where they were numbers.
+    """
+    for part in parts:
+        if not all(is_number(kind) for kind in part.kinds(names)):
+            for name in names:
+                for kind in part.kinds([name]):
+                    _refuse_kind(name, kind, f"in {part.path!r}" if part.path else "here", before)
+    for name in names:
+        _refuse_kind(name, here[name], "here", before)
+
+
+def _refuse_kind(name: str, kind: Any, where: str, before: str) -> None:
+    from pyarrow import types
+
+    if is_number(kind):
+        return
+    what = "text" if is_string(kind) or types.is_dictionary(kind) else f"of type {kind}"
+    raise WrongType(
+        f"column {name!r} is {what} {where}, and was numbers {before}; make it numbers there too."
+    )
 
 
 class Finding(ABC):
@@ -116,12 +150,14 @@ class Categories(Finding):
 
 
 class Mean(Finding):
-    """The mean of those numbers in a column that are there."""
+    """The mean of those numbers in a column that are there; `infinite` is the row of one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.sums: list[float] = []
         self.there = 0
+        self.low, self.high = math.inf, -math.inf
+        self.infinite: int | None = None
 
     def see(self, array: Any, row: int) -> None:
         """The sum of some more."""
@@ -131,6 +167,10 @@ class Mean(Finding):
         with np.errstate(over="ignore", invalid="ignore"):
             self.sums.append(float(there.sum()))
         self.there += len(there)
+        if len(there):
+            self.low, self.high = min(self.low, there.min()), max(self.high, there.max())
+            if self.infinite is None and math.inf in (-self.low, self.high):
+                self.infinite = row + int(np.isinf(values).argmax())
         self.count(gaps, row)
 
     def column(self) -> Numeric:

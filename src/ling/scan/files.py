@@ -11,17 +11,19 @@ from typing import Any
 
 from ling.errors import MissingData, NotInstalled, WrongType
 from ling.scan.encoding import Encoding
-from ling.scan.parts import ParquetPart, Part, ScannedPart
+from ling.scan.parts import ParquetPart, Part, ScannedPart, not_utf8
 
 SUFFIXES = {
     "parquet": (".parquet", ".pq", ".parq"),
-    "csv": (".csv", ".csv.gz", ".csv.bz2"),
+    "csv": (".csv", ".csv.gz", ".csv.bz2", ".tsv", ".tsv.gz", ".tsv.bz2"),
     "feather": (".feather", ".arrow", ".ipc"),
 }
 TITLES = {"parquet": "Parquet", "csv": "CSV", "feather": "Feather"}
 # What divides fields where commas do not, and how much of a file is looked at for it.
 SEPARATORS = (";", "\t", "|")
 LOOKED_AT, SOME_LINES = 2**16, 50
+# What pyarrow says of these, in words that may change with its version.
+TWINS = re.compile(r"multiple columns named (.+?)\)?$|duplicate field names")
 # Of a column of CSV whose first rows are whole numbers.
 COUNTED = {b"ling": b"whole numbers at first"}
 
@@ -47,6 +49,7 @@ def open_files(source: Any, kind: str, like: Encoding | None = None) -> tuple[An
     import pyarrow.dataset as ds
 
     paths, folder = _found(source, kind)
+    _refuse_empty(paths)
     form = _csv_format(paths[0]) if kind == "csv" else kind
     folders = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
     remote = paths[0] if len(paths) == 1 else paths
@@ -55,11 +58,37 @@ def open_files(source: Any, kind: str, like: Encoding | None = None) -> tuple[An
         if kind == "csv":
             data = ds.dataset(remote, schema=_wider(data.schema, like), format=form, **folders)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise MissingData(
-            f"source cannot be read as {TITLES[kind]} ({error}); pass the path of a "
-            f"{TITLES[kind]} file, a pattern or a folder of them."
-        ) from error
+        raise _not_opened(str(error), kind, paths) from error
+    except UnicodeDecodeError as error:
+        raise not_utf8(paths[0]) from error
     return data, _called(paths, TITLES[kind])
+
+
+def _refuse_empty(paths: list[str]) -> None:
+    for path in paths:
+        if os.path.isfile(path) and not os.path.getsize(path):
+            raise MissingData(f"source={path!r} is empty; pass a file with rows.")
+
+
+def _not_opened(said: str, kind: str, paths: list[str]) -> MissingData:
+    """What pyarrow says, or what it means."""
+    twins = TWINS.search(said)
+    if twins is None:
+        return MissingData(
+            f"source cannot be read as {TITLES[kind]} ({said}); pass the path of a "
+            f"{TITLES[kind]} file, a pattern or a folder of them."
+        )
+    name = twins[1] or _twin_of_parquet(paths[0])
+    columns = f"two columns named {name!r}" if name else "two columns of the same name"
+    return MissingData(f"source={paths[0]!r} has {columns}; rename one of them.")
+
+
+def _twin_of_parquet(path: str) -> str | None:
+    """The name that two columns have."""
+    from pyarrow.parquet import read_schema
+
+    names = read_schema(path).names if path.endswith(SUFFIXES["parquet"]) else []
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 def _called(paths: list[str], title: str) -> str:
@@ -148,7 +177,8 @@ def _csv_format(path: str) -> Any:
     from pyarrow.csv import ConvertOptions, ParseOptions
     from pyarrow.dataset import CsvFileFormat
 
-    separator, point = _conventions(_first_lines(path))
+    tabs = ".tsv" in os.path.basename(path).lower()
+    separator, point = _conventions(_first_lines(path), "\t" if tabs else None)
     options = ConvertOptions(
         strings_can_be_null=True, quoted_strings_can_be_null=False, decimal_point=point
     )
@@ -165,11 +195,11 @@ def _first_lines(path: str) -> list[str]:
         return bytes(file.read(LOOKED_AT)).decode("utf-8", "replace").splitlines()[:SOME_LINES]
 
 
-def _conventions(lines: list[str]) -> tuple[str, str]:
+def _conventions(lines: list[str], separator: str | None = None) -> tuple[str, str]:
     """What stands between fields, and before fractions.
 
     Where there is no comma in the header, it may be another sign that divides it; and where that
-    is a semicolon, fractions may have a comma.
+    is a semicolon, fractions may have a comma. A `separator` that is known is kept.
 
     >>> _conventions(["area;city;rent", "50,5;Oslo;9"])
     (';', ',')
@@ -177,9 +207,10 @@ def _conventions(lines: list[str]) -> tuple[str, str]:
     (',', '.')
     """
     header = lines[0] if lines else ""
-    separator = max(SEPARATORS, key=header.count)
-    if "," in header or separator not in header:
-        return ",", "."
+    if separator is None:
+        separator = max(SEPARATORS, key=header.count)
+        if "," in header or separator not in header:
+            return ",", "."
     fields = [field for line in lines[1:] for field in line.split(separator)]
     commas = any(re.fullmatch(r"\s*[-+]?\d+,\d+\s*", field) for field in fields)
     points = any(re.fullmatch(r"\s*[-+]?\d+\.\d+\s*", field) for field in fields)
@@ -200,6 +231,8 @@ def _wider(schema: Any, like: Encoding | None) -> Any:
             field = field.with_type(pa.string())
         elif pa.types.is_integer(field.type):
             field = field.with_type(pa.float64()).with_metadata(COUNTED)
+        elif pa.types.is_binary(field.type):  # what pyarrow makes of other signs than UTF-8's
+            field = field.with_type(pa.string())
         elif pa.types.is_null(field.type):
             field = field.with_type(pa.float64())
         fields.append(field)

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ling.errors import MissingData, WrongType
 
 #: A `pyarrow.RecordBatch`: some rows of some columns.
@@ -146,12 +149,12 @@ class ScannedPart(Part):
 
     def count(self) -> int:
         """Its number of rows; CSV has to be read for it."""
-        with _told():
+        with _told(self.path):
             return int(self.fragment.count_rows())
 
     def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
         """Rows one after the other, those before `start` skipped."""
-        with _told():
+        with _told(self.path):
             batches = self.fragment.scanner(
                 schema=self.schema,
                 columns=list(columns),
@@ -160,6 +163,40 @@ class ScannedPart(Part):
                 fragment_readahead=1,
             ).to_batches()
             yield from _window(batches, start, stop)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptPart(Part):
+    """Some rows of a part: those numbered `kept`, which rise."""
+
+    part: Part
+    kept: NDArray[np.intp]
+
+    @property
+    def path(self) -> str:
+        """Where the whole lies on this machine."""
+        return self.part.path
+
+    def kinds(self, columns: Sequence[str]) -> list[Any]:
+        """As in the whole."""
+        return self.part.kinds(columns)
+
+    def count(self) -> int:
+        """Rows that are kept."""
+        return len(self.kept)
+
+    def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
+        """From the first to the last of them, the others left out."""
+        kept = self.kept[start:stop]
+        if not len(kept):
+            return
+        begin = int(kept[0])
+        for batch in self.part.read(columns, begin, int(kept[-1]) + 1):
+            end = begin + batch.num_rows
+            here = kept[slice(*np.searchsorted(kept, [begin, end]))]
+            if len(here):
+                yield batch if len(here) == batch.num_rows else batch.take(here - begin)
+            begin = end
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,15 +268,26 @@ def _completed(batch: Batch, columns: Sequence[str], fixed: dict[str, Any]) -> B
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
+def not_utf8(path: str) -> WrongType:
+    """The error for a text of another encoding."""
+    return WrongType(
+        f"source={path!r} is not UTF-8; convert it (iconv -f latin1 -t utf8 OLD > NEW, if it is "
+        "Latin-1)."
+    )
+
+
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(path: str) -> Iterator[None]:
     """Turns what Arrow says about a value of another type into advice."""
     from pyarrow import ArrowInvalid
 
     try:
         yield
     except ArrowInvalid as error:
+        if "UTF8" in str(error):
+            raise not_utf8(path) from error
+        where = f" in {path!r}" if path else ""
         raise WrongType(
-            f"a column changes its type ({error}); types are those of the first rows. Make the "
-            "column all numbers or all text, or leave it out with drop=[...]."
+            f"a column changes its type{where} ({error}); types are those of the first rows. Make "
+            "the column all numbers or all text, or leave it out with drop=[...]."
         ) from error

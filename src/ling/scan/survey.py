@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ling.errors import WrongType
-from ling.scan.arrow import dataset_of
+from ling.scan.arrow import dataset_of, rows_with_values
 from ling.scan.asked import Asked
 from ling.scan.convert import is_text
 from ling.scan.dataset import Dataset
-from ling.scan.discovery import Categories, Finding, Mean, look_through
+from ling.scan.discovery import Categories, Finding, Mean, look_through, refuse_other_kinds
 from ling.scan.encoding import Column, Encoding, Numeric
 from ling.scan.files import need_pyarrow, open_files, parts_of
-from ling.scan.parts import Part
+from ling.scan.parts import KeptPart, Part
+
+# Share of texts that are numbers from which on the column is meant to be one of numbers.
+NEARLY_ALL = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +44,43 @@ class Seen:
         return None if self.found is None else self.found.first
 
     @property
+    def infinite(self) -> int | None:
+        """The first row with an infinity."""
+        return self.found.infinite if isinstance(self.found, Mean) else None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all values that are there are the same."""
+        if isinstance(self.found, Mean):
+            return self.found.low == self.found.high
+        return self.n_texts == 1
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is no value at all."""
+        if isinstance(self.found, Mean):
+            return not self.found.there
+        return isinstance(self.found, Categories) and not self.found.texts
+
+    @property
+    def not_numbers(self) -> list[str] | None:
+        """Of texts that are nearly all numbers, the others; None if they are not."""
+        texts = self.found.texts if isinstance(self.found, Categories) else set()
+        others = sorted(text for text in texts if not _is_number(text))
+        return others if len(others) < (1 - NEARLY_ALL) * len(texts) else None
+
+    @property
     def n_texts(self) -> int:
         """Different texts; one more than `discovery.MOST_CATEGORIES` stands for any number."""
         return len(self.found.texts) if isinstance(self.found, Categories) else 0
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +94,10 @@ class Survey:
     def n_rows(self) -> int:
         """Of all files."""
         return sum(self.counts)
+
+    def missing_in(self, name: str) -> int:
+        """Rows without a value in this column."""
+        return sum(seen.missing for seen in self.columns if seen.name == name)
 
     def encoding(self, names: Sequence[str], missing: str) -> Encoding:
         """How these columns become numbers."""
@@ -94,9 +135,17 @@ class Table:
         """What these columns hold; one pass."""
         found = {name: self._finding(name) for name in names}
         looked = {name: finding for name, finding in found.items() if finding is not None}
+        numeric = [name for name, finding in looked.items() if isinstance(finding, Mean)]
+        kinds = {name: self.schema.field(name).type for name in numeric}
+        refuse_other_kinds(numeric, kinds, self.parts, "in the files before it")
         counts = look_through(self.parts, looked)
-        kinds = {name: str(self.schema.field(name).type) for name in names}
-        return Survey(tuple(Seen(name, kinds[name], found[name]) for name in names), counts)
+        called = {name: str(self.schema.field(name).type) for name in names}
+        return Survey(tuple(Seen(name, called[name], found[name]) for name in names), counts)
+
+    def with_values(self, name: str) -> Table:
+        """The same without rows that have no value in this column; one pass over it."""
+        parts = tuple(KeptPart(part, rows_with_values(part, name)) for part in self.parts)
+        return Table(self.schema, parts, self.description)
 
     def dataset(self, target: str | None, encoding: Encoding, counts: tuple[int, ...]) -> Dataset:
         """X and y, with what a survey has found."""
