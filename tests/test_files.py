@@ -88,3 +88,12 @@ def test_what_fails_to_be_read_meanwhile_is_not_taken_for_the_file(tmp_path):
 def test_folders_that_only_seem_writable():
     with pytest.raises(CannotWrite, match=r"'/proc/x\.ling' cannot be written"):
         check_writable("/proc/x.ling")
+
+
+def test_what_is_private_stays_so(tmp_path):
+    target = tmp_path / "private"
+    target.write_text("before")
+    target.chmod(0o600)
+    with whole(target) as part:
+        part.write_text("after")
+    assert target.stat().st_mode & 0o777 == 0o600

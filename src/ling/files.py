@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield part
         with part.open("r+b") as written:
             os.fsync(written.fileno())
+        if target.exists():  # what is private stays so
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
         part.replace(target)
     except OSError as error:
         # What is read meanwhile may fail too, and is not to be taken for this file.

@@ -18,6 +18,9 @@ def bar(console: Any = None, title: str = "") -> Iterator[Listener]:
     without rich, each stage gets a line of plain text when it begins. `console` is one of rich's;
     None stands for stderr.
     """
+    if console is None and sys.stderr is None:  # a service, or a program with windows only
+        yield lambda event: None
+        return
     console = _on_stderr() if console is None else console
     if console is None or not _is_live(console):
         yield _Lines(sys.stderr if console is None else console.file, title)
@@ -44,7 +47,8 @@ def bar(console: Any = None, title: str = "") -> Iterator[Listener]:
 
 def say(text: str) -> None:
     """A line on stderr, where progress is shown too."""
-    sys.stderr.write(f"{text}\n")
+    if sys.stderr is not None:
+        sys.stderr.write(f"{text}\n")
 
 
 class _Lines:

@@ -1,5 +1,7 @@
 """`ling predict`: columns by name, blocks in, blocks out, a whole file or none."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -231,3 +233,33 @@ def test_numbers_that_became_text(model, ling):
     assert done.code == 1
     assert "column 'size' is text in " in done.err
     assert "and was numbers in the fit" in done.err
+
+
+def test_what_is_copied_from_csv_is_copied_as_it_is_written(folder, ling):
+    rows = [f"{n:04d},900719925474099{n % 10},{n},{2 * n + n % 3}" for n in range(40)]
+    Path("ids.csv").write_text("\n".join(["id,large,x,y", *rows]))
+    ling("fit", "ids.csv", "-t", "y", "--drop", "id,large", "-q")
+    assert ling("predict", "model.ling", "ids.csv", "--keep", "id,large", "-o", "p.csv").code == 0
+    line = Path("p.csv").read_text().splitlines()[8].replace('"', "")
+    assert line.startswith("0007,9007199254740997,")
+
+
+def test_files_of_a_folder_may_differ_in_what_the_model_does_not_need(folder, ling):
+    x = np.arange(40.0)
+    pq.write_table(pa.table({"x": x, "y": 2 * x}), "one.parquet")
+    ling("fit", "one.parquet", "-t", "y", "-q")
+    Path("parts").mkdir()
+    pq.write_table(pa.table({"x": x, "y": pa.array(range(40))}), "parts/0.parquet")
+    pq.write_table(pa.table({"x": x, "y": x}), "parts/1.parquet")
+    done = ling("predict", "model.ling", "parts", "-o", "p.csv")
+    assert done.code == 0, done.err
+    assert len(Path("p.csv").read_text().splitlines()) == 81
+
+
+def test_classes_of_another_type_are_not_compared(folder, ling):
+    kinds = np.array(["1", "2"])[np.arange(60) % 2]
+    pq.write_table(pa.table({"x": np.arange(60.0) % 2, "k": kinds}), "texts.parquet")
+    ling("fit", "texts.parquet", "-t", "k", "--classify", "-q")
+    pq.write_table(pa.table({"x": np.arange(60.0) % 2, "k": kinds.astype(int)}), "new.parquet")
+    done = ling("predict", "model.ling", "new.parquet", "-o", "p.csv")
+    assert "'k' is numbers here; no score" in done.out + done.err

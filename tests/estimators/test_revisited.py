@@ -204,7 +204,11 @@ def test_what_does_not_fit_is_refused(data):
 
 @pytest.mark.parametrize(
     ("cv", "words"),
-    [(4, "4-fold cross-validation"), (None, "exact leave-one-out"), (ShuffleSplit(3), "3 splits")],
+    [
+        (4, "4-fold cross-validation"),
+        (None, "exact leave-one-out"),
+        (ShuffleSplit(3, random_state=0), "3 splits"),
+    ],
 )
 def test_how_samples_were_left_out_in_words(data, cv, words):
     X, y = data

@@ -535,3 +535,51 @@ class TestPage:
             "assert 'matplotlib.pyplot' not in sys.modules"
         )
         subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_very_large_and_small_targets_are_no_constants(size, tmp_path):
+    X, y = made()
+    page = report(tmp_path, Ridge().fit(X, size * y), X, size * y)
+    assert "does not vary" not in page.text
+
+
+def test_a_very_large_alpha_is_drawn_as_far_as_it_can_be(tmp_path):
+    X, y = made()
+    report(tmp_path, Ridge(alpha=1e300).fit(X, y), X, y)
+
+
+def test_a_standard_error_that_is_not_known_is_no_interval(tmp_path):
+    X, y = made()
+    page = report(tmp_path, Ridge().fit(X[:1], y[:1]), X[:1], y[:1])
+    assert "0 to 0" not in page.text
+
+
+def test_a_splitter_of_the_model_stays_as_it_was(tmp_path):
+    X, y = made()
+    state = np.random.RandomState(0)
+    model = RidgeCV(cv=KFold(4, shuffle=True, random_state=state)).fit(X, y)
+    before = state.get_state()[1].tolist()
+    page = report(tmp_path, model, X, y)
+    assert state.get_state()[1].tolist() == before
+    assert "The model's cv is random" in page.section("notes")
+
+
+def test_parameters_without_a_default(tmp_path):
+    class Mine(Ridge):
+        def __init__(self, alpha):
+            super().__init__(alpha)
+
+    X, y = made()
+    assert "alpha=2.0" in report(tmp_path, Mine(2.0).fit(X, y), X, y).text
+
+
+@pytest.mark.parametrize("bound", [1.01e-4, 0.01049, 0.3, 9.99e-7])
+def test_what_is_proved_is_not_rounded_down(bound):
+    assert bound <= summary.upwards(bound) <= 1.2 * bound
+
+
+def made():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    return X, X @ [1.0, 2.0, 3.0] + rng.standard_normal(40)

@@ -19,7 +19,7 @@ from ling.cli.writing import PREDICTION, check_sink, sink
 from ling.errors import BadOption, UnknownColumn, WrongType
 from ling.progress_bar import duration
 from ling.saving import Saved, read
-from ling.scan import Dataset, scan_npy
+from ling.scan import Dataset, scan_csv, scan_npy
 from ling.scan.arrow import ArrowSource, TableOthers
 from ling.scan.asked import check_known
 from ling.scan.convert import Tally, is_number, is_string, numbers
@@ -40,6 +40,8 @@ class Score:
     """R^2, or the share of right classes, of rows whose target is known; from sums alone."""
 
     classes: bool
+    #: Whether classes are text.
+    texts: bool = False
     n: int = 0
     right: int = 0
     #: Rows of each class, and how many of them are predicted right.
@@ -52,7 +54,7 @@ class Score:
 
     def takes(self, kind: Any) -> bool:
         """Whether targets of this Arrow type can be compared."""
-        fits = is_number(kind) or (self.classes and is_string(kind))
+        fits = is_string(kind) if self.texts else is_number(kind)
         self.other = self.other if fits else kind
         return fits
 
@@ -77,7 +79,7 @@ class Score:
     @property
     def recall(self) -> dict[str, float]:
         """The share of each class that is predicted right, the worst first."""
-        shares = {f"{kind:g}" if isinstance(kind, float) else str(kind): right / rows
+        shares = {f"{kind:.17g}" if isinstance(kind, float) else str(kind): right / rows
                   for kind, (rows, right) in self.by_class.items()}  # fmt: skip
         return dict(sorted(shares.items(), key=lambda item: item[1]))
 
@@ -107,7 +109,9 @@ class Alongside:
             if batch.num_rows > count:
                 self.waiting.append(batch.slice(count))
             count -= taken[-1].num_rows
-        return pa.Table.from_batches([_decoded(batch) for batch in taken])
+        tables = [pa.Table.from_batches([_decoded(batch)]) for batch in taken]
+        # Files of a folder need not have the same columns besides those of the model.
+        return pa.concat_tables(tables, promote_options="permissive")
 
 
 def run(path: Path, new: str, to: Path, options: PredictOptions, out: Out) -> None:
@@ -126,7 +130,7 @@ def run(path: Path, new: str, to: Path, options: PredictOptions, out: Out) -> No
         )
     if extra:
         out.note(f"ignored, as the model does not use them: {listed(extra)}")
-    score, tally = Score(is_classifier(saved.model)), Tally()
+    score, tally = _score(saved.model), Tally()
     if isinstance(data.source, ArrowSource):
         data.source.tally = tally
     with out.doing(f"predicting {data.shape[0]:,} rows"), sink(to, data.shape[0]) as written:
@@ -149,6 +153,12 @@ def run(path: Path, new: str, to: Path, options: PredictOptions, out: Out) -> No
     )  # fmt: skip
 
 
+def _score(model: Any) -> Score:
+    if not is_classifier(model):
+        return Score(classes=False)
+    return Score(classes=True, texts=np.asarray(model.classes_).dtype.kind in "UO")
+
+
 def _scanned(saved: Saved, new: str, options: PredictOptions) -> Dataset:
     kind, model = kind_of(new), saved.model
     named = getattr(model, "encoding_", None) is not None
@@ -162,7 +172,15 @@ def _scanned(saved: Saved, new: str, options: PredictOptions) -> Dataset:
             f"the model was fitted to an array of {model.n_features_in_} columns without names; "
             f"{new!r} is a table, so pass a .npy file of as many columns."
         )
-    data = scan_npy(new) if kind == "npy" else SCANS[kind](new, like=model, unknown=options.unknown)
+    if kind == "npy":
+        data = scan_npy(new)
+    elif kind == "csv":
+        # What is only copied is copied as it is written: numbers of customers may begin with 0.
+        used = {*model.encoding_.inputs, saved.about.get("target")}
+        texts = [name for name in options.keep if name not in used]
+        data = scan_csv(new, like=model, unknown=options.unknown, texts=texts)
+    else:
+        data = SCANS[kind](new, like=model, unknown=options.unknown)
     if not data.shape[0]:
         raise BadOption(f"{new!r} has no rows.")
     return data
@@ -206,7 +224,20 @@ def _tables(
         values = predicted.astype(str) if predicted.dtype == object else predicted
         kept = pa.table({**columns, PREDICTION: values})
         schema = schema or kept.schema.with_metadata({"dtype": _npy_kind(model, values)})
-        yield kept.cast(schema).replace_schema_metadata(schema.metadata)
+        yield _like(kept, schema).replace_schema_metadata(schema.metadata)
+
+
+def _like(table: Any, schema: Any) -> Any:
+    """The table with the types of the first rows."""
+    import pyarrow as pa
+
+    try:
+        return table.cast(schema)
+    except pa.ArrowInvalid as error:
+        raise WrongType(
+            f"columns of --keep change their type from file to file ({error}); leave them out of "
+            "--keep, or write them with one type."
+        ) from error
 
 
 def _npy_kind(model: Any, values: NDArray[Any]) -> str:
@@ -246,7 +277,8 @@ def _notes(tally: Tally, score: Score, target: str | None, n: int) -> Iterator[s
         if found:
             yield f"{what}: {listed(found)}"
     if score.other is not None:
-        kind = "text" if is_string(score.other) else f"of type {score.other}"
+        number = "numbers" if is_number(score.other) else f"of type {score.other}"
+        kind = "text" if is_string(score.other) else number
         yield f"{target!r} is {kind} here; no score."
 
 

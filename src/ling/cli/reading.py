@@ -90,12 +90,22 @@ def _arrays(wanted: Wanted) -> Understood:
             "features pass the .npy file of the target, such as --target y.npy."
         )
     data = scan_npy(wanted.path, wanted.target)
-    weights = None if wanted.weights is None else np.load(wanted.weights, allow_pickle=False)
+    weights = None if wanted.weights is None else _array_of_weights(wanted.weights)
     facts = (
         ("data", f"{wanted.path}: {_size(*data.shape)}"),
         ("target", f"{wanted.target} ({_kind_of_target(data.y, wanted.classify)})"),
     )
     return Understood(data, weights, facts)
+
+
+def _array_of_weights(path: str) -> Any:
+    try:
+        weights = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise WrongType(f"--weights is {path!r}, which is no array of numbers.") from error
+    if not isinstance(weights, np.ndarray) or weights.dtype.kind not in "fiub":
+        raise WrongType(f"--weights is {path!r}; pass a .npy file of numbers, one for each row.")
+    return weights
 
 
 def _columns(wanted: Wanted, kind: str) -> Understood:

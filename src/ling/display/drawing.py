@@ -23,6 +23,8 @@ LETTER = 5.2
 WIDER = 0.98
 # Whole numbers at the ticks, not a common factor where the legend is.
 TICKS = "{x:g}"
+# What matplotlib's logarithmic axes can show.
+DRAWN = 1e-200, 1e200
 # Lines or points above which a vector format would be too large.
 RASTERISED = 500
 
@@ -45,12 +47,12 @@ def axes(ax: Axes | None, display: object) -> tuple[Figure, Axes]:
 
 
 def vertical(ax: Axes, alpha: float, words: str, colour: str, dashes: str) -> None:
-    """A labelled line at alpha; only the label at 0, which is not on a logarithmic axis."""
+    """A labelled line at alpha; only the label where a logarithmic axis cannot show it."""
     style: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.4}
-    if alpha > 0:
+    if DRAWN[0] < alpha < DRAWN[1]:
         ax.axvline(alpha, label=words.format(plain(alpha)), **style)
     else:
-        ax.plot([], [], label=words.format(0), **style)
+        ax.plot([], [], label=words.format(plain(alpha)), **style)
 
 
 def legend_above(ax: Axes, top: Any = None, title: str = "") -> None:

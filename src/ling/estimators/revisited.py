@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -163,11 +164,22 @@ def _splits(again: Revisited) -> tuple[Splits | None, tuple[str, ...]]:
     model = again.model
     if not hasattr(model, "cv"):
         return _folds(again), ()
+    probe = copy.copy(model)
+    if not isinstance(model.cv, Iterator):  # random states of a splitter's are not to move on
+        probe.cv = copy.deepcopy(model.cv)
     try:
-        return splits_of(model, again.X, again.y, {}), ()
+        return splits_of(probe, again.X, again.y, {}), _randomness(model.cv)
     except ValueError as error:  # a splitter that wants groups, or splits that were there only once
         why = f"The splits of the model's cv could not be made again: {error}"
         return _folds(again), (why,)
+
+
+def _randomness(cv: Any) -> tuple[str, ...]:
+    """What to say of a splitter that gives other splits each time it is asked."""
+    shuffles = getattr(cv, "shuffle", "Shuffle" in type(cv).__name__)
+    if not shuffles or isinstance(getattr(cv, "random_state", 0), int):
+        return ()
+    return ("The model's cv is random: these splits are not those that alpha was chosen by.",)
 
 
 def _folds(again: Revisited) -> Splits:
@@ -189,7 +201,7 @@ def _folds(again: Revisited) -> Splits:
 def _words(splits: Splits | None) -> str:
     if splits is None:
         return "exact leave-one-out"
-    if splits.tested_by is not None:
+    if splits.tested_by is not None and (splits.tested_by >= 0).all():
         return f"{len(splits)}-fold cross-validation"
     return f"{len(splits)} split{'s' if len(splits) > 1 else ''}"
 

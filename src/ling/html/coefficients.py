@@ -22,7 +22,8 @@ def strongest(facts: Facts, target: int) -> str:
     scaled, errors = _scaled(facts, target), _errors(facts, target)
     order = _ranked(scaled)[:STRONGEST]
     wide = np.zeros(len(scaled)) if errors is None else WIDE * errors * facts.again.spread
-    wide = np.nan_to_num(wide)
+    known = np.isfinite(wide)
+    wide = np.where(known, wide, 0.0)
     low = float((scaled - wide)[order].min(initial=0.0))
     high = float((scaled + wide)[order].max(initial=0.0))
     percent = 100 / ((high - low) or 1.0)
@@ -30,7 +31,9 @@ def strongest(facts: Facts, target: int) -> str:
     for j in order:
         left, right = scaled[j] - wide[j], scaled[j] + wide[j]
         whisker = interval = ""
-        if errors is not None:
+        if errors is not None and not known[j]:
+            interval = '<td class="n more">unknown</td>'
+        elif errors is not None:
             whisker = _whisker(percent * (left - low), percent * (right - left))
             interval = f'<td class="n more">{number(left)} to {number(right)}</td>'
         rows.append(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ling.design import Array
+from ling.display.drawing import DRAWN
 from ling.display.path import N_PATH, smoothly
 from ling.display.spectrum import EXACT, all_of
 from ling.engines.direct import refined
@@ -39,6 +40,9 @@ TWICE = 2.0
 
 class NotShown(LingError):
     """Why something is left out of a page."""
+
+
+TOO_LARGE = "The model's alpha is too large to be drawn."
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +87,8 @@ def spectrum_of(again: Revisited, form: Tridiagonal | str) -> SpectrumFacts:
     if isinstance(form, str):
         raise NotShown(form)
     problem, unit = again.samples.problem, again.samples.centring.x_unit**2
+    if again.alphas.max() > DRAWN[1]:
+        raise NotShown(TOO_LARGE)
     alpha = float(np.median(problem.alphas))
     values, edf, note = all_of(form.eigenvalues, problem.shape, alpha, None)
     return SpectrumFacts(values * unit, edf, note)
@@ -94,6 +100,8 @@ def path_of(again: Revisited, shown: Sequence[int], form: Tridiagonal | str) -> 
     if not samples.problem.column_norms.any():
         raise NotShown("The columns do not vary.")
     alpha = float(np.median(again.alphas[list(shown)]))
+    if alpha > DRAWN[1]:
+        raise NotShown(TOO_LARGE)
     if isinstance(form, str):
         return _iterated(again, samples, alpha, form)
     n_alphas = min(N_PATH, int(allowed(again) / _alpha_seconds(again, samples)))

@@ -190,11 +190,15 @@ def _target_names(again: Revisited, y: Any, target: Any) -> tuple[str, tuple[str
         raise WrongShape(f"target has {len(target)} names; pass one for each of {t} targets.")
     if several and t > 1:
         return "the targets", tuple(map(str, target))
-    name = str(target[0] if several else target or getattr(y, "name", None) or "y")
+    columns = getattr(y, "columns", None)
+    given = target[0] if several else target
+    if given is None and columns is not None and len(columns) == 1:
+        given = columns[0]
+    given = getattr(y, "name", None) if given is None else given
+    name = "y" if given is None else str(given)
     if is_classifier(again.model):
         classes = [str(one) for one in again.model.classes_]
         return name, tuple(classes[-1:] if t == 1 else classes)
-    columns = getattr(y, "columns", None)
     if t > 1 and columns is not None and len(columns) == t:
         return name if target else "the targets", tuple(map(str, columns))
     return name, (name,) if t == 1 else tuple(f"{name}[{i}]" for i in range(t))

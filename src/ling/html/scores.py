@@ -61,16 +61,19 @@ def errors_of(again: Revisited, held: HeldOut) -> Errors:
     actual = samples.in_units(samples.Y[rows])
     predicted = held.predictions[rows]
     weights = samples.weights[rows]
-    residuals = actual - predicted
+    # Squares of very large or small numbers would leave float64.
+    unit = np.abs(actual).max(axis=0, initial=0.0)
+    unit = np.where(unit > 0, unit, 1.0)
+    residuals = actual / unit - predicted / unit
     mass = weights.sum() or np.nan
-    centred = actual - weights @ actual / mass
+    centred = actual / unit - weights @ (actual / unit) / mass
     squares, around = weights @ residuals**2, weights @ centred**2
     # A constant y has no spread to explain, but for rounding.
     varies = np.ptp(actual, axis=0) > 1e-12 * np.abs(actual).max(axis=0, initial=0.0)
     left = np.divide(squares, around, out=np.full_like(squares, np.nan), where=varies)
     return Errors(
-        1 - left, np.sqrt(squares / mass), weights @ np.abs(residuals) / mass,
-        np.where(varies, np.sqrt(around / mass), 0.0), actual, predicted,
+        1 - left, unit * np.sqrt(squares / mass), unit * (weights @ np.abs(residuals)) / mass,
+        np.where(varies, unit * np.sqrt(around / mass), 0.0), actual, predicted,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ling.html import coefficients
 from ling.html.facts import Facts
 from ling.html.parts import beside, figure, missing, views
 from ling.html.pictures import picture
-from ling.html.summary import certificate
+from ling.html.summary import certificate, upwards
 from ling.html.tables import NUMBER, definitions
 from ling.html.words import count, counted, flops, n_bytes, number, seconds
 from ling.machine import memory_budget_bytes
@@ -59,7 +60,7 @@ def fitted(facts: Facts, version: str, when: str) -> str:
 def proof(facts: Facts) -> str:
     """The certificate, and what it means."""
     found = facts.report.certificate
-    numbers = f"Bound {number(found.bound)}, asked for (tol) {number(found.tol)}."
+    numbers = f"Bound {number(upwards(found.bound))}, asked for (tol) {number(found.tol)}."
     if not found.bound <= 1:
         numbers = f"Asked for (tol): {number(found.tol)}."
     return (
@@ -210,9 +211,9 @@ def _targets(facts: Facts) -> str:
 
 def _parameters(model: Any) -> str:
     """Those that differ from what they are by default."""
-    default = type(model)().get_params(deep=False)
+    known = signature(type(model).__init__).parameters
     found = {name: _shown(given) for name, given in model.get_params(deep=False).items()}
-    changed = [f"{k}={v}" for k, v in found.items() if v != _shown(default[k])]
+    changed = [f"{k}={v}" for k, v in found.items() if v != _shown(known[k].default)]
     return ", ".join(changed) or "all as by default"
 
 

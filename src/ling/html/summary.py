@@ -62,7 +62,7 @@ def key_numbers(facts: Facts) -> list[tuple[str, str, str]]:
         (
             "proved" if proved else "not proved",
             "exactness",
-            f"within {number(bound, 2)}" if bound <= 1 and bound > 0 else "",
+            f"within {number(upwards(bound), 2)}" if 0 < bound <= 1 else "",
         ),
         (
             seconds(report.total_seconds),
@@ -207,11 +207,23 @@ def _rows_held(facts: Facts) -> str:
     return facts.held.how if isinstance(facts.held, HeldOut) else ""
 
 
+def upwards(bound: float) -> float:
+    """With two digits, and not below: it is said to be proved.
+
+    >>> upwards(1.01e-4)
+    0.00011
+    """
+    if not 0 < bound < 1:
+        return bound
+    unit = 10.0 ** (np.floor(np.log10(bound)) - 1)
+    return float(f"{np.ceil(bound / unit - 1e-9) * unit:.2g}")
+
+
 def _parts(bound: float) -> str:
     """'at most 2 parts in 10 billion'."""
     words = {3: "thousand", 6: "million", 9: "billion", 12: "trillion"}
     if bound >= 0.01:
-        return f"at most {percent(bound)}"
+        return f"at most {percent(np.ceil(1000 * bound - 1e-9) / 1000)}"
     if bound < 1e-12:
         return "less than a millionth of a millionth"
     exponent = int(np.ceil(-np.log10(bound)))

@@ -31,8 +31,9 @@ MODELS: dict[str, Any] = {
 PRIVATE = ("_decision", "_kept", "_spreads", "_summary")
 # What zipfile and NumPy raise for bytes that are not what they should be.
 DAMAGE = (
-    zipfile.BadZipFile, AttributeError, EOFError, LookupError, NotImplementedError, OSError,
-    OverflowError, RecursionError, RuntimeError, SyntaxError, TypeError, ValueError, struct.error,
+    zipfile.BadZipFile, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError,
+    OSError, OverflowError, RecursionError, RuntimeError, SyntaxError, TypeError, ValueError,
+    struct.error,
 )  # fmt: skip
 
 
@@ -123,7 +124,7 @@ def read(path: str | os.PathLike[str]) -> Saved:
     try:
         with open(name, "rb") as file:
             return _read(file, name)
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+    except OSError as error:
         raise MissingData(f"{name!r} cannot be read ({error.strerror}).") from error
 
 
@@ -189,7 +190,7 @@ def _check_together(model: Any) -> None:
     coef, intercept = np.asarray(model.coef_), np.asarray(model.intercept_)
     if coef.dtype.kind != "f" or intercept.dtype.kind != "f" or coef.ndim not in (1, 2):
         raise ValueError("its coefficients are no numbers")
-    if coef.shape[-1] != p:
+    if not coef.size or coef.shape[-1] != p:
         raise ValueError("its coefficients are not one for each column")
     n_targets = 1 if coef.ndim == 1 else len(coef)
     names, encoding = getattr(model, "feature_names_in_", None), getattr(model, "encoding_", None)

@@ -170,7 +170,7 @@ def _array(archive: zipfile.ZipFile, entry: str) -> np.ndarray[Any, Any]:
     version = npy.read_magic(file)
     header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = header(file)
-    if dtype.kind not in PLAIN:
+    if dtype.kind not in PLAIN or not dtype.itemsize:  # what takes no room could be of any length
         raise ValueError(f"{entry} holds {dtype}")
     if math.prod(shape) * dtype.itemsize != len(content) - file.tell():
         raise ValueError(f"{entry} is not of the size that it says")

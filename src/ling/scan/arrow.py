@@ -306,6 +306,7 @@ def scan_csv(
     like: Any = None,
     unknown: str = "error",
     drop: Sequence[str] | None = None,
+    texts: Sequence[str] = (),
 ) -> Dataset:
     r"""CSV files with a header as X and y, read a block of rows at a time.
 
@@ -318,6 +319,8 @@ def scan_csv(
     ----------
     source, target, features, missing, like, unknown, drop
         As for `scan_parquet`.
+    texts : sequence of str, default=()
+        Columns that are text, though they look like numbers: postcodes, say.
 
     Returns
     -------
@@ -332,7 +335,8 @@ def scan_csv(
     >>> ling.scan.scan_csv(path, target="rent").feature_names
     ('area', 'city=Bergen', 'city=Oslo')
     """
-    return _scan_files("csv", source, Asked(target, features, missing, like, unknown, drop))
+    asked = Asked(target, features, missing, like, unknown, drop)
+    return _scan_files("csv", source, asked, texts)
 
 
 def scan_feather(
@@ -431,7 +435,7 @@ def _in_memory(data: Any) -> Any:
     )
 
 
-def _scan_files(kind: str, source: Any, asked: Asked) -> Dataset:
+def _scan_files(kind: str, source: Any, asked: Asked, texts: Sequence[str] = ()) -> Dataset:
     need_pyarrow()
-    dataset, called = open_files(source, kind, asked.encoding)
+    dataset, called = open_files(source, kind, asked.encoding, texts)
     return dataset_of(dataset.schema, parts_of(dataset), called, asked)

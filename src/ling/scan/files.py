@@ -43,7 +43,9 @@ def is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def open_files(source: Any, kind: str, like: Encoding | None = None) -> tuple[Any, str]:
+def open_files(
+    source: Any, kind: str, like: Encoding | None = None, texts: Sequence[str] = ()
+) -> tuple[Any, str]:
     """The `pyarrow.dataset.Dataset` of a path, pattern, folder or list, and what to call it."""
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -56,7 +58,9 @@ def open_files(source: Any, kind: str, like: Encoding | None = None) -> tuple[An
     try:
         data = ds.dataset(remote, format=form, **folders)
         if kind == "csv":
-            data = ds.dataset(remote, schema=_wider(data.schema, like), format=form, **folders)
+            data = ds.dataset(
+                remote, schema=_wider(data.schema, like, texts), format=form, **folders
+            )
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise _not_opened(str(error), kind, paths) from error
     except UnicodeDecodeError as error:
@@ -217,14 +221,15 @@ def _conventions(lines: list[str], separator: str | None = None) -> tuple[str, s
     return separator, "," if commas and not points else "."
 
 
-def _wider(schema: Any, like: Encoding | None) -> Any:
+def _wider(schema: Any, like: Encoding | None, texts: Sequence[str]) -> Any:
     """The schema of the first rows, with room for what later ones may hold.
 
     Integers may be followed by fractions. What was text before is text again, if it is digits.
     """
     import pyarrow as pa
 
-    texts: Sequence[str] = () if like is None else [column.name for column in like.one_hot]
+    if like is not None:
+        texts = [*texts, *(column.name for column in like.one_hot)]
     fields = []
     for field in schema:
         if field.name in texts:
