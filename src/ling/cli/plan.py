@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from typing import Any
 
+from ling.cli.fit import FOLDS
 from ling.cli.out import Out, grid
 from ling.cli.reading import understand
 from ling.cli.wanted import Wanted
 from ling.estimators import plan
+from ling.planning import Plan
 from ling.progress_bar import duration
 from ling.selection.grid import N_ALPHAS
 from ling.selection.route import expectation
 
-FOLDS = 5
 # What takes less is lost among what is not counted.
 AT_ONCE = 0.1
 
@@ -31,15 +33,7 @@ def run(wanted: Wanted, memory_budget: str | None, tol: float, out: Out) -> None
         out.note(note)
     out.show()
     out.show(f"One fit, with {planned.memory_budget / 1e6:,.0f} MB for its own work", style="bold")
-    table = grid("engine", ">seconds", ">memory", ">passes", "")
-    first = planned.steps[0]
-    for step in planned.predictions:
-        words = "first choice" if step is first else "" if step.fits else "does not fit in memory"
-        table.add_row(
-            step.engine, duration(step.seconds), f"{step.n_bytes / 1e6:,.0f} MB",
-            f"{step.passes:.0f}", words,
-        )  # fmt: skip
-    out.show(table)
+    out.show(_engines(planned))
     out.show()
     passes, seconds = expectation(planned, FOLDS, N_ALPHAS)
     out.show("From file to model", style="bold")
@@ -63,13 +57,26 @@ def run(wanted: Wanted, memory_budget: str | None, tol: float, out: Out) -> None
             "rows": found.data.shape[0],
             "columns": found.data.shape[1],
             "memory_budget": planned.memory_budget,
-            "first": first.engine,
+            "first": planned.steps[0].engine,
             "seconds_looking": looking,
             "choosing": {"seconds": seconds, "passes": passes},
             "engines": [asdict(step) for step in planned.predictions],
             "understood": dict(found.facts),
         }
     )
+
+
+def _engines(planned: Plan) -> Any:
+    """What each would take."""
+    table = grid("engine", ">seconds", ">memory", ">passes", "")
+    first = planned.steps[0]
+    for step in planned.predictions:
+        words = "first choice" if step is first else "" if step.fits else "does not fit in memory"
+        table.add_row(
+            step.engine, duration(step.seconds), f"{step.n_bytes / 1e6:,.0f} MB",
+            f"{step.passes:.0f}", words,
+        )  # fmt: skip
+    return table
 
 
 def _about(seconds: float | None) -> str:

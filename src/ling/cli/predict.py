@@ -257,9 +257,7 @@ def _known_targets(column: Any, predicted: NDArray[Any]) -> tuple[NDArray[Any], 
         ].astype(str)
     y = numbers(array).astype(np.float64)
     there = ~np.isnan(y)
-    return y[there], predicted[there] if predicted.dtype.kind == "U" else predicted[there].astype(
-        np.float64
-    )
+    return y[there], predicted[there].astype(np.float64)
 
 
 def _notes(tally: Tally, score: Score, target: str | None, n: int) -> Iterator[str]:

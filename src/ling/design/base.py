@@ -87,8 +87,7 @@ class Design(ABC):
         total: tuple[Array, ...] = ()
         for first in range(0, max(n, 1), height):
             rows = np.arange(first, min(first + height, n))
-            mine = {name: a[first : first + height] for name, a in sums.per_row().items()}
-            found = sums.with_rows(mine)(self.take(rows))
+            found = sums.cut(slice(first, first + height))(self.take(rows))
             for sofar, more in zip(total, found, strict=bool(total)):
                 sofar += more
             total = total or found

@@ -30,6 +30,28 @@ class PerRow(ABC):
     def with_rows(self, arrays: dict[str, Any]) -> Self:
         """The same for some of the rows, whose arrays these are."""
 
+    def cut(self, rows: slice | NDArray[Any]) -> Self:
+        """The same for some of the rows, by their numbers or a mask."""
+        return self.with_rows({name: array[rows] for name, array in self.per_row().items()})
+
+
+# Before the names of arrays that are not of the thing itself, but of what goes with it.
+THEIRS = "with "
+
+
+def named(part: Any) -> dict[str, Any]:
+    """The arrays of what goes with something, under names of their own; none, if it has none."""
+    if not isinstance(part, PerRow):
+        return {}
+    return {f"{THEIRS}{name}": array for name, array in part.per_row().items()}
+
+
+def parted(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of the thing itself, and those of what goes with it."""
+    theirs = {name: array for name, array in arrays.items() if name.startswith(THEIRS)}
+    mine = {name: array for name, array in arrays.items() if name not in theirs}
+    return mine, {name.removeprefix(THEIRS): array for name, array in theirs.items()}
+
 
 class RowWise(PerRow):
     """A `between` that knows its rows."""

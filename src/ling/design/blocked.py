@@ -93,7 +93,7 @@ class Blocked(Full):
     def affine_sum_rows(self, affine: Affine, sums: RowSums) -> tuple[Array, ...]:
         """What all rows of X~ add up to, one pass: `sums` goes to where they are."""
         found = self.run(SumRows(affine, sums)).summed
-        return found or sums.with_rows(_none_of(sums))(np.zeros((0, self.shape[1])))
+        return found or sums.cut(slice(0, 0))(np.zeros((0, self.shape[1])))
 
     def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
         """What all rows add up to, one pass."""
@@ -162,7 +162,3 @@ class Blocked(Full):
     def _sum(self, operation: Operation, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         found = self.run(operation).summed
         return found[0] if found else np.zeros(shape, dtype)
-
-
-def _none_of(sums: RowSums) -> dict[str, Array]:
-    return {name: array[:0] for name, array in sums.per_row().items()}

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from ling.design.affine import AffineDesign
 from ling.design.arrays import Array
-from ling.design.between import Between, PerRow, RowMap, RowSums, RowWise
+from ling.design.between import Between, RowMap, RowSums, RowWise, named, parted
 from ling.design.dense import FEW, DenseDesign
 from ling.design.maps import Affine
 
@@ -155,11 +155,11 @@ class GramTimes(Mapped):
 
     def per_row(self) -> dict[str, Array]:
         """Those of the map, and those of `between`."""
-        return super().per_row() | _named(self.between)
+        return super().per_row() | named(self.between)
 
     def placed(self, start: int, arrays: dict[str, Array]) -> Operation:
         """With the map and the `between` of these rows."""
-        mine, theirs = _parted(arrays)
+        mine, theirs = parted(arrays)
         between = self.between
         if isinstance(between, RowWise):
             between = between.with_rows(theirs)
@@ -221,11 +221,11 @@ class SumRows(Mapped):
 
     def per_row(self) -> dict[str, Array]:
         """Those of the map, and those of the sums."""
-        return super().per_row() | _named(self.sums)
+        return super().per_row() | named(self.sums)
 
     def placed(self, start: int, arrays: dict[str, Array]) -> Operation:
         """With the map and the sums of these rows."""
-        mine, theirs = _parted(arrays)
+        mine, theirs = parted(arrays)
         return SumRows(self.affine.with_rows(mine), self.sums.with_rows(theirs))
 
     def n_summed(self, p: int) -> int:
@@ -307,23 +307,6 @@ class AgainstRows(Mapped):
         part = AffineDesign(block, self.affine).take(np.arange(block.shape[0]))
         found = part.astype(self.dtype, copy=False) @ self.rows.T
         return Outcome(stacked=(found,))
-
-
-# Before the names of arrays that are not the map's, but of what goes with it.
-THEIRS = "with "
-
-
-def _named(something: Any) -> dict[str, Array]:
-    if not isinstance(something, PerRow):
-        return {}
-    return {f"{THEIRS}{name}": array for name, array in something.per_row().items()}
-
-
-def _parted(arrays: dict[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Those of the map, and those of what goes with it."""
-    theirs = {name: array for name, array in arrays.items() if name.startswith(THEIRS)}
-    mine = {name: array for name, array in arrays.items() if name not in theirs}
-    return mine, {name.removeprefix(THEIRS): array for name, array in theirs.items()}
 
 
 def _columns(U: Array) -> int:

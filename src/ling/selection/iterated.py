@@ -22,7 +22,7 @@ from ling.selection.grid import size
 from ling.selection.samples import Samples, Validation
 from ling.selection.splits import Rows, Splits
 from ling.selection.subspace import Subspace
-from ling.selection.tally import Generalised, Measure
+from ling.selection.tally import Generalised, Measure, Tally
 
 # Directions by which every space grows in a pass.
 WIDTH = 4
@@ -256,11 +256,12 @@ class StochasticLeaveOneOut(IteratedFolds):
 
     def sums(self, alphas: Array, measure: Measure) -> Array:
         """(1, n_alphas, s, 3), one pass."""
-        samples, found = self.samples, []
-        for some in samples.turns(alphas, samples.n_targets * samples.shape[1]):
-            tally = Generalised(
-                measure, samples.centring.y_mean, samples.centring.y_unit, len(some), samples.Y,
-                *self._coefficients(0, some), self._kept(some),
+        samples = self.samples
+
+        def tally(some: Array) -> Tally:
+            return Generalised(
+                measure, *samples.of_y, len(some), samples.Y, *self._coefficients(0, some),
+                self._kept(some),
             )  # fmt: skip
-            found.append(samples.design.sum_rows(tally)[0])
-        return np.concatenate(found, axis=1)
+
+        return samples.tallied(alphas, tally)

@@ -17,7 +17,7 @@ from ling.problem import Problem
 from ling.selection.folds import EXACT, Fitted, kernel
 from ling.selection.samples import Samples, Validation
 from ling.selection.splits import Rows
-from ling.selection.tally import LeftOut, Measure
+from ling.selection.tally import LeftOut, Measure, Tally
 
 
 class ExactLeaveOneOut(Validation):
@@ -111,15 +111,14 @@ class _Primal:
     def sums(self, alphas: Array, measure: Measure) -> Array:
         samples, fitted = self.samples, self._fitted(alphas)
         share = 1 / float(samples.weights.sum()) if samples.fit_intercept else 0.0
-        found = []
-        for some in samples.turns(alphas, samples.shape[1] * samples.n_targets):
-            tally = LeftOut(
-                measure, samples.centring.y_mean, samples.centring.y_unit, len(some), fitted.form,
-                fitted.form.Q, fitted.turned_coefficients(some), some, share, samples.Y,
-                samples.weights,
+
+        def tally(some: Array) -> Tally:
+            return LeftOut(
+                measure, *samples.of_y, len(some), fitted.form, fitted.form.Q,
+                fitted.turned_coefficients(some), some, share, samples.Y, samples.weights,
             )  # fmt: skip
-            found.append(samples.design.sum_rows(tally)[0])
-        return np.concatenate(found, axis=1)
+
+        return samples.tallied(alphas, tally)
 
     def _leverages(self, fitted: Fitted, alphas: Array) -> Array:
         samples, form = self.samples, fitted.form

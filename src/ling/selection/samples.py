@@ -15,7 +15,7 @@ from ling.design.arrays import constant
 from ling.design.maps import Affine
 from ling.problem import Centring, Problem
 from ling.selection.splits import Rows, Splits
-from ling.selection.tally import BySplit, Measure
+from ling.selection.tally import BySplit, Measure, Tally
 
 # Rows that are gathered at a time, in bytes.
 CHUNK = 2**25
@@ -106,19 +106,29 @@ class Samples:
 
         `coefficients` are those of a split for some alphas, side by side, and their constants.
         """
-        found = []
-        for some in self.turns(alphas, len(splits) * self.n_targets * self.shape[1]):
+
+        def tally(some: Array) -> Tally:
             columns = len(some) * self.n_targets
             W = np.empty((len(splits), self.shape[1], columns))
             constants = np.empty((len(splits), columns))
             for number in range(len(splits)):
                 W[number], constants[number] = coefficients(number, some)
-            tally = BySplit(
-                measure, self.centring.y_mean, self.centring.y_unit, len(some), splits.testing, W,
-                constants,
-            )  # fmt: skip
-            found.append(self.design.sum_rows(tally)[0])
-        return np.concatenate(found, axis=1)
+            return BySplit(measure, *self.of_y, len(some), splits.testing, W, constants)
+
+        return self.tallied(alphas, tally, len(splits))
+
+    def tallied(self, alphas: Array, tally: Callable[[Array], Tally], n_fits: int = 1) -> Array:
+        """Sums of all alphas, from tallies of as many as `n_fits` sets of coefficients leave room.
+
+        A pass for each turn.
+        """
+        turns = self.turns(alphas, n_fits * self.n_targets * self.shape[1])
+        return np.concatenate([self.design.sum_rows(tally(some))[0] for some in turns], axis=1)
+
+    @property
+    def of_y(self) -> tuple[Array, Array]:
+        """The mean and the unit that were taken of y."""
+        return self.centring.y_mean, self.centring.y_unit
 
     def chunks(self, rows: Rows) -> list[Rows]:
         """`rows` in parts that can be gathered; all, where rows lie in blocks anyway."""

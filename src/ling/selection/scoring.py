@@ -202,8 +202,7 @@ class Mean(Scorer):
     def with_error(self, P: Array, rows: Rows) -> tuple[Array, Array]:
         """The mean and its standard error, from the spread of the samples."""
         assert self.worth is not None
-        part = self.worth.with_rows({name: a[rows] for name, a in self.worth.per_row().items()})
-        score, error = self.of_sums(part.sums(P[:, None, :]), rows)
+        score, error = self.of_sums(self.worth.cut(rows).sums(P[:, None, :]), rows)
         return score[0], error[0]
 
     def of_sums(self, sums: Array, rows: Rows | slice) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design import Array
-from ling.design.between import PerRow, RowSums
+from ling.design.between import PerRow, RowSums, named, parted
 from ling.engines.graded import Graded
 from ling.engines.tridiagonal import Tridiagonal
 
@@ -113,14 +113,11 @@ class Tally(RowSums):
 
     def per_row(self) -> dict[str, Any]:
         """Those of the measure, and all arrays of the kind."""
-        theirs = {f"measured {name}": array for name, array in self.measure.per_row().items()}
-        return {**self._given(), **theirs}
+        return self._given() | named(self.measure)
 
     def with_rows(self, arrays: dict[str, Any]) -> Self:
         """For some of the rows."""
-        theirs = {name.removeprefix("measured "): array for name, array in arrays.items()
-                  if name.startswith("measured ")}  # fmt: skip
-        mine = {name: array for name, array in arrays.items() if not name.startswith("measured ")}
+        mine, theirs = parted(arrays)
         return replace(self, measure=self.measure.with_rows(theirs), **mine)
 
     @property
@@ -161,9 +158,8 @@ class BySplit(Tally):
         found = np.zeros((n_splits, self.n_alphas, self.measure.n_values, 3))
         for number in numbers[numbers >= 0]:
             mine = self.testing == number if self.testing.ndim == 1 else self.testing[:, number]
-            part = self.with_rows({name: array[mine] for name, array in self.per_row().items()})
             P = X[mine] @ self.W[number] + self.constant[number]
-            found[number] = part._sums(P.reshape(-1, self.n_alphas, len(self.unit)))
+            found[number] = self.cut(mine)._sums(P.reshape(-1, self.n_alphas, len(self.unit)))
         return (found,)
 
     @property
