@@ -49,9 +49,12 @@ def extreme_ridge(X, y, alpha, digits=80):
         return np.array([float(value) for value in w])
 
 
-def prediction_error(X, y, alpha, coef, weights=None, fit_intercept=True, digits=700):
+def prediction_error(
+    X, y, alpha, coef, weights=None, fit_intercept=True, digits=700, intercept=None
+):
     """||sqrt(W) X~ (coef - w*)|| / ||sqrt(W) y~||, w* exact, X~ and y~ exactly centred.
 
+    With `intercept`, the error of X coef + intercept, so that the intercept's error counts as well.
     In so many digits that nothing of it is rounding, for tiny problems of any condition and scale.
     alpha = 0 needs X~ of full rank. 0 / 0 is 0.
     """
@@ -61,12 +64,16 @@ def prediction_error(X, y, alpha, coef, weights=None, fit_intercept=True, digits
         w = [mpmath.mpf(1)] * A.rows if weights is None else [mpmath.mpf(v) for v in weights]
         mass = mpmath.fsum(w)
         roots = [mpmath.sqrt(v) for v in w]
+        found = mpmath.matrix([mpmath.mpf(float(v)) for v in coef])
+        shift_of_all = mpmath.mpf(0 if intercept is None else float(intercept))
         if fit_intercept:
             for column in (*range(A.cols),):
                 mean = mpmath.fsum(w[i] * A[i, column] for i in range(A.rows)) / mass
+                shift_of_all += mean * found[column]
                 for i in range(A.rows):
                     A[i, column] -= mean
             mean = mpmath.fsum(w[i] * b[i] for i in range(A.rows)) / mass
+            shift_of_all -= mean
             for i in range(A.rows):
                 b[i] -= mean
         for i in range(A.rows):
@@ -75,8 +82,10 @@ def prediction_error(X, y, alpha, coef, weights=None, fit_intercept=True, digits
                 A[i, j] *= roots[i]
         shift = mpmath.mpf(float(alpha))
         exact = mpmath.lu_solve(A.T * A + shift * mpmath.eye(A.cols), A.T * b)
-        found = mpmath.matrix([mpmath.mpf(float(v)) for v in coef])
-        error, spread = mpmath.norm(A * (found - exact)), mpmath.norm(b)
+        off = A * (found - exact)
+        if intercept is not None:
+            off += shift_of_all * mpmath.matrix(roots)
+        error, spread = mpmath.norm(off), mpmath.norm(b)
         return float(error / spread) if spread else float(error > 0)
 
 

@@ -15,7 +15,7 @@ from ling.design import AffineDesign, Array, Design, Metered, RowMap, ShortCopy,
 from ling.design.affine import storage_and_map
 from ling.design.arrays import LARGEST
 from ling.errors import NotFinite
-from ling.minorant import EPS, sum_noise
+from ling.minorant import sum_noise
 
 log = logging.getLogger("ling")
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
@@ -179,12 +179,32 @@ class Centring:
     n_counted: int
 
     def coef(self, W: Array) -> Array:
-        """(p, t) coefficients in the units of the data."""
-        return W * (self.y_unit / self.x_unit)
+        """(p, t) coefficients in the units of the data; infinite where these are too large."""
+        with np.errstate(over="ignore"):
+            return W * (self.y_unit / self.x_unit)
 
     def intercept(self, coef: Array) -> Array:
         """ybar - xbar'coef."""
         return np.asarray(self.y_mean - self.x_mean @ coef)
+
+
+def intercept_error(problem: Problem, centring: Centring, W: Array) -> Array:
+    """Bound on the rounding error of the intercept, in units of y's norm, for W (p, t).
+
+    It moves all predictions by the same amount. The means are sums, which are off by a few
+    roundings of their terms; ybar - xbar'coef adds a rounding for each of its terms.
+    """
+    coef = centring.coef(W)
+    offsets = np.abs(centring.y_mean) + np.abs(centring.x_mean) @ np.abs(coef)
+    error = sum_noise(len(coef)) * offsets / centring.y_unit * np.sqrt(centring.mass)
+    error += sum_noise(problem.shape[0]) * (problem.spread + problem.raw_norms @ np.abs(W))
+    return relative_shift(problem, error)
+
+
+def relative_shift(problem: Problem, error: Array) -> Array:
+    """`error` in units of ||y||; 0 where y is constant, whose intercept is exact."""
+    spread = problem.spread
+    return np.divide(error, spread, out=np.zeros_like(error), where=spread > 0)
 
 
 def build(
@@ -197,14 +217,19 @@ def build(
     storage, _ = storage_and_map(as_design(X))
     n, p = storage.shape
     Y = np.asarray(Y, dtype=np.float64)
-    raw_spread = _norms(Y, weights)
+    with np.errstate(over="ignore"):
+        raw_spread = _norms(Y, weights)
+    if not np.isfinite(raw_spread).all():
+        raise NotFinite("the norm of y leaves the range of float64; divide y by a constant.")
     mass = float(n) if weights is None else float(weights.sum())
     counted = n if weights is None else int(np.count_nonzero(weights))
-    y_mean = np.zeros(Y.shape[1])
+    y_mean: Array = np.zeros(Y.shape[1])
     if fit_intercept:
-        y_mean = Y.mean(axis=0) if weights is None else weights @ Y / mass
-        Y = Y - y_mean
-        Y[:, _norms(Y, weights) <= 4 * EPS * raw_spread] = 0.0  # constant, but for rounding
+        y_mean, Y = center_targets(Y, weights, mass)
+        # The mean of what is left: then y_mean is off by about one rounding of itself.
+        left = _mean(Y, weights, mass)
+        Y -= left
+        y_mean = y_mean + left
     weighted = Y if weights is None else weights[:, None] * Y
     sums, products, squares = storage.moments(weights, weighted)
     _refuse_not_finite(storage, products, sums, squares)
@@ -237,6 +262,33 @@ def build(
     return problem, Centring(x_mean, y_mean, x_unit, y_unit, mass, counted)
 
 
+def center_targets(Y: Array, weights: Array | None, mass: float) -> tuple[Array, Array]:
+    """The weighted mean of every target, rounded, and Y without it; 0 for a constant target."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        y_mean = _mean(Y, weights, mass)
+        centered = Y - y_mean
+    if not np.isfinite(y_mean).all():
+        raise NotFinite("the sum of y leaves the range of float64; divide y by a constant.")
+    # The rounded mean of a constant target may differ from it.
+    constant = _constant_columns(centered if weights is None else centered[weights > 0])
+    first = 0 if weights is None else int(np.argmax(weights > 0))
+    y_mean[constant] = Y[first, constant]
+    centered[:, constant] = Y[:, constant] - Y[first, constant]
+    return y_mean, centered
+
+
+def _mean(Y: Array, weights: Array | None, mass: float) -> Array:
+    return np.asarray(Y.mean(axis=0) if weights is None else weights @ Y / mass)
+
+
+def _constant_columns(Y: Array) -> NDArray[np.bool_]:
+    """Which columns hold one value only."""
+    constant = np.asarray((Y[0] == Y[-1]) & (Y[0] == Y[len(Y) // 2]))
+    if constant.any():  # most targets need no look at all of their rows
+        constant[constant] = np.ptp(Y[:, constant], axis=0) == 0
+    return constant
+
+
 def _in_units(alphas: Array, x_unit: float) -> Array:
     with np.errstate(over="ignore"):
         scaled = alphas / x_unit / x_unit
@@ -263,7 +315,8 @@ def _unit(size: float) -> float:
     """1, or the power of two nearest to `size` where that is too far from 1 to work with."""
     if size == 0 or USABLE[0] <= size <= USABLE[1]:
         return 1.0
-    return float(2.0 ** np.round(np.log2(size)))
+    largest_exponent = np.finfo(np.float64).maxexp - 1
+    return 2.0 ** min(round(float(np.log2(size))), largest_exponent)
 
 
 def _refuse_not_finite(storage: Any, *sums: Array) -> None:

@@ -20,7 +20,7 @@ from ling.design.affine import storage_and_map
 from ling.design.base import Storage
 from ling.errors import BadOption, NotFinite, WrongShape
 from ling.minorant import sum_noise
-from ling.problem import _refuse_not_finite
+from ling.problem import _refuse_not_finite, center_targets
 from ling.report import Cost
 
 # Bytes of rows that are centred together.
@@ -212,8 +212,7 @@ def _centred(Y: Array, weights: Array | None, mass: float, centred: bool) -> tup
         )
     if not centred:
         return np.zeros(Y.shape[1]), Y
-    mean = Y.mean(axis=0) if weights is None else weights @ Y / mass
-    return mean, Y - mean
+    return center_targets(Y, weights, mass)
 
 
 def _about_rounded_mean(

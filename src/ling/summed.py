@@ -16,7 +16,7 @@ from ling.design.between import Between
 from ling.design.maps import Affine
 from ling.design.metered import Meter
 from ling.errors import NotFinite
-from ling.minorant import EPS, sum_noise
+from ling.minorant import sum_noise
 from ling.problem import LEAST_UNIT, SAFE, Centring, Problem, _in_units, _unit
 from ling.summary import Summary
 
@@ -167,8 +167,6 @@ def posed(
     gram = summary.gram if x_unit == 1.0 else summary.gram / x_unit / x_unit
     moments = summary.cross / x_unit / y_unit
     squares = np.maximum(summary.squares / y_unit**2, 0.0)
-    for each in moments.T, squares, norms[p:], slips[p:]:
-        each[_constant(summary)] = 0.0
     made = _rows(gram, moments, norms[:p]) if with_rows else None
     rows, targets = made or (None, np.empty((0, summary.n_targets)))
     problem = Summed(
@@ -206,14 +204,6 @@ def _units(summary: Summary, alphas: Array) -> tuple[float, Array]:
 def _least(peaks: Array) -> float:
     """The least above 0."""
     return float(peaks[peaks > 0].min(initial=SAFE[1]))
-
-
-def _constant(summary: Summary) -> NDArray[np.bool_]:
-    """Targets that do not vary, but for rounding."""
-    if not summary.centred:
-        return np.asarray(summary.peak[summary.n_features :] == 0)
-    raw = summary.peak[summary.n_features :] + summary.mass * summary.y_mean**2
-    return np.asarray(summary.peak[summary.n_features :] <= (4 * EPS) ** 2 * raw)
 
 
 def _rows(gram: Array, moments: Array, norms: Array) -> tuple[Array, Array]:

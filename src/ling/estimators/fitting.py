@@ -21,7 +21,7 @@ from ling.estimators.inputs import checked_columns, checked_rows, refuse_other_c
 from ling.estimators.lazy import mapped, on_cluster
 from ling.machine import Machine, memory_budget_bytes
 from ling.planning import Plan, Shape, make_plan
-from ling.problem import Centring, Problem
+from ling.problem import Centring, Problem, intercept_error, relative_shift
 from ling.progress import Expectation
 from ling.report import Certificate, FitReport, Status
 from ling.solve import Options, Solution, solve
@@ -45,6 +45,11 @@ POSITIVE = ("auto", "lbfgs")
 COARSE = (
     "coef_ and intercept_ are in float32 because X is, which alone costs more than tol; raise tol, "
     "or pass X in float64."
+)
+#: The same for float64, where the mean of y or of X is large beside the spread of y.
+LARGE_MEAN = (
+    "float64 cannot hold the intercept more exactly, because the mean of y (or of columns of X) is "
+    "too large beside the spread of y; subtract a constant from y (or from those columns)."
 )
 
 
@@ -111,10 +116,11 @@ def fitted(
     stored = None if X.dtype == np.float64 else partial(_stored, centring, X.dtype)
     solution = solve(problem, plan, fit_options(settings, stored, start))
     coef = centring.coef(solution.coef)
-    intercept = centring.intercept(coef) if fit_intercept else None
-    if intercept is not None:
-        solution = _with_intercept(problem, solution, centring, intercept, X.dtype)
-    report = _report(settings, problem, solution, plan, prepared - started, notes)
+    _refuse_overflow(coef, X.dtype)
+    intercept = None
+    if fit_intercept:
+        intercept, solution = _with_intercept(problem, solution, centring, coef, X.dtype)
+    report = _report(settings, problem, solution, plan, prepared - started, notes, X.dtype)
     log.info("%s", report)
     spreads = problem.column_norms * (centring.x_unit / np.sqrt(centring.mass))
     return Fit(coef, intercept, solution, report, X.dtype, spreads)
@@ -153,7 +159,6 @@ def keep(model: Any, fit: Fit, n_dim: int) -> None:
     model.coef_ = np.ascontiguousarray(rows.astype(fit.dtype, copy=False))
     model.intercept_ = 0.0
     if intercept is not None:
-        intercept = intercept.astype(fit.dtype)
         model.intercept_ = intercept[0] if n_dim == 1 else intercept
     n_iter = solution.candidate.n_iter
     model.n_iter_ = None if n_iter is None else np.full(coef.shape[1], n_iter, np.int32)
@@ -172,8 +177,7 @@ def warn_unless_certified(model: Any, fit: Fit, settings: Settings) -> None:
     if bound > 1:
         proved = "nothing could be proved of the predictions"
     warnings.warn(
-        f"{type(model).__name__}: {proved}, not within tol={settings.tol:g}: "
-        f"{_advice(model, solution)}",
+        f"{type(model).__name__}: {proved}, not within tol={settings.tol:g}: {_advice(model, fit)}",
         ConvergenceWarning,
         stacklevel=4,
     )
@@ -219,10 +223,16 @@ def fit_options(
     )  # fmt: skip
 
 
-def _advice(model: Any, solution: Solution) -> str:
+def _storage_advice(dtype: np.dtype[Any]) -> str:
+    """What to do where storing coefficients and intercept in `dtype` alone costs more than tol."""
+    return LARGE_MEAN if dtype == np.float64 else COARSE
+
+
+def _advice(model: Any, fit: Fit) -> str:
     """What to do about a fit that is not certified."""
+    solution = fit.solution
     if solution.coarse:
-        return COARSE
+        return _storage_advice(fit.dtype)
     if not hasattr(model, "solver"):
         return "raise tol or memory_budget, or scale X (StandardScaler)."
     if model.positive or "direct" in (solution.step.engine, *solution.earlier):
@@ -262,23 +272,31 @@ def _stored(centring: Centring, dtype: np.dtype[Any], W: Array) -> Array:
 
 
 def _with_intercept(
-    problem: Problem, solution: Solution, centring: Centring, intercept: Array,
-    dtype: np.dtype[Any],
-) -> Solution:  # fmt: skip
-    """The solution with the rounding of `intercept_` to `dtype` in its certificate.
+    problem: Problem, solution: Solution, centring: Centring, coef: Array, dtype: np.dtype[Any]
+) -> tuple[Array, Solution]:
+    """`intercept_` in the units of the data, and the solution with its error in the certificate.
 
-    It moves all predictions by the same, on top of what rounding in float64 may have done.
+    The error is that of float64 arithmetic, and that of storing the intercept in `dtype`.
     """
-    moved = np.abs(intercept - intercept.astype(dtype).astype(np.float64)) / centring.y_unit
-    spread = problem.spread
-    moved *= np.sqrt(centring.mass)
-    shift = np.divide(moved, spread, out=np.zeros_like(spread), where=spread > 0)
-    if not shift.any():
-        return solution
+    exact = centring.intercept(coef)
+    with np.errstate(over="ignore"):
+        intercept = exact.astype(dtype)
+    _refuse_overflow(exact, dtype, intercept)
+    stored = np.abs(exact - intercept.astype(np.float64)) / centring.y_unit
+    shift = intercept_error(problem, centring, solution.coef)
+    shift += relative_shift(problem, stored * np.sqrt(centring.mass))
     certificate = Certificate(solution.certificate.bounds + shift, solution.certificate.tol)
     lost = solution.status is Status.CERTIFIED and not certificate.holds
     status = Status.NOT_REACHED if lost else solution.status
-    return replace(solution, certificate=certificate, status=status, coarse=solution.coarse or lost)
+    coarse = solution.coarse or lost
+    return intercept, replace(solution, certificate=certificate, status=status, coarse=coarse)
+
+
+def _refuse_overflow(exact: Array, dtype: np.dtype[Any], *stored: Array) -> None:
+    """Coefficients or intercepts that are not finite are never certified."""
+    if not all(np.isfinite(values).all() for values in (exact, *stored)):
+        remedy = "divide y by a constant" if dtype == np.float64 else "pass X in float64"
+        raise NotFinite(f"the coefficients leave the range of {dtype}; {remedy}.")
 
 
 def _report(
@@ -288,6 +306,7 @@ def _report(
     plan: Plan,
     preparing: float,
     before: tuple[str, ...],
+    dtype: np.dtype[Any],
 ) -> FitReport:
     step = solution.step
     notes = [*before, *storage_and_map(problem.design.design)[0].notes]
@@ -298,7 +317,8 @@ def _report(
     if solution.candidate.note:
         notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
     if solution.coarse:
-        notes.append(f"{COARSE[0].upper()}{COARSE[1:]}")
+        advice = _storage_advice(dtype)
+        notes.append(f"{advice[0].upper()}{advice[1:]}")
     if not step.fits:
         notes.append(f"It takes about {step.n_bytes / 1e6:.3g} MB, more than memory_budget.")
     if solution.earlier:

@@ -201,15 +201,17 @@ def _found(
     path = solution_path(samples, inner, plan, settings.tol, generator(settings.random_state))
     coef = np.stack([centring.coef(W) for W in path.coef])
     intercept = np.zeros((len(inner), n_targets))
+    bounds = path.bounds
     if fit_intercept:
         intercept = np.stack([centring.intercept(W) for W in coef])
+        bounds = bounds + [problems.intercept_error(problem, centring, W) for W in path.coef]
     error = path.squares * centring.y_unit**2 / centring.n_counted
     one = y.ndim == 1
     return RidgePath(
         alphas=inner * centring.x_unit**2 if given is None else given,
         coef=coef[:, :, 0] if one else coef.transpose(0, 2, 1),
         intercept=intercept[:, 0] if one else intercept,
-        bounds=path.bounds[:, 0] if one else path.bounds,
+        bounds=bounds[:, 0] if one else bounds,
         training_error=error[:, 0] if one else error,
         tol=settings.tol,
         method=path.method,

@@ -1,0 +1,117 @@
+"""What a fitted estimator claims of its predictions, intercept included, is true."""
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+from ling import Ridge, ridge_path
+from ling.errors import NotFinite
+from ling.report import Status
+from tests import reference
+
+
+def true_error(model, X, y, alpha, weights=None):
+    return reference.prediction_error(
+        X, y, alpha, model.coef_, weights, model.fit_intercept, intercept=model.intercept_
+    )
+
+
+def fit_quietly(model, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(*args, **kwargs)
+
+
+def test_y_near_the_largest_float_is_fitted():
+    X = np.linspace(0, 1, 4)[:, None]
+    y = np.array([0, 1, 2, -1.4e308])
+    model = Ridge().fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert true_error(model, X, y, 1.0) <= model.report_.certificate.bound
+
+
+def test_coefficients_outside_float64_are_refused():
+    X = np.linspace(0, 1e-3, 4)[:, None]
+    with pytest.raises(NotFinite, match=r"the coefficients .* divide y"):
+        Ridge(alpha=1e-12).fit(X, [0, 1, 2, -1.4e308])
+
+
+def test_a_norm_of_y_outside_float64_is_refused():
+    with pytest.raises(NotFinite, match=r"the norm of y .* divide y"):
+        Ridge().fit(np.eye(3), [1.7e308, 1.7e308, 1.6e308])
+
+
+def test_an_intercept_outside_float32_is_refused():
+    X = np.array([[1.0], [2.0], [3.0]], dtype=np.float32)
+    with pytest.raises(NotFinite, match="pass X in float64"):
+        Ridge().fit(X, [1e39, 1e39, 1e39])
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_target_that_hardly_varies_is_not_certified_at_zero(method):
+    """y is exact in float64 and varies by few roundings of its size."""
+    x = np.tile([0.0, 0.25, 0.5, 0.75, 1.0], 8)
+    y = 2.0**50 + x
+    with pytest.warns(ConvergenceWarning):
+        model = getattr(Ridge(alpha=1e-6), method)(x[:, None], y)
+    assert model.report_.status is Status.NOT_REACHED
+    assert model.report_.certificate.bound >= true_error(model, x[:, None], y, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "value"),
+    # partial_fit refuses targets whose squares overflow
+    [("fit", -1e300), *product(["fit", "partial_fit"], [0.1, 1e13 + 0.3, 0.0])],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_constant_target_is_fitted_exactly(method, value, weighted, rng):
+    X, weights = rng.standard_normal((37, 3)), rng.uniform(size=37) if weighted else None
+    model = getattr(Ridge(), method)(X, np.full(37, value), sample_weight=weights)
+    assert model.intercept_ == value
+    assert not model.coef_.any()
+    assert model.report_.certificate.bound == 0
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_rounding_of_the_intercept_is_in_the_bound(method, rng):
+    x = rng.standard_normal((200, 1))
+    y = 1e13 + x[:, 0] + rng.standard_normal(200)
+    with pytest.warns(ConvergenceWarning, match="mean of y"):
+        model = getattr(Ridge(alpha=1e6), method)(x, y)
+    assert model.report_.certificate.bound >= true_error(model, x, y, 1e6)
+
+
+def test_rounding_of_the_intercept_is_in_the_bounds_of_a_path(rng):
+    x = rng.standard_normal((60, 2))
+    y = 1e13 + x[:, 0] + rng.standard_normal(60)
+    with pytest.warns(ConvergenceWarning):
+        path = ridge_path(x, y, alphas=[1e3, 1e6])
+    for at, alpha in enumerate(path.alphas):
+        error = reference.prediction_error(x, y, alpha, path.coef[at], intercept=path.intercept[at])
+        assert path.bounds[at] >= error
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    y_offset=st.floats(0, 15),
+    x_offset=st.floats(0, 9),
+    alpha=st.floats(-6, 6),
+    single=st.booleans(),
+    weighted=st.booleans(),
+)
+def test_certificate_covers_the_intercept(seed, y_offset, x_offset, alpha, single, weighted):
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(2, 30)), int(rng.integers(1, 5))
+    X = rng.standard_normal((n, p)) + 10**x_offset * rng.standard_normal(p)
+    y = X @ rng.standard_normal(p) + rng.standard_normal(n) + 10**y_offset
+    X = X.astype(np.float32 if single else np.float64)
+    weights = rng.gamma(0.5, size=n) if weighted else None
+    model = fit_quietly(Ridge(alpha=10**alpha), X, y, sample_weight=weights)
+    error = true_error(model, X, y, 10**alpha, weights)
+    assert model.report_.certificate.bound >= error * (1 - 1e-6)
