@@ -421,7 +421,7 @@ class TestNotes:
         X = rng.standard_normal((60, 5))
         X = np.c_[X, X[:, 0] + 1e-9 * rng.standard_normal(60)]
         y = X[:, 0] + rng.standard_normal(60)
-        model = RidgeCV([1e-14, 1e-13, 1.0, 10.0, 100.0], cv=3).fit(X, y)
+        model = RidgeCV([1e-14, 1e-13, 0.01, 1.0, 10.0, 100.0], cv=3).fit(X, y)
         assert model.alpha_ >= 1
         page = report(tmp_path, model, X, y)
         assert "The 2 smallest alphas were scored without a proof" in page.section("notes")

@@ -20,16 +20,13 @@ from ling.planning import Plan
 from ling.problem import Centring, Problem
 from ling.progress import Expectation, stage
 from ling.selection import CVResults, Samples, Scoring, Splits, checked, choose
+from ling.selection.choice import is_useless, undecided
 from ling.selection.grid import N_ALPHAS
 from ling.selection.loo import forget_form
 from ling.selection.route import Route, direct_passes, expectation, k_fold, leave_one_out
 
 log = logging.getLogger("ling")
 BEST, ONE_SE = "best", "one_standard_error"
-UNCERTAIN = (
-    "the fits that the best score comes from could not be certified; raise memory_budget or tol, "
-    "or scale X (StandardScaler)."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +68,7 @@ def fit_choosing(
         log.info("%s would have taken longer than factorisations do.", route.method)
         stage("choose alpha", lambda: (direct_passes(plan, len(splits or ())), None))
     assert results is not None  # the last way does not give up
-    if route.validation.full and not best_is_certified(results):
+    if route.validation.full and is_useless(results):
         raise BadOption(
             f"memory_budget is too small to choose alpha for {samples.shape[0]} x "
             f"{samples.shape[1]}, on top of what blocks of X take; raise it several times, or "
@@ -142,12 +139,15 @@ def _finished(
         forget_form(problem)
     note = f"alpha was chosen from {len(results.alphas)} by {route.method}."
     uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
-    if not best_is_certified(results):
-        note += f" {UNCERTAIN[0].upper()}{UNCERTAIN[1:]}"
+    doubts = unproved_choice(results)
+    if doubts:
+        note += f" {doubts[0].upper()}{doubts[1:]}"
     elif uncertified:
-        many = uncertified > 1
-        which = f"{uncertified} smallest alphas were" if many else "smallest alpha was"
-        note += f" The {which} scored without a proof; all score lower than the one chosen."
+        which = "smallest alpha was" if uncertified == 1 else f"{uncertified} smallest alphas were"
+        note += (
+            f" The {which} scored without a proof; the proven scores fall from the best alpha "
+            "towards smaller ones."
+        )
     fit = fitted(problem, centring, X, bool(model.fit_intercept), settings, started, (note,))
     return Chosen(fit, results, at, problem, centring, _degrees(route, problem))
 
@@ -178,15 +178,25 @@ def _plain(value: Array) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 
-def best_is_certified(results: CVResults) -> bool:
-    """Whether the fits that the best scores come from are."""
-    return bool(results.certified[np.atleast_1d(results.best)].all())
+def unproved_choice(results: CVResults) -> str:
+    """What to say where scores without a proof have a part in the choice; "" if they have none."""
+    alphas = undecided(results)
+    if not alphas.size:
+        return ""
+    which = f"the alphas from {alphas.min():.3g} to {alphas.max():.3g}"
+    if alphas.size == 1:
+        which = f"alpha {alphas[0]:.3g}"
+    return (
+        f"the choice of alpha is not proved: the fits that {which} were scored by could not be "
+        "certified; raise memory_budget or tol, scale X (StandardScaler), or pass larger alphas."
+    )
 
 
 def warn_about_choice(model: Any, results: CVResults) -> None:
     """Called by `fit`, so that warnings point at the line that called it."""
-    if not best_is_certified(results):
-        warnings.warn(f"{type(model).__name__}: {UNCERTAIN}", ConvergenceWarning, stacklevel=4)
+    doubts = unproved_choice(results)
+    if doubts:
+        warnings.warn(f"{type(model).__name__}: {doubts}", ConvergenceWarning, stacklevel=4)
     for words in at_edge(model, results):
         warnings.warn(words, EdgeOfGrid, stacklevel=4)
 

@@ -43,7 +43,7 @@ class RidgeCV(
     ----------
     alphas : array of shape (n_alphas,), default=None
         What to choose from; None for 30 values over 9 decades below the trace of X'X, extended
-        until the best is inside.
+        at both ends until the best is inside.
     fit_intercept : bool, default=True
     scoring : str or callable, default=None
         None is the negative mean of squared errors for cv=None, and R^2 otherwise. Scores are

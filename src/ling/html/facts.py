@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from ling.design import Array, ChunkedDesign
 from ling.display.cv import score_name
 from ling.errors import BadOption, LingError, WrongShape
-from ling.estimators.choosing import at_edge, best_is_certified
+from ling.estimators.choosing import at_edge, unproved_choice
 from ling.estimators.lazy import on_cluster
 from ling.estimators.revisited import HeldOut, Revisited, held_out, revisit
 from ling.html.factored import (
@@ -110,8 +110,9 @@ class Facts:
         found = [] if self.results is None else at_edge(self.model, self.results)
         if self.report.status is not Status.CERTIFIED:
             found.append(f"The fit is {self.report.status.value}")
-        if self.results is not None and not best_is_certified(self.results):
-            found.append("The fits that the best score comes from could not be certified")
+        doubts = "" if self.results is None else unproved_choice(self.results)
+        if doubts:
+            found.append(f"{doubts[0].upper()}{doubts[1:].rstrip('.')}")
         if isinstance(self.held, HeldOut):
             found += self.held.notes
             left = self.again.samples.shape[0] - len(self.held.rows)

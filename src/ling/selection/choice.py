@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ling.design import Array
 from ling.problem import Problem
@@ -14,8 +15,9 @@ from ling.selection.samples import Validation
 from ling.selection.scoring import Scoring
 from ling.selection.tally import Measure
 
-# Alphas below the best whose fits have to be certified too, so that the best is known to be one.
-BELOW = 2
+# Alphas that are certified at a time while the proven scores do not fall towards smaller ones. Each
+# time costs a pass for the scores; fewer at a time certify fewer alphas that are not needed.
+NEXT_FEW = 3
 # On a grid of ours, scores nearer than so many standard errors are taken for equal.
 NEGLIGIBLE = 1e-3
 
@@ -36,15 +38,14 @@ def choose(
         results = _table(validation, scoring, grid, method, store)
         if alphas is None:
             results = replace(results, negligible=NEGLIGIBLE)
-        missing = _uncertified(results)
+        missing = undecided(results)
         if missing.size and validation.work(missing):
             continue
-        best = np.atleast_1d(results.best)
-        low, high = bool((best == 0).any()), bool((best == len(grid) - 1).any())
+        at_end = np.isin(results.best, (0, len(grid) - 1)).any()
         # All alphas are as good for a constant y.
-        if alphas is not None or not (low or high) or not problem.spread.any():
+        if alphas is not None or not at_end or not problem.spread.any():
             return results
-        more = extended(grid, low, high, problem)
+        more = extended(grid, problem)
         if len(more) == len(grid):
             return results
         grid = more
@@ -102,11 +103,37 @@ def _predicted(
     return np.array(scores), np.array(errors), np.stack(stored, axis=-1) if store else None
 
 
-def _uncertified(results: CVResults) -> Array:
-    """The alphas that matter and are not certified: the best, what is above, and a few below."""
+def undecided(results: CVResults) -> Array:
+    """The alphas without a proof whose true scores might change the choice.
+
+    These are the best and all above it. Smaller alphas do not matter if proven scores fall from the
+    best towards them; as long as none does, the next few of them matter too.
+    """
     order = np.argsort(results.alphas)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    lowest = max(0, int(rank[np.atleast_1d(results.best)].min()) - BELOW)
-    needed = rank >= lowest
-    return np.asarray(results.alphas[needed & np.logical_not(results.certified)])
+    best = int(rank[np.atleast_1d(results.best)].min())
+    certified = results.certified[order]
+    lowest_proven = best
+    while lowest_proven > 0 and certified[lowest_proven - 1]:
+        lowest_proven -= 1
+    falls = certified[best] and _clearly_lower(results, order[lowest_proven:best]).any()
+    needed = best if falls else max(0, lowest_proven - NEXT_FEW)
+    return np.asarray(results.alphas[(rank >= needed) & np.logical_not(results.certified)])
+
+
+def is_useless(results: CVResults) -> bool:
+    """Whether nothing is proved of the best alpha, or only that it is as bad as the largest one."""
+    certified = bool(results.certified[np.atleast_1d(results.best)].all())
+    largest = np.array([np.argmax(results.alphas)])
+    beats_largest = bool(_clearly_lower(results, largest).all())
+    return not certified or (not beats_largest and undecided(results).size > 0)
+
+
+def _clearly_lower(results: CVResults, numbers: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which of these alphas score lower than the best for all targets, but for rounding."""
+    shape = len(results.alphas), -1
+    scores, errors = results.mean_score.reshape(shape), results.std_error.reshape(shape)
+    best, targets = np.atleast_1d(results.best), np.arange(scores.shape[1])
+    margin = NEGLIGIBLE * np.nan_to_num(errors[best, targets])
+    return np.asarray((scores[best, targets] - scores[numbers] > margin).all(axis=1))

@@ -69,12 +69,14 @@ def size(problem: Problem) -> float:
     return float((problem.column_norms**2).sum()) or 1.0
 
 
-def extended(alphas: Array, low: bool, high: bool, problem: Problem) -> Array:
-    """More alphas at the same distances where the best is at an end; the same if it is too far."""
+def extended(alphas: Array, problem: Problem) -> Array:
+    """More alphas at both ends, at the same distances; the same alphas if both are too far.
+
+    Where scores are flat, the best one says nothing about the side on which better ones lie.
+    """
     ratio = (alphas[-1] / alphas[0]) ** (1 / (len(alphas) - 1))
     steps = ratio ** np.arange(1, MORE + 1)
-    below = alphas[0] / steps[::-1] if low else alphas[:0]
-    above = alphas[-1] * steps if high else alphas[:0]
+    below, above = alphas[0] / steps[::-1], alphas[-1] * steps
     least, most = size(problem) * np.array(FARTHEST)
     least = min(least, 1e-3 * float(alphas[0])) if alphas[0] < least else least
     return np.concatenate([below[below >= least], alphas, above[above <= most]])
