@@ -1,4 +1,4 @@
-"""`RidgeCV`: the whole path and cross-validation for about the price of one fit."""
+"""`RidgeCV`: all alphas and splits share one Gram matrix or the same passes over X."""
 
 from __future__ import annotations
 
