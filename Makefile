@@ -22,7 +22,7 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.run
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.run       ## fit a model to a table, beside scikit-learn, and write demo-report.html
+demo: $(VENV)/.run       ## fit a table and choose alpha beside scikit-learn, and write demo-report.html
 	$(BIN)/ling demo
 
 # As many processes as cores, each with one thread of BLAS; a file stays in one process.

@@ -20,11 +20,10 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Bar:
-    """`ratio` of a peer's seconds to ling's, the least wanted; what does not count is hatched."""
+    """`ratio` of a peer's seconds to ling's; what does not count is hatched."""
 
     name: str
     ratio: float
-    wanted: float | None
     words: str = ""
     counts: bool = True
 
@@ -87,9 +86,6 @@ def fill(ax: Any, panel: Panel) -> None:
             ha="left" if bar.ratio >= 1 else "right",
             fontsize=7,
         )
-        if bar.wanted is not None:
-            ends = (place - 0.5, place + 0.5)
-            ax.plot([bar.wanted] * 2, ends, color="black", linewidth=0.8, linestyle=":", zorder=0)
     ax.set_xscale("log")
     ax.set_yticks(range(len(panel.bars)), [bar.name for bar in panel.bars], fontsize=7)
     ax.set_title(panel.title, fontsize=9, loc="left", pad=2)

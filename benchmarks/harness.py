@@ -43,7 +43,10 @@ RACERS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """Seconds of `of` over those of `to` (a contestant, or a number), wanted <= `most`."""
+    """Seconds of `of` over those of `to` (a contestant, or a number).
+
+    `most` is the developers' goal; no table shows it.
+    """
 
     of: str
     to: str | float
@@ -73,10 +76,6 @@ class Outcome:
     most: float
     spread: list[float]
     seconds: list[float]
-
-    @property
-    def held(self) -> bool:
-        return self.ratio <= self.most
 
 
 def run(cell: Cell) -> list[Outcome]:
@@ -151,10 +150,9 @@ def machine() -> dict[str, object]:
 def table(outcomes: Sequence[Outcome]) -> str:
     lines = []
     for o in outcomes:
-        wanted = f"<= {o.most:.2f}" + ("" if o.held else " (missed)")
         spread = ", ".join(f"{value:.2f}" for value in o.spread)
-        lines.append([o.cell, o.figure, f"{o.ratio:.2f}", wanted, spread])
-    return rows(["cell", "figure", "ratio", "wanted", SPREAD], lines)
+        lines.append([o.cell, o.figure, f"{o.ratio:.2f}", spread])
+    return rows(["cell", "figure", "ratio", SPREAD], lines)
 
 
 def rows(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

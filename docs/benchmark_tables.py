@@ -1,27 +1,15 @@
-"""The directive `benchmark`: a table of the last full run, made from its record, never typed."""
+"""The directive `benchmark`: a table or a text made from the record of the last full run."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from benchmarks import choosing_report, harness, ridge_report
-
-RESULTS = Path(harness.__file__).with_name("results.json")
-RECORDS = {"ridge": ridge_report.RESULTS, "choosing": choosing_report.RESULTS}
-
-
-def ridge() -> list[ridge_report.Outcome]:
-    return [ridge_report.outcome(record) for record in harness.outcomes_in(RECORDS["ridge"])]
-
-
-def choosing() -> list[choosing_report.Outcome]:
-    found = harness.outcomes_in(RECORDS["choosing"])
-    return [choosing_report.outcome(record) for record in found]
+from benchmarks import choosing_report, harness, published, ridge_report
+from benchmarks.published import RECORDS, choosing, machine, ridge
 
 
 def cells() -> str:
@@ -35,22 +23,8 @@ def cells() -> str:
 
 
 def foundation() -> str:
-    record = json.loads(RESULTS.read_text())
+    record = json.loads(RECORDS["foundation"].read_text())
     return harness.table([harness.Outcome(**outcome) for outcome in record["outcomes"]])
-
-
-def machine(name: str) -> str:
-    """When, on what and with what it was run."""
-    if name == "foundation":
-        found = [json.loads(RESULTS.read_text())["machine"]]
-    else:
-        stored = json.loads(RECORDS[name].read_text())["cells"].values()
-        found = [cell["machine"] for cell in stored]
-    dates = sorted({str(run["date"]) for run in found})
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    last = max(found, key=lambda run: str(run["date"]))
-    versions = [f"{key} {last[key]}" for key in last if key not in ("date", "processor", "cores")]
-    return f"Run on {when}; {last['cores']} cores, {last['processor']}; {', '.join(versions)}."
 
 
 TABLES = {
@@ -59,6 +33,8 @@ TABLES = {
     "ridge cells": cells,
     "choosing": lambda: choosing_report.table(choosing()),
     "choosing memory": lambda: choosing_report.memory_table(choosing()),
+    "path": published.path_block,
+    "slower": published.BLOCKS["slower"],
     "foundation": foundation,
     "ridge machine": lambda: machine("ridge"),
     "choosing machine": lambda: machine("choosing"),
@@ -76,7 +52,7 @@ class Benchmark(SphinxDirective):
         name = self.arguments[0]
         if name not in TABLES:
             raise self.error(f"there is no table {name!r}; write one of {sorted(TABLES)}.")
-        for source in (*RECORDS.values(), RESULTS):
+        for source in RECORDS.values():
             self.env.note_dependency(str(source))
         holder = nodes.container()
         lines = TABLES[name]().splitlines()

@@ -14,15 +14,15 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 from benchmarks import harness, ridge_report  # noqa: E402
 from benchmarks.bars import COLOURS  # noqa: E402
+from benchmarks.published import MODELS  # noqa: E402
 
 FIGURES = Path(__file__).parent / "figures"
 INK = "0.45"  # can be read on white and on black
-NAMES = {"M1": "the paper's Model 1", "M3": "the paper's Model 3"}
 
 
 def named(o: ridge_report.Outcome) -> str:
     n, p = o.shape
-    return f"{NAMES.get(o.cell, o.cell)}\n{n:,} x {p:,}".replace(",", "\u2009")
+    return f"{MODELS.get(o.cell, o.cell)}\n{n:,} x {p:,}".replace(",", "\u2009")
 
 
 def main() -> None:

@@ -2,10 +2,16 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+import yaml
 
 import ling
+
+ROOT = Path(__file__).parent.parent
+PAPER = "Fast Ridge Regression with Randomized Principal Component Analysis and Gradient Descent"
 
 
 def run(code: str) -> str:
@@ -45,3 +51,49 @@ def test_the_command_says_how_to_install_what_it_needs():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "pip install 'ling[cli]'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def citation():
+    return yaml.safe_load((ROOT / "CITATION.cff").read_text())
+
+
+def test_the_citation_file_is_complete_and_in_step(citation):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["cff-version"] == "1.2.0"
+    # The keys that format 1.2.0 requires, and what a citation of software needs besides.
+    assert {"message", "title", "authors", "version", "license"} <= citation.keys()
+    assert citation["type"] == "software"
+    assert citation["version"] == ling.__version__
+    assert citation["authors"] == project["authors"]
+    assert citation["license"] == project["license"]
+    assert citation["keywords"] == project["keywords"]
+
+
+def test_the_citation_file_names_the_paper(citation):
+    (paper,) = citation["references"]
+    assert paper["title"] == PAPER
+    assert [author["family-names"] for author in paper["authors"]] == ["Lu", "Foster"]
+    assert paper["type"] == "conference-paper"
+    assert paper["conference"]["name"]  # an entity has to have a name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/paper.md"])
+def test_pages_say_how_to_cite_what_the_file_says(page, citation):
+    section = (ROOT / page).read_text().split("## How to cite")[1].split("\n## ")[0]
+    said = " ".join(section.replace(">", "").split())
+    (paper,) = citation["references"]
+    authors = " and ".join(f"{a['given-names']} {a['family-names']}" for a in paper["authors"])
+    for part in (paper["title"], authors, str(paper["year"]), citation["title"]):
+        assert part in said
+    assert f"Version {ling.__version__}." in said
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/start.md"])
+def test_the_first_paragraph_says_what_ling_is_and_where(page):
+    first = (ROOT / page).read_text().split("\n\n")[1]
+    for part in (
+        "LING", "Lu & Foster", "two stages", "randomised PCA", "strong directions",
+        "gradient descent", "`ling.paper.ling`", "`ling reproduce`",
+    ):  # fmt: skip
+        assert part in " ".join(first.split()), part

@@ -16,7 +16,7 @@ import pytest
 from sklearn import linear_model
 
 import ling
-from benchmarks import harness, ridge_report
+from benchmarks import harness, published, ridge_report
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
@@ -181,3 +181,7 @@ def test_benchmark_tables_are_those_of_the_records(site):
     outcomes = [ridge_report.outcome(found) for found in harness.outcomes_in(ridge_report.RESULTS)]
     assert ridge_report.mean_line(outcomes) in text
     assert all(f"<td><p>{outcome.cell}</p></td>" in text for outcome in outcomes)
+    listed = re.findall(r"<li><p>(.*?)</p></li>", text, re.DOTALL)
+    slow = [outcome for outcome in outcomes if outcome.ratio < 1]
+    assert all(any(published.label(outcome) in line for line in listed) for outcome in slow)
+    assert any("times as long as one" in line for line in listed)

@@ -2,7 +2,7 @@
 Choosing alpha, and reading the choice
 ======================================
 
-How strong should the penalty be? ``RidgeCV`` tries many for about the price of one fit, says
+How strong should the penalty be? ``RidgeCV`` tries many with one factorisation, says
 which predicts best on samples left out, and which larger one is as good within the error of
 that judgement. Three displays show what lies behind the choice.
 """

@@ -72,7 +72,7 @@ total = X.var(axis=0).sum()
 print(f"heritability that alpha implies: {total / (total + model.alpha_):.2f}, true {HERITABILITY}")
 
 # %%
-# The whole path, with degrees of freedom, for about the price of one fit. Of 20,000 coefficients,
+# The whole path, with degrees of freedom. Of 20,000 coefficients,
 # some 200 are free in effect: a penalty does what a selection of markers would do, without
 # selecting any.
 path = ling.ridge_path(X, y, alphas=np.geomspace(total / 3000, total * 100, 40))

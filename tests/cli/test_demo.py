@@ -25,6 +25,30 @@ def test_the_same_answer_as_scikit_learn(shown):
     assert found["report"] == "demo-report.html"
 
 
+def test_ridge_cv_is_timed_beside_scikit_learn(shown):
+    found = shown("--json").json["ridge_cv"]
+    assert found["shape"] == [50, 10]
+    ours, *others = found["results"]
+    assert ours["name"] == "ling RidgeCV()"
+    assert [other["name"] for other in others] == [
+        "scikit-learn RidgeCV()", 'scikit-learn RidgeCV(gcv_mode="svd")',
+    ]  # fmt: skip
+    assert all(result["seconds"] > 0 for result in found["results"])
+    assert [other["alpha"] for other in others] == pytest.approx([ours["alpha"]] * 2)
+    assert 0 < ours["bound"] <= 1e-4
+    assert [other["bound"] for other in others] == [None, None]
+
+
+def test_it_shows_what_was_measured_of_ridge_cv(shown):
+    page = shown().out
+    for part in (
+        "Choosing among 20 alphas by exact leave-one-out", "50 x 10", "time / ling's",
+        "All choose the same alpha.", "ling's certificate: training predictions within",
+    ):  # fmt: skip
+        assert part in page, part
+    assert page.index("All choose") < page.index("Look at demo-report.html")
+
+
 def test_it_shows_the_commands(shown):
     done = shown("--out", "here")
     assert done.code == 0, done.err

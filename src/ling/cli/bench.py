@@ -91,8 +91,11 @@ def run(wanted: Wanted | None, seed: int, out: Out) -> None:
 
 
 def _made_up(seed: int) -> tuple[Any, Any]:
-    """Columns that are correlated, with singular values that fall like a power."""
-    n, p = MADE_UP
+    return correlated_data(*MADE_UP, seed)
+
+
+def correlated_data(n: int, p: int, seed: int) -> tuple[Any, Any]:
+    """X (n, p) with correlated columns whose singular values decay like 1 / sqrt(i), and y."""
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.standard_normal((p, p)))[0]
     X = (rng.standard_normal((n, p)) / np.arange(1, p + 1) ** 0.5) @ rotation
@@ -116,15 +119,15 @@ def _fits(X: Any, y: Any) -> list[Result]:
         return float(np.linalg.norm(model.predict(X) - known)) / spread
 
     contestants: dict[str, Callable[[], Any]] = {
-        "ling Ridge()": partial(_fit, Ridge(alpha, random_state=0), X, y),
-        "scikit-learn Ridge()": partial(_fit, theirs.Ridge(alpha), X, y),
+        "ling Ridge()": partial(fit_quietly, Ridge(alpha, random_state=0), X, y),
+        "scikit-learn Ridge()": partial(fit_quietly, theirs.Ridge(alpha), X, y),
     }
     for tol in TOLERANCES:
         model = theirs.Ridge(alpha, solver="lsqr", tol=tol)
-        if error(_fit(model, X, y)) <= ERROR:
-            contestants[f"scikit-learn lsqr, tol={tol:g}"] = partial(_fit, model, X, y)
+        if error(fit_quietly(model, X, y)) <= ERROR:
+            contestants[f"scikit-learn lsqr, tol={tol:g}"] = partial(fit_quietly, model, X, y)
             break
-    times, models = _timed(contestants)
+    times, models = take_turns(contestants)
     return [Result("one fit", name, times[name], error(models[name])) for name in contestants]
 
 
@@ -137,23 +140,26 @@ def _rows_in_time(n: int, fits: list[Result]) -> int:
 def _choices(X: Any, y: Any) -> list[Result]:
     """The same ten alphas and five folds."""
     contestants: dict[str, Callable[[], Any]] = {
-        "ling RidgeCV(cv=5)": partial(_fit, RidgeCV(ALPHAS, cv=FOLDS, random_state=0), X, y),
-        "scikit-learn RidgeCV(cv=5)": partial(_fit, theirs.RidgeCV(ALPHAS, cv=FOLDS), X, y),
+        "ling RidgeCV(cv=5)": partial(fit_quietly, RidgeCV(ALPHAS, cv=FOLDS, random_state=0), X, y),
+        "scikit-learn RidgeCV(cv=5)": partial(fit_quietly, theirs.RidgeCV(ALPHAS, cv=FOLDS), X, y),
     }
-    times, models = _timed(contestants)
+    times, models = take_turns(contestants)
     return [
         Result("ten alphas", name, times[name], alpha=float(models[name].alpha_))
         for name in contestants
     ]
 
 
-def _fit(model: Any, X: Any, y: Any) -> Any:
+def fit_quietly(model: Any, X: Any, y: Any) -> Any:
+    """Fit without warnings."""
     with warnings.catch_warnings(action="ignore"):
         return model.fit(X, y)
 
 
-def _timed(contestants: dict[str, Callable[[], Any]]) -> tuple[dict[str, float], dict[str, Any]]:
-    """The fastest of a few turns; in each, all contestants after one another."""
+def take_turns(
+    contestants: dict[str, Callable[[], Any]],
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Seconds of the fastest of a few turns, and the models; in each turn all are run once."""
     times = dict.fromkeys(contestants, float("inf"))
     models: dict[str, Any] = {}
     begun = time.perf_counter()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ling.cli import fit, predict
+from ling.cli import bench, fit, predict
 from ling.cli.houses import houses
 from ling.cli.out import Out, grid
 from ling.cli.wanted import Wanted
+from ling.estimators import RidgeCV
 from ling.files import whole
 from ling.progress_bar import duration
 from ling.saving import load
@@ -23,6 +25,10 @@ TARGET, NUMBER = "price", "house_id"
 # Both get the same: scikit-learn has no grid of its own that suits the data.
 ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 REPORT = Path("demo-report.html")
+# The data and the grid of the comparison of `RidgeCV`; fewer rows and columns for a small --rows.
+# One turn of all three models takes about 6 s on two cores: the demo stays within a minute.
+MAX_ROWS, MAX_COLUMNS = 5_000, 1_000
+CV_ALPHAS = np.logspace(-3, 4, 20)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +38,16 @@ class Theirs:
     alpha: float
     predictions: Any
     seconds: float
+
+
+@dataclass(frozen=True)
+class CVTiming:
+    """One `RidgeCV` in the comparison; `bound` is ling's certificate, None for scikit-learn."""
+
+    name: str
+    seconds: float
+    alpha: float
+    bound: float | None = None
 
 
 def run(folder: Path, rows: int, seed: int, out: Out) -> None:
@@ -55,7 +71,25 @@ def run(folder: Path, rows: int, seed: int, out: Out) -> None:
     predict.run(model, str(new), predictions, options, _silent(out))
     with out.doing("the same with scikit-learn"):
         theirs = _theirs(sold, new)
-    _compare(model, predictions, new, done.seconds, theirs, report, out)
+    found = _compare(model, predictions, new, done.seconds, theirs, out)
+    shape = min(MAX_ROWS, rows // 20), min(MAX_COLUMNS, rows // 100)
+    with out.doing(f"choosing alpha on {shape[0]:,} x {shape[1]:,} numbers"):
+        timings = _time_ridge_cv(*shape, seed)
+    _show_ridge_cv(shape, timings, out)
+    if report is None:
+        out.note("the HTML report needs matplotlib: pip install 'ling[plot]'")
+    else:
+        out.show()
+        out.show(f"Look at {report}")
+    out.result(
+        {
+            **found,
+            "ridge_cv": {"shape": shape, "results": [asdict(timing) for timing in timings]},
+            "model": str(model),
+            "predictions": str(predictions),
+            "report": report and str(report),
+        }
+    )
 
 
 def _silent(out: Out) -> Out:
@@ -109,9 +143,9 @@ def _encoded(path: Path) -> tuple[Any, Any, Any]:
 
 
 def _compare(
-    model: Path, predictions: Path, new: Path, ours: float, theirs: Theirs, report: Path | None,
-    out: Out,
-) -> None:  # fmt: skip
+    model: Path, predictions: Path, new: Path, ours: float, theirs: Theirs, out: Out
+) -> dict[str, Any]:
+    """Show both fits of the file side by side; the same as data."""
     from pyarrow.parquet import read_table
 
     mine = read_table(predictions).column("prediction").to_numpy()
@@ -134,23 +168,61 @@ def _compare(
         style="dim",
     )
     out.show(f"Their predictions differ by at most {apart:.1e} of the prices' spread.")
-    if report is None:
-        out.note("the HTML report needs matplotlib: pip install 'ling[plot]'")
-    else:
-        out.show(f"Look at {report}")
-    out.result(
-        {
-            "ling": {"seconds": ours, "alpha": fitted.alpha_, "score": _r2(y, mine)},
-            "scikit-learn": {
-                "seconds": theirs.seconds, "alpha": theirs.alpha,
-                "score": _r2(y, theirs.predictions),
-            },
-            "difference": apart,
-            "model": str(model),
-            "predictions": str(predictions),
-            "report": report and str(report),
-        }
-    )  # fmt: skip
+    return {
+        "ling": {"seconds": ours, "alpha": fitted.alpha_, "score": _r2(y, mine)},
+        "scikit-learn": {
+            "seconds": theirs.seconds, "alpha": theirs.alpha, "score": _r2(y, theirs.predictions),
+        },
+        "difference": apart,
+    }  # fmt: skip
+
+
+def _time_ridge_cv(n: int, p: int, seed: int) -> list[CVTiming]:
+    """Exact leave-one-out over the same alphas: ling, and scikit-learn with two of its modes."""
+    from sklearn import linear_model
+
+    X, y = bench.correlated_data(n, p, seed)
+    RidgeCV(CV_ALPHAS).fit(X[:50, :5], y[:50])  # load and compile before anything is timed
+    models: dict[str, Any] = {
+        "ling RidgeCV()": RidgeCV(CV_ALPHAS),
+        "scikit-learn RidgeCV()": linear_model.RidgeCV(CV_ALPHAS),
+        'scikit-learn RidgeCV(gcv_mode="svd")': linear_model.RidgeCV(CV_ALPHAS, gcv_mode="svd"),
+    }
+    seconds, fitted = bench.take_turns(
+        {name: partial(bench.fit_quietly, model, X, y) for name, model in models.items()}
+    )
+    bounds = {"ling RidgeCV()": fitted["ling RidgeCV()"].report_.certificate.bound}
+    return [
+        CVTiming(name, seconds[name], float(fitted[name].alpha_), bounds.get(name))
+        for name in models
+    ]
+
+
+def _show_ridge_cv(shape: tuple[int, int], timings: list[CVTiming], out: Out) -> None:
+    ours, *others = timings
+    out.show()
+    out.show(
+        f"Choosing among {len(CV_ALPHAS)} alphas by exact leave-one-out, made-up data in memory, "
+        f"{shape[0]:,} x {shape[1]:,}",
+        style="bold",
+    )
+    table = grid("", ">time", ">time / ling's", ">alpha")
+    for timing in timings:
+        ratio = f"{timing.seconds / ours.seconds:.1f}"
+        table.add_row(timing.name, f"{timing.seconds:.3g} s", ratio, f"{timing.alpha:.4g}")
+    out.show(table)
+    out.show()
+    out.show(
+        "time: the fastest of up to three turns; in each turn every model is fitted once. Loading "
+        "and compiling are not included",
+        style="dim",
+    )
+    same = all(np.isclose(timing.alpha, ours.alpha, rtol=1e-9, atol=0) for timing in others)
+    agree = "All choose the same alpha." if same else "They do not choose the same alpha."
+    out.show(
+        f"{agree} ling's certificate: training predictions within {ours.bound:.1e} of the exact "
+        "ones, relative to the spread of y."
+    )
 
 
 def _r2(y: Any, found: Any) -> float:

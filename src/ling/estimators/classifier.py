@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import column_or_1d, compute_sample_weight
@@ -33,6 +34,7 @@ from ling.estimators.fitting import (
     SOLVERS,
     Finish,
     Settings,
+    fit_context,
     keep,
     predictions,
     warn_unless_certified,
@@ -42,7 +44,7 @@ from ling.estimators.resuming import fit_from
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.streamed import Streamed
 from ling.estimators.watching import watched
-from ling.selection import Mean, Scorer, Scoring, SquaredErrors
+from ling.selection import CVResults, Mean, Scorer, Scoring, SquaredErrors
 from ling.selection.tally import Hit
 
 
@@ -75,8 +77,7 @@ class Classifying(CallbackSupportMixin, Streamed, ClassifierMixin, BaseEstimator
 
     _decision: Decision
     class_weight: Any
-    coef_: Any
-    intercept_: Any
+    classes_: NDArray[Any]  # set by `fit`
 
     def _prepared(
         self, X: Any, y: Any, sample_weight: Any
@@ -120,11 +121,19 @@ class Classifying(CallbackSupportMixin, Streamed, ClassifierMixin, BaseEstimator
         self._decision = decision
         self.classes_ = decision.classes
 
+    @overload
+    def decision_function(self, X: NDArray[Any]) -> Array: ...
+    @overload
+    def decision_function(self, X: Any) -> Any: ...
     def decision_function(self, X: Any) -> Any:
         """`X @ coef_.T + intercept_`, one column for each class; one number for two classes."""
         check_is_fitted(self, "coef_")
         return self._values(X, _squeezed)
 
+    @overload
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]: ...
+    @overload
+    def predict(self, X: Any) -> Any: ...
     def predict(self, X: Any) -> Any:
         """The class of each sample; 0 and 1 for each label, if a sample can have several."""
         check_is_fitted(self, "coef_")
@@ -241,8 +250,8 @@ class RidgeClassifier(Classifying):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> RidgeClassifier:
+    @fit_context
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t)."""
         started = time.perf_counter()
         Settings.of(self).check()
@@ -290,6 +299,11 @@ class RidgeClassifierCV(Routed, Classifying):
     0.85
     """
 
+    alpha_: float | Array
+    alpha_1se_: float | Array
+    best_score_: float | Array
+    cv_results_: CVResults
+
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  (scikit-learn's way)
         "alphas": ["array-like", Interval(Real, 0, None, closed="neither"), None],
         "fit_intercept": ["boolean"],
@@ -334,10 +348,8 @@ class RidgeClassifierCV(Routed, Classifying):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any
-    ) -> RidgeClassifierCV:
+    @fit_context
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
         """Choose alpha and fit to X (n_samples, n_features) and classes y."""
         refuse_storing(self)
         with watched(self, X, y, sample_weight):

@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
 from ling.design import Array, Design, Storage, as_design
@@ -28,6 +29,7 @@ from ling.solve import Options, Solution, solve
 
 log = logging.getLogger("ling")
 Finish: TypeAlias = Callable[[Array], Any] | None
+Method = TypeVar("Method", bound=Callable[..., Any])
 SOLVERS = ("auto", *ENGINES)
 #: scikit-learn's solvers and what does their work here.
 SCIKIT_LEARN = {
@@ -51,6 +53,11 @@ LARGE_MEAN = (
     "float64 cannot hold the intercept more exactly, because the mean of y (or of columns of X) is "
     "too large beside the spread of y; subtract a constant from y (or from those columns)."
 )
+
+
+def fit_context(method: Method) -> Method:
+    """Decorate with scikit-learn's `_fit_context`, which is untyped, and keep the type."""
+    return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 
 from ling.design import Array
 from ling.design.metered import Meter
 from ling.errors import BadOption
-from ling.estimators.fitting import Fit, Settings, fitted, keep, warn_unless_certified
+from ling.estimators.fitting import (
+    Fit,
+    Settings,
+    fit_context,
+    fitted,
+    keep,
+    warn_unless_certified,
+)
 from ling.estimators.inputs import alphas_of, checked_data, targets_of, weights_of
 from ling.estimators.statistics import Kept, Statistics
 from ling.estimators.watching import watched
@@ -39,11 +45,12 @@ class Partial(Statistics):
     alpha: Any
     fit_intercept: bool
     memory_budget: float | str | None
+    n_samples_seen_: int
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, remove: bool = False
-    ) -> Partial:
+    ) -> Self:
         """The exact fit to all batches so far, with this one added or, by `remove`, taken away.
 
         As exact as `fit` on all rows at once, in any order and in batches of any size: sums of

@@ -1,4 +1,4 @@
-"""`ridge_path`: coefficients for every alpha, for about the price of one fit."""
+"""`ridge_path`: coefficients for every alpha, from one factorisation or one subspace."""
 
 from __future__ import annotations
 

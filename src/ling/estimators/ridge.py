@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling.design import ChunkedDesign, as_design
@@ -19,6 +19,7 @@ from ling.estimators.fitting import (
     SCIKIT_LEARN,
     SOLVERS,
     Settings,
+    fit_context,
     keep,
     plan_for,
     warn_unless_certified,
@@ -163,8 +164,8 @@ class Ridge(CallbackSupportMixin, Partial, MultiOutputMixin, RegressorMixin, Bas
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ridge:
+    @fit_context
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets)."""
         started = time.perf_counter()
         Settings.of(self).check()

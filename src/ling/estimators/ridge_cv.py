@@ -1,13 +1,13 @@
-"""`RidgeCV`: the whole path and cross-validation for about the price of one fit."""
+"""`RidgeCV`: all alphas and splits share one Gram matrix or the same passes over X."""
 
 from __future__ import annotations
 
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import get_scorer_names
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -22,12 +22,12 @@ from ling.estimators.choosing import (
     refuse_storing,
     warn_about_choice,
 )
-from ling.estimators.fitting import keep, warn_unless_certified
+from ling.estimators.fitting import fit_context, keep, warn_unless_certified
 from ling.estimators.inputs import checked_data, targets_of, weights_of
 from ling.estimators.routing import Routed, predicts_only, routed, splits_of
 from ling.estimators.statistics import Statistics
 from ling.estimators.watching import watched
-from ling.selection import R2, Mean, Scorer, Scoring, SquaredErrors, checked
+from ling.selection import R2, CVResults, Mean, Scorer, Scoring, SquaredErrors, checked
 from ling.selection.tally import SquaredError
 
 
@@ -93,6 +93,11 @@ class RidgeCV(
     True
     """
 
+    alpha_: float | Array
+    alpha_1se_: float | Array
+    best_score_: float | Array
+    cv_results_: CVResults
+
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  (scikit-learn's way)
         "alphas": ["array-like", Interval(Real, 0, None, closed="neither"), None],
         "fit_intercept": ["boolean"],
@@ -143,8 +148,8 @@ class RidgeCV(
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> RidgeCV:
+    @fit_context
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
         """Choose alpha and fit to X (n_samples, n_features), y (n_samples,) or (n_samples, t).
 
         `groups` is passed on to the splitter, and to whom metadata routing says it should go.

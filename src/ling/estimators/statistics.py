@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ling.design import AffineDesign, Array
@@ -72,9 +73,13 @@ class Statistics(Streamed):
 
     _kept: Kept | None = None
     statistics: bool | None
-    coef_: Any
-    intercept_: Any
 
+    @overload
+    def predict(self, X: NDArray[Any], return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict(self, X: NDArray[Any], return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: Any, return_std: bool = False) -> Any: ...
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """`X @ coef_ + intercept_`; with `return_std` the standard deviation of y around it too."""
         check_is_fitted(self, "coef_")
@@ -98,12 +103,12 @@ class Statistics(Streamed):
         return np.asarray(found.T.reshape(np.shape(self.coef_)).astype(self.coef_.dtype))
 
     @property
-    def edf_(self) -> Any:
+    def edf_(self) -> float | Array:
         """Effective degrees of freedom: trace X'X (X'X + alpha I)^-1."""
         return self._by_target("edf_", lambda kept: kept.degrees)
 
     @property
-    def noise_variance_(self) -> Any:
+    def noise_variance_(self) -> float | Array:
         """||y - prediction||^2 / (n_samples - edf - 1), the 1 being for an intercept."""
         return self._by_target("noise_variance_", lambda kept: kept.noise * kept.centring.y_unit**2)
 
@@ -114,7 +119,7 @@ class Statistics(Streamed):
             raise AttributeError(f"statistics_method_ is not there: {MISSING}")
         return self._kept.posterior.method
 
-    def _by_target(self, name: str, value: Callable[[Kept], Array]) -> Any:
+    def _by_target(self, name: str, value: Callable[[Kept], Array]) -> float | Array:
         check_is_fitted(self, "coef_")  # its error is an AttributeError too
         if self._kept is None:
             raise AttributeError(f"{name} is not there: {MISSING}")

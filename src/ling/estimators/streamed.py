@@ -6,17 +6,28 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from ling.design import ChunkedDesign
+from ling.design import Array, ChunkedDesign
 from ling.estimators.inputs import checked_columns
 from ling.estimators.lazy import in_hand, on_cluster
+from ling.report import FitReport
 
 
 class Streamed:
     """What all estimators offer for X that is scanned, or on a cluster."""
+
+    # Set by `fit`.
+    coef_: Array
+    intercept_: float | np.floating[Any] | Array
+    n_iter_: NDArray[np.int32] | None
+    solver_: str
+    report_: FitReport
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the predictions or, of a classifier, their accuracy; as scikit-learn's."""

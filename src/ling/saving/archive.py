@@ -8,7 +8,7 @@ import struct
 import zipfile
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
@@ -22,6 +22,7 @@ from ling.report import FitReport
 from ling.saving.values import Reader, entry_bytes, entry_of, pack
 from ling.scan import Encoding
 
+Model: TypeAlias = Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV
 VERSION = 1
 HEADER = "model.json"
 MODELS: dict[str, Any] = {
@@ -100,7 +101,7 @@ def save(model: Any, path: str | os.PathLike[str], *, about: dict[str, Any] | No
                 npy.write_array(out, array, allow_pickle=False)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> Model:
     """The model in a file that `save` has written; it predicts the same, to the last bit.
 
     Nothing in the file is run. A file that is damaged, of a newer version or no model file is
@@ -115,7 +116,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Ridge, RidgeCV, RidgeClassifier or RidgeClassifierCV
         Fitted, as it was saved.
     """
-    return read(path).model
+    model: Model = read(path).model
+    return model
 
 
 def read(path: str | os.PathLike[str]) -> Saved:

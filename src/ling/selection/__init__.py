@@ -1,4 +1,4 @@
-"""Choosing alpha: leave-one-out and K-fold cross-validation for about the price of one fit."""
+"""Choosing alpha: leave-one-out and K-fold cross-validation that share work between alphas."""
 
 from ling.selection.choice import choose
 from ling.selection.folds import DirectFolds

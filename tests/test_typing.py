@@ -1,0 +1,138 @@
+"""What type checkers and editors see of the public names."""
+
+import ast
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import ling
+
+pytest.importorskip("mypy")
+
+SOURCES = Path(ling.__file__).parents[1]
+# A line that ends in a comment `# reveals: ...` has to be revealed as exactly that type.
+SCRIPT = """
+import numpy as np
+from numpy.typing import NDArray
+
+import ling
+from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path, scan_parquet
+
+X: NDArray[np.float64] = np.ones((4, 2))
+y: NDArray[np.float64] = np.arange(4.0)
+
+reveal_type(Ridge())  # reveals: ling.estimators.ridge.Ridge
+reveal_type(Ridge().fit(X, y))  # reveals: ling.estimators.ridge.Ridge
+reveal_type(Ridge().partial_fit(X, y))  # reveals: ling.estimators.ridge.Ridge
+reveal_type(RidgeCV(cv=5).fit(X, y, groups=y))  # reveals: ling.estimators.ridge_cv.RidgeCV
+reveal_type(RidgeClassifier().fit(X, y))  # reveals: ling.estimators.classifier.RidgeClassifier
+reveal_type(RidgeClassifierCV().fit(X, y))  # reveals: ling.estimators.classifier.RidgeClassifierCV
+
+
+class Subclass(Ridge):
+    pass
+
+
+reveal_type(Subclass().fit(X, y))  # reveals: script.Subclass
+
+FLOATS = Ridge().coef_
+reveal_type(FLOATS)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
+reveal_type(Ridge().predict(X))  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
+mean, std = Ridge().predict(X, return_std=True)
+reveal_type(std)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
+reveal_type(RidgeClassifier().predict(X))  # reveals: ndarray[tuple[Any, ...], dtype[Any]]
+reveal_type(RidgeCV().score(X, y))  # reveals: float
+reveal_type(Ridge().report_)  # reveals: ling.report.FitReport
+reveal_type(Ridge().solver_)  # reveals: str
+reveal_type(RidgeCV().alpha_)  # reveals: float | ndarray[tuple[Any, ...], dtype[floating[Any]]]
+reveal_type(RidgeCV().cv_results_)  # reveals: ling.selection.results.CVResults
+
+reveal_type(ridge_path(X, y))  # reveals: ling.estimators.path.RidgePath
+reveal_type(ling.plan(X))  # reveals: ling.planning.Plan
+reveal_type(scan_parquet("data.parquet", "y"))  # reveals: ling.scan.dataset.Dataset
+reveal_type(ling.CVDisplay.from_estimator(RidgeCV()))  # reveals: ling.display.cv.CVDisplay
+reveal_type(ling.paper.ling)  # reveals: def
+
+model = ling.load("model.ling")
+if isinstance(model, RidgeCV):
+    reveal_type(model)  # reveals: ling.estimators.ridge_cv.RidgeCV
+else:
+    reveal_type(model)  # reveals: ling.estimators.ridge.Ridge | ling.estimators.classifier.R
+"""
+MISTAKES = """
+import ling
+
+ling.Rigde()
+ling.Ridge(alhpa=1.0)
+ling.ridge_path(1)
+"""
+
+
+def checked(script: Path) -> subprocess.CompletedProcess[str]:
+    """Run mypy as a user would who has ling installed: its own sources are not reported on."""
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent"]
+    options = ["--no-color-output", "--no-error-summary", "--config-file="]
+    return subprocess.run(
+        [*command, *options, script.name], cwd=script.parent, capture_output=True, text=True,
+        check=False, env={**os.environ, "MYPYPATH": str(SOURCES)},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    """The lines that mypy prints of both scripts; they share a cache."""
+    folder = tmp_path_factory.mktemp("typing")
+    found = {}
+    for name, text in {"script": SCRIPT, "mistakes": MISTAKES}.items():
+        script = folder / f"{name}.py"
+        script.write_text(text)
+        done = checked(script)
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        found[name] = done.stdout.splitlines()
+    return found
+
+
+def test_public_names_have_their_types(outputs):
+    assert not [line for line in outputs["script"] if ": error:" in line]
+    # script.py:7: note: Revealed type is "numpy.ndarray[...]"
+    revealed = {
+        int(line.split(":")[1]): line.split('"', 1)[1].replace("builtins.", "")
+        for line in outputs["script"]
+        if "Revealed type" in line
+    }
+    for number, line in enumerate(SCRIPT.splitlines(), start=1):
+        if "# reveals: " in line:
+            expected = line.split("# reveals: ")[1]
+            found = revealed[number].replace("numpy.", "").replace("typing.", "")
+            assert found.startswith(expected), line
+
+
+def test_mistakes_are_reported(outputs):
+    assert [line.split(":")[1] for line in outputs["mistakes"] if ": error:" in line] == [
+        *("4", "5", "6")
+    ]
+
+
+def test_names_for_type_checkers_are_those_that_are_loaded():
+    tree = ast.parse((SOURCES / "ling" / "__init__.py").read_text())
+    block = next(
+        node for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )  # fmt: skip
+    declared = {
+        (node.module, alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name  # the form that type checkers take as public
+    }
+    loaded = {(f"ling.{module}", name) for module, names in ling._NAMES.items() for name in names}
+    assert declared == loaded | {("ling", module) for module in ling._MODULES}
+
+
+def test_the_package_says_that_it_is_typed():
+    assert files("ling").joinpath("py.typed").is_file()
