@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ling.design.arrays import Array
 from ling.design.chunked import ahead
-from ling.design.source import Source
+from ling.design.source import FileVersions, Source
 from ling.errors import BadOption, MissingValue, WrongType
 from ling.scan.asked import Asked, check_known
 from ling.scan.buffers import Buffers
@@ -21,7 +21,7 @@ from ling.scan.dataset import Dataset, Others, listed, missing_target
 from ling.scan.discovery import discover, refuse_other_kinds
 from ling.scan.encoding import Encoding
 from ling.scan.files import counted, need_pyarrow, open_files, parts_of
-from ling.scan.parts import Batch, Batches, Part, Rows, TablePart
+from ling.scan.parts import Batch, Batches, Part, Rows, TablePart, files_of
 
 
 class ArrowSource(Source):
@@ -36,6 +36,7 @@ class ArrowSource(Source):
         self.shape = (rows.n, encoding.width)
         self.dtype = np.dtype(dtype)
         self.names = encoding.names
+        self.versions = rows.versions
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """Columns copied into blocks in Fortran's order, as Arrow holds columns too."""
@@ -79,7 +80,7 @@ class ArrowSource(Source):
     @property
     def files(self) -> tuple[str, ...]:
         """Those of its parts."""
-        return tuple(part.path for part in self.rows.parts if part.path)
+        return files_of(self.rows.parts)
 
     @property
     def description(self) -> str:
@@ -199,12 +200,14 @@ def _missing_in_column(name: str, row: int) -> MissingValue:
 
 def dataset_of(
     schema: Any, parts: Sequence[Part], description: str, asked: Asked,
-    counts: tuple[int, ...] | None = None,
+    counts: tuple[int, ...] | None = None, versions: FileVersions | None = None,
 ) -> Dataset:  # fmt: skip
     """What the table comes to; one pass over the columns that take one.
 
-    `counts` are the rows of the parts, if they are known.
+    `counts` are the rows of the parts, if they are known, and `versions` their files as they were
+    before that.
     """
+    versions = versions or FileVersions.of(files_of(parts))
     known = tuple(schema.names)
     names = asked.features_of(known)
     kinds = {name: schema.field(name).type for name in names}
@@ -216,7 +219,7 @@ def dataset_of(
     before = "in the files before it" if asked.encoding is None else "in the fit"
     refuse_other_kinds([column.name for column in encoding.numeric], kinds, parts, before)
     _refuse_twins(encoding)
-    rows = Rows(tuple(parts), counts, description)
+    rows = Rows(tuple(parts), counts, description, versions)
     stored = [kind for part in parts for kind in part.kinds(names)]
     source = ArrowSource(rows, encoding, _dtype([*kinds.values(), *stored]), asked.unknown)
     several = asked.target is not None and not isinstance(asked.target, str)

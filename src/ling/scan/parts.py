@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ling.design.source import FileVersions, unchanged
 from ling.errors import MissingData, WrongType
 
 #: A `pyarrow.RecordBatch`: some rows of some columns.
@@ -201,33 +202,47 @@ class KeptPart(Part):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of several parts, one after the other; `description` says where they lie."""
+    """The rows of several parts, one after the other; `description` says where they lie.
+
+    `versions` are their files as they were before anything was read from them.
+    """
 
     parts: tuple[Part, ...]
     counts: tuple[int, ...]
     description: str
+    versions: FileVersions
 
     @property
     def n(self) -> int:
         """Of all parts."""
         return sum(self.counts)
 
+    def check_unchanged(self) -> None:
+        """Raise MissingData if a file has changed since it was scanned."""
+        self.versions.check(files_of(self.parts))
+
     def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
-        """Rows from start to stop; an error if there are fewer than there were."""
+        """Rows from start to stop; an error if a file has changed, or there are fewer rows."""
         stop = self.n if stop is None else stop
         read, begin = 0, 0
-        for part, count in zip(self.parts, self.counts, strict=True):
-            here = max(0, start - begin), min(count, stop - begin)
-            begin += count
-            if here[0] < here[1]:
-                for batch in part.read(columns, *here):
-                    read += batch.num_rows
-                    yield batch
+        with unchanged(self.check_unchanged):
+            for part, count in zip(self.parts, self.counts, strict=True):
+                here = max(0, start - begin), min(count, stop - begin)
+                begin += count
+                if here[0] < here[1]:
+                    for batch in part.read(columns, *here):
+                        read += batch.num_rows
+                        yield batch
         if read < stop - start:
             raise MissingData(
                 f"{self.description} now gives {read} rows, not {stop - start} as when it was "
                 "scanned; scan it again."
             )
+
+
+def files_of(parts: Sequence[Part]) -> tuple[str, ...]:
+    """The files of parts that lie on this machine."""
+    return tuple(part.path for part in parts if part.path)
 
 
 def _local(fragment: Any) -> str:
