@@ -53,6 +53,7 @@ class ChunkedDesign(Blocked):
         self.dtype = source.dtype
         self.names = source.names
         self.encoding = source.encoding
+        self.notes = source.notes
         self.taken = room
         self.block_bytes = room / AT_ONCE
         self._rate: float | None = None
@@ -174,6 +175,7 @@ def in_memory(design: ChunkedDesign) -> DenseDesign:
         whole[rows] = block.array
     found = DenseDesign(whole)
     found.names, found.taken = design.names, float(whole.nbytes)
+    found.notes = design.notes
     return found
 
 

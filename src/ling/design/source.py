@@ -140,6 +140,8 @@ class Source(ABC):
     encoding: Any = None
     #: Its files as they were when it was scanned, if it lies in files.
     versions: FileVersions | None = None
+    #: What there is to say about how it was opened; it goes into the report of a fit.
+    notes: tuple[str, ...] = ()
 
     def check_unchanged(self) -> None:
         """Raise MissingData if a file has changed since it was scanned."""

@@ -41,6 +41,10 @@ class Part(ABC):
         """Types of these columns in the file itself, if it says so."""
         return []
 
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns in the file itself, if it is one."""
+        return ()
+
     @abstractmethod
     def count(self) -> int:
         """Its number of rows."""
@@ -120,6 +124,10 @@ class ParquetPart(Part):
         known = {field.name: field.type for field in self.fragment.physical_schema}
         return [known[name] for name in columns if name in known]
 
+    def columns(self) -> tuple[str, ...]:
+        """All that are in the file."""
+        return tuple(self.fragment.physical_schema.names)
+
     def _texts(self, columns: Sequence[str]) -> list[str]:
         from pyarrow import types
 
@@ -147,6 +155,13 @@ class ScannedPart(Part):
     def path(self) -> str:
         """Where it lies on this machine."""
         return _local(self.fragment)
+
+    def columns(self) -> tuple[str, ...]:
+        """All that are in the file; none if it cannot be read, which is told when it is."""
+        try:
+            return tuple(self.fragment.physical_schema.names)
+        except (ValueError, OSError):
+            return ()
 
     def count(self) -> int:
         """Its number of rows; CSV has to be read for it."""
@@ -181,6 +196,10 @@ class KeptPart(Part):
     def kinds(self, columns: Sequence[str]) -> list[Any]:
         """As in the whole."""
         return self.part.kinds(columns)
+
+    def columns(self) -> tuple[str, ...]:
+        """As in the whole."""
+        return self.part.columns()
 
     def count(self) -> int:
         """Rows that are kept."""

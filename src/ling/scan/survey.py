@@ -14,7 +14,7 @@ from ling.scan.convert import is_text
 from ling.scan.dataset import Dataset
 from ling.scan.discovery import Categories, Finding, Mean, look_through, refuse_other_kinds
 from ling.scan.encoding import Column, Encoding, Numeric
-from ling.scan.files import need_pyarrow, open_files, parts_of
+from ling.scan.files import late_columns, need_pyarrow, open_files, parts_of
 from ling.scan.parts import KeptPart, Part, files_of
 
 # Share of texts that are numbers from which on the column is meant to be one of numbers.
@@ -150,10 +150,20 @@ class Table:
         parts = tuple(KeptPart(part, rows_with_values(part, name)) for part in self.parts)
         return replace(self, parts=parts)
 
-    def dataset(self, target: str | None, encoding: Encoding, counts: tuple[int, ...]) -> Dataset:
-        """X and y, with what a survey has found."""
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of columns that are not among `names`."""
+        return late_columns(self.schema, self.parts)
+
+    def dataset(
+        self, target: str | None, encoding: Encoding, counts: tuple[int, ...],
+        notes: tuple[str, ...] = (),
+    ) -> Dataset:  # fmt: skip
+        """X and y, with what a survey has found; `notes` go into the reports of fits."""
         asked = Asked(target, like=encoding)
-        return dataset_of(self.schema, self.parts, self.description, asked, counts, self.versions)
+        return dataset_of(
+            self.schema, self.parts, self.description, asked, counts, self.versions, notes
+        )
 
     def _finding(self, name: str) -> Finding | None:
         try:
