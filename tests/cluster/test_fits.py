@@ -14,6 +14,7 @@ from ling.engines import ENGINES
 from ling.errors import ClusterLost, WrongShape, WrongType
 from tests.cluster.conftest import cluster
 from tests.cluster.test_faults import Killer
+from tests.design.bad_chunks import CHANGES, bad, numbers
 
 N, P = 600, 40
 SOLVERS = "auto", *ENGINES
@@ -186,3 +187,14 @@ def test_all_workers_lost_and_a_warm_start_elsewhere(data, monkeypatch):
     model.fit(*data)  # in this process, or on another cluster
     assert model.n_iter_[0] < whole
     assert model.report_.certificate.holds
+
+
+@pytest.mark.parametrize("persisted", [False, True])
+@pytest.mark.parametrize("name", CHANGES)
+def test_chunks_are_of_the_declared_shape(client, name, persisted):
+    X, message = bad(name)
+    X = X.persist() if persisted else X
+    with pytest.raises(WrongShape, match=message):
+        Ridge().fit(X, numbers()[1])
+    with pytest.raises(WrongShape, match=message):
+        Ridge().fit(*numbers()).predict(X).compute()

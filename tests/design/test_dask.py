@@ -179,7 +179,7 @@ def test_layouts_of_subsets_of_subsets(rng):
     heights = [3, 0, 10, 1, 25]
     block = np.repeat(np.arange(5), heights)
     place = np.concatenate([np.arange(height) for height in heights])
-    layout, rows = Layout.whole(heights), np.arange(39)
+    layout, rows = Layout.whole(heights, P), np.arange(39)
     while len(rows) > 3:
         some = np.sort(rng.choice(len(rows), max(1, len(rows) * 3 // 4), replace=False))
         layout, rows = layout.subset(some), rows[some]
@@ -190,7 +190,7 @@ def test_layouts_of_subsets_of_subsets(rng):
 def test_rows_of_a_share():
     from ling.design.dask.cluster import Bundle
 
-    layout, array = Layout.whole([3, 4, 5]), np.arange(24.0).reshape(12, 2)
+    layout, array = Layout.whole([3, 4, 5], 2), np.arange(24.0).reshape(12, 2)
     np.testing.assert_array_equal(_rows_of(array, layout, Bundle("", (0, 1), 0)), array[:7])
     apart = np.vstack([array[:3], array[7:]])
     np.testing.assert_array_equal(_rows_of(array, layout, Bundle("", (0, 2), 0)), apart)

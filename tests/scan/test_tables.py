@@ -14,6 +14,7 @@ import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import ling.scan.discovery
 from ling.errors import (
@@ -433,9 +434,15 @@ def test_other_objects_are_refused(tmp_path):
 
 def test_files_that_became_shorter(tmp_path):
     data = SCANS["csv"](tmp_path, HOMES, "rent")
+    # Through a file system of pyarrow's, nothing is known of the file but what it holds.
+    elsewhere = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
+    name = next(tmp_path.glob("*.csv")).name
+    remote = scan_arrow(pa.dataset.dataset(name, format="csv", filesystem=elsewhere), "rent")
     write_csv(tmp_path, {name: values[:2] for name, values in HOMES.items()})
-    with pytest.raises(MissingData, match="now gives 2 rows, not 4"):
+    with pytest.raises(MissingData, match="has another size or modification time"):
         read(data)
+    with pytest.raises(MissingData, match="now gives 2 rows, not 4"):
+        read(remote)
 
 
 def test_missing_packages_are_named(monkeypatch, tmp_path):

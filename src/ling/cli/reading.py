@@ -116,7 +116,9 @@ def _columns(wanted: Wanted, kind: str) -> Understood:
     if wanted.weights == wanted.target:
         raise BadOption(f"--weights names {wanted.weights!r}, which is the target.")
     names = _features(wanted, table, others)
-    survey, notes = table.survey((*names, wanted.target)), []
+    survey = table.survey((*names, wanted.target))
+    about_files = table.notes if wanted.features is None else ()
+    notes = list(about_files)
     if not survey.n_rows:
         raise WrongShape(f"{wanted.path!r} has no rows.")
     if wanted.skip and survey.missing_in(wanted.target):
@@ -125,7 +127,7 @@ def _columns(wanted: Wanted, kind: str) -> Understood:
         survey = table.survey((*names, wanted.target))
     refuse_problems(survey, names, wanted)
     encoding = survey.encoding(names, wanted.missing)
-    data = table.dataset(wanted.target, encoding, survey.counts)
+    data = table.dataset(wanted.target, encoding, survey.counts, about_files)
     weights = _weights(data, wanted.weights)
     missing = {seen.name: seen.missing for seen in survey.columns if seen.missing}
     notes += [*_notes(survey, data), *hints(survey, names)]

@@ -18,7 +18,7 @@ from ling.design.dense import DenseDesign
 from ling.design.maps import Affine
 from ling.design.operations import Operation, Outcome, at, together
 from ling.design.short import SHARED, ShortCopy, shortened
-from ling.design.source import Source
+from ling.design.source import Source, unchanged
 from ling.design.threads import quiet_blas
 from ling.progress import current
 
@@ -53,6 +53,7 @@ class ChunkedDesign(Blocked):
         self.dtype = source.dtype
         self.names = source.names
         self.encoding = source.encoding
+        self.notes = source.notes
         self.taken = room
         self.block_bytes = room / AT_ONCE
         self._rate: float | None = None
@@ -93,7 +94,8 @@ class ChunkedDesign(Blocked):
             count = max(1, SAMPLE // max(1, self.shape[1] * self.dtype.itemsize))
             some = slice(0, min(count, self.source.shape[0]))
             started = time.perf_counter()
-            read = sum(_touched(block) for block in self.source.blocks(some, self.height))
+            with unchanged(self.source.check_unchanged):
+                read = sum(_touched(block) for block in self.source.blocks(some, self.height))
             self._rate = max(1.0, read / max(time.perf_counter() - started, 1e-9))
         return self._rate
 
@@ -111,14 +113,18 @@ class ChunkedDesign(Blocked):
             return together(at(operation, rows)(block) for rows, block in self.blocks())
 
     def blocks(self) -> Iterator[tuple[slice, DenseDesign]]:
-        """All rows in order, and what they are called here."""
+        """All rows in order, and what they are called here.
+
+        Raises MissingData if a file of the source has changed since it was scanned.
+        """
         start, run = 0, current()
-        for block in ahead(self._read()):
-            if len(block):
-                yield slice(start, start + len(block)), DenseDesign(block, compiled=True)
-            start += len(block)
-            if run is not None and start < self.shape[0]:  # the last is heard of with the pass
-                run.add_part(len(block) / self.source.shape[0])
+        with unchanged(self.source.check_unchanged):
+            for block in ahead(self._read()):
+                if len(block):
+                    yield slice(start, start + len(block)), DenseDesign(block, compiled=True)
+                start += len(block)
+                if run is not None and start < self.shape[0]:  # the last is heard of with the pass
+                    run.add_part(len(block) / self.source.shape[0])
 
     def shortens(self, affine: Affine) -> bool:
         """Where blocks can be, into one copy in memory."""
@@ -169,6 +175,7 @@ def in_memory(design: ChunkedDesign) -> DenseDesign:
         whole[rows] = block.array
     found = DenseDesign(whole)
     found.names, found.taken = design.names, float(whole.nbytes)
+    found.notes = design.notes
     return found
 
 

@@ -5,13 +5,126 @@ from __future__ import annotations
 import os
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.arrays import Array, float_dtype
+from ling.errors import MissingData
+
+#: What to do about a file that changes between two passes.
+READ_AGAIN = (
+    "All passes have to read the same version of the data: wait until nothing writes to the file, "
+    "then scan it and fit or predict again."
+)
+
+
+@dataclass(frozen=True)
+class FileVersions:
+    """Sizes in bytes and modification times in nanoseconds of files, by their paths.
+
+    Inode numbers are left out: on some network file systems they change while a file does not.
+    """
+
+    stamps: dict[str, tuple[int, int] | None]
+
+    @classmethod
+    def of(cls, paths: Iterable[str]) -> FileVersions:
+        """The versions that are there now."""
+        return cls({path: _stamp(path) for path in paths})
+
+    def check(self, paths: Iterable[str] | None = None) -> None:
+        """Raise MissingData unless `paths`, by default the same, are the files they were."""
+        now = FileVersions.of(self.stamps if paths is None else paths).stamps
+        for path in (*self.stamps, *now):
+            before, after = self.stamps.get(path), now.get(path)
+            if before != after:
+                change = (
+                    "is new" if before is None else "was deleted or moved" if after is None
+                    else "has another size or modification time"
+                )  # fmt: skip
+                raise MissingData(f"{path!r} {change} since it was scanned. {READ_AGAIN}")
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """Size and modification time of a file; None if it is not there."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_size, stat.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """The file of a `numpy.memmap` and its version: inode, size and modification time."""
+
+    path: str
+    version: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Any) -> MappedFile | None:
+        """The file that an array is a map of, or a view of a map; None if there is none."""
+        while isinstance(array, np.ndarray):
+            if isinstance(array, np.memmap) and array.filename is not None:
+                path = os.fspath(array.filename)
+                version = _mapped_version(path)
+                return None if version is None else cls(path, version)
+            array = array.base
+        return None
+
+    def check(self) -> None:
+        """Raise MissingData if something has written to the file.
+
+        A file that was deleted or replaced is fine: the map still shows the old one.
+        """
+        now = _mapped_version(self.path)
+        if now is not None and now[0] == self.version[0] and now != self.version:
+            raise MissingData(
+                f"{self.path!r}, of which X, y or sample_weight is a memory map, was changed while "
+                "it was read. All passes have to read the same version of the data: wait until "
+                "nothing writes to the file, then fit or predict again."
+            )
+
+
+def _mapped_version(path: str) -> tuple[int, ...] | None:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+@contextmanager
+def unchanged(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check`, which raises if data has changed, before and after the block.
+
+    It is called after errors too: reading a file that is being written fails in many ways.
+    """
+    check()
+    try:
+        yield
+    except Exception:
+        check()
+        raise
+    check()
+
+
+@contextmanager
+def unchanged_maps(*arrays: Any) -> Iterator[None]:
+    """Raise MissingData if files that arrays are memory maps of change within the block."""
+    files = [file for file in map(MappedFile.of, arrays) if file is not None]
+
+    def check() -> None:
+        for file in files:
+            file.check()
+
+    with unchanged(check):
+        yield
 
 
 class Source(ABC):
@@ -25,6 +138,15 @@ class Source(ABC):
     dtype: np.dtype[Any]
     names: tuple[str, ...] | None = None
     encoding: Any = None
+    #: Its files as they were when it was scanned, if it lies in files.
+    versions: FileVersions | None = None
+    #: What there is to say about how it was opened; it goes into the report of a fit.
+    notes: tuple[str, ...] = ()
+
+    def check_unchanged(self) -> None:
+        """Raise MissingData if a file has changed since it was scanned."""
+        if self.versions is not None:
+            self.versions.check(self.files)
 
     @abstractmethod
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
@@ -75,6 +197,12 @@ class ArraySource(Source):
         self.array = array
         self.shape = array.shape
         self.dtype = float_dtype(array.dtype)
+        self.mapped_file = MappedFile.of(array)
+
+    def check_unchanged(self) -> None:
+        """Raise MissingData if it is a map of a file that has changed since it was opened."""
+        if self.mapped_file is not None:
+            self.mapped_file.check()
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """Some rows at a time."""

@@ -77,6 +77,7 @@ def _in_blocks(X: Any) -> Blocked:
     if isinstance(design, DenseDesign):
         found = ChunkedDesign(ArraySource(design.array))
         found.names, found.taken = design.names, design.taken
+        found.notes = design.notes
         return found
     raise BadOption("checkpoint is for dense X, and X is sparse; pass checkpoint=None.")
 

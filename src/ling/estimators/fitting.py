@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling.design import Array, Design, Storage, as_design
 from ling.design.affine import storage_and_map
+from ling.design.source import unchanged_maps
 from ling.engines import ENGINES
 from ling.errors import BadOption, NotFinite
 from ling.estimators.inputs import checked_columns, checked_rows, refuse_other_columns
@@ -139,9 +140,10 @@ def predicted(model: Any, X: Any, coef: Array, finish: Finish = None) -> tuple[A
     if storage is not None:
         found = storage.predictions(coef.astype(np.float64), model.intercept_, finish)
         return storage, found
-    X = checked_rows(model, X)
-    # Sums in float64, also for float32: the certificate is about predictions.
-    return X, as_design(X).predictions(coef.astype(np.float64), model.intercept_, finish)
+    with unchanged_maps(X):
+        X = checked_rows(model, X)
+        # Sums in float64, also for float32: the certificate is about predictions.
+        return X, as_design(X).predictions(coef.astype(np.float64), model.intercept_, finish)
 
 
 def predictions(model: Any, X: Any, coef: Array, finish: Finish = None) -> Any:

@@ -23,7 +23,7 @@ def checked_data(model: Any, X: Any, y: Any, sample_weight: Any, **options: Any)
     It is one, too, where columns have names, so that errors can name them.
     """
     _refuse_no_targets(model, X, y)
-    y = in_hand(y)
+    y = in_hand(y, "y")
     refuse_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # classes may be words
     first = options.get("reset", True)
@@ -198,7 +198,7 @@ def alphas_of(alpha: Any, n_targets: int) -> Array:
 
 def weights_of(sample_weight: Any, X: Any) -> Array | None:
     """One for each sample, or None."""
-    sample_weight = in_hand(sample_weight)
+    sample_weight = in_hand(sample_weight, "sample_weight")
     if sample_weight is None:
         return None
     if not np.asarray(sample_weight).any():

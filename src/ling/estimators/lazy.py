@@ -13,7 +13,7 @@ from ling.design import Array, ArraySource, ChunkedDesign, Design, Storage
 from ling.design.affine import storage_and_map
 from ling.design.arrays import float_dtype
 from ling.design.chunked import in_memory
-from ling.errors import MissingValue, WrongType
+from ling.errors import MissingValue, WrongShape, WrongType
 from ling.machine import memory_budget_bytes
 from ling.progress import READ, stage
 
@@ -95,10 +95,10 @@ def fits_memory(storage: ChunkedDesign, model: Any) -> ChunkedDesign:
     return storage.within(_budget(model))
 
 
-def in_hand(values: Any) -> Any:
-    """y or weights as an array, where they are lazy."""
+def in_hand(values: Any, name: str) -> Any:
+    """y or sample_weight, which `name` says, as an array where they are lazy."""
     if on_cluster(values):
-        return np.asarray(values.compute())
+        return np.asarray(_checked_chunks(values, name).compute())
     if _library(values) == "pyarrow":
         return _from_arrow(values)
     return values
@@ -123,6 +123,7 @@ def mapped(X: Any, function: Callable[[Array], Any], p: int) -> Any:
     """function(rows), as a dask array that is computed when it is asked for."""
     if not hasattr(X, "map_blocks"):
         X = _numbers(X)
+    X = _checked_chunks(X, "X")
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     meta = np.asarray(function(np.zeros((1, p), X.dtype)))[:0]
@@ -150,8 +151,29 @@ def _numbers(frame: Any) -> Any:
             "dask.dataframe.get_dummies(X, dtype=float), or leave it out."
         )
     single = all(kind == np.float32 for kind in frame.dtypes)
+    names = list(frame.columns)
+    frame = frame.map_partitions(_checked_names, names, meta=frame._meta)
     # Its partitions' lengths are found later: Dask may have put some of them together.
     return frame.astype(np.float32 if single else np.float64).to_dask_array()
+
+
+def _checked_names(partition: Any, names: list[Any]) -> Any:
+    """A partition of a data frame, if its columns are those that the data frame declares."""
+    if list(partition.columns) != names:
+        raise WrongShape(
+            f"a partition of X has the columns {list(partition.columns)}, and the data frame "
+            f"declares {names}; give all partitions the same columns in the same order."
+        )
+    return partition
+
+
+def _checked_chunks(values: Any, name: str) -> Any:
+    """A Dask array whose chunks are checked when they are made; data frames as they are."""
+    if not hasattr(values, "map_blocks"):
+        return values
+    from ling.design.dask.block_shapes import with_checked_shapes
+
+    return with_checked_shapes(values, name)
 
 
 def _library(values: Any) -> str:

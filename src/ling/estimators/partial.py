@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ling.design import Array
+from ling.design import Array, as_design
+from ling.design.affine import storage_and_map
 from ling.design.metered import Meter
 from ling.errors import BadOption
 from ling.estimators.fitting import (
@@ -136,7 +137,9 @@ def _solved(
     meter, cost = Meter(), summing_cost(X, summary.n_targets)
     meter.add(cost.flops, cost.passes)
     problem, centring = posed(summary, alphas, meter, X.dtype, with_rows)
-    design, notes = problem.design.design, (f"The passes were over {X.shape[0]} rows.",)
+    design = problem.design.design
+    about_x = storage_and_map(as_design(X))[0].notes
+    notes = (f"The passes were over {X.shape[0]} rows.", *about_x)
     fit = fitted(problem, centring, design, summary.centred, settings, started, notes)
     return problem, centring, fit
 

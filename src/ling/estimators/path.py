@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling import problem as problems
 from ling.design import Array, as_design
+from ling.design.source import unchanged_maps
 from ling.engines.base import generator
 from ling.errors import BadOption
 from ling.estimators.fitting import Settings, plan_for
@@ -108,7 +109,8 @@ class RidgePath:
         flat = self.coef.reshape(-1, self.coef.shape[-1])
         design = checked_columns(self, X) or as_design(X)
         refuse_other_columns(self, design.shape[1], None)
-        found = design.matmat(flat.T.astype(np.float64))
+        with unchanged_maps(X):
+            found = design.matmat(flat.T.astype(np.float64))
         return np.asarray(found.reshape(len(found), *self.coef.shape[:-1]) + self.intercept)
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ling.design import AffineDesign, Array
 from ling.design.affine import storage_and_map
+from ling.design.source import unchanged_maps
 from ling.engines.base import generator
 from ling.errors import BadOption
 from ling.estimators.fitting import (
@@ -85,6 +86,10 @@ class Statistics(Streamed):
         check_is_fitted(self, "coef_")
         if not return_std:
             return predictions(self, X, self.coef_.T)
+        with unchanged_maps(X):
+            return self._predicted_with_std(X)
+
+    def _predicted_with_std(self, X: Any) -> tuple[Any, Any]:
         X, found = predicted(self, X, self.coef_.T)
         kept, posterior = self._statistics()
         centring = kept.centring

@@ -31,11 +31,12 @@ class Streamed:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the predictions or, of a classifier, their accuracy; as scikit-learn's."""
+        y, sample_weight = in_hand(y, "y"), in_hand(sample_weight, "sample_weight")
         if not on_cluster(X):
-            return float(super().score(X, in_hand(y), in_hand(sample_weight)))  # type: ignore[misc]
+            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
         measure = accuracy_score if is_classifier(self) else r2_score
         predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]
-        return float(measure(in_hand(y), predicted, sample_weight=in_hand(sample_weight)))
+        return float(measure(y, predicted, sample_weight=sample_weight))
 
     def predict_blocks(self, X: Any) -> Iterator[tuple[slice, Any]]:
         """Rows, from where to where, and `predict` for them: one block of X after the other.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from ling.design.source import unchanged_maps
 from ling.estimators.callbacks import Tasks
 from ling.progress import Listener, following, watching
 from ling.progress_bar import bar, say
@@ -20,10 +21,11 @@ def watched(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Iterator[N
     before = dict(vars(model))
     try:
         if model.verbose or "_skl_callbacks" in before or watching():
-            with _shown(model, X, y, sample_weight):
+            with _shown(model, X, y, sample_weight), unchanged_maps(X, y, sample_weight):
                 yield
         else:
-            yield
+            with unchanged_maps(X, y, sample_weight):
+                yield
     except BaseException:
         state = vars(model)
         left = {name: state[name] for name in LEFT if name in state}

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 
 from ling.design import Array, ChunkedDesign
 from ling.display.cv import score_name
-from ling.errors import BadOption, LingError, WrongShape
+from ling.errors import BadOption, LingError, MissingData, WrongShape
 from ling.estimators.choosing import at_edge, unproved_choice
 from ling.estimators.lazy import on_cluster
 from ling.estimators.revisited import HeldOut, Revisited, held_out, revisit
@@ -154,6 +154,8 @@ def _or_why(find: Callable[[], Any]) -> Any:
     """What is found or, if that is more than the data or the memory allow, why it is not."""
     try:
         return find()
+    except MissingData:  # a file that changes while it is read: nothing found in it can be shown
+        raise
     except LingError as error:
         return sentences([str(error)])[0]
 

@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 from ling import __version__
+from ling.design.source import unchanged_maps
 from ling.files import check_writable, whole
 from ling.html import columns, sections
 from ling.html.facts import Facts, gather
@@ -66,7 +67,8 @@ def write_report(
     """
     need_matplotlib()
     check_writable(path)
-    facts = gather(model, X, y, sample_weight, target, source, about or {})
+    with unchanged_maps(X, y, sample_weight):
+        facts = gather(model, X, y, sample_weight, target, source, about or {})
     when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z")
     page = render(facts, title, when)
     with whole(path) as part:

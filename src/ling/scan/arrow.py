@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ling.design.arrays import Array
 from ling.design.chunked import ahead
-from ling.design.source import Source
+from ling.design.source import FileVersions, Source
 from ling.errors import BadOption, MissingValue, WrongType
 from ling.scan.asked import Asked, check_known
 from ling.scan.buffers import Buffers
@@ -20,8 +20,8 @@ from ling.scan.convert import RowOf, Tally, categories, is_text, numbers, recode
 from ling.scan.dataset import Dataset, Others, listed, missing_target
 from ling.scan.discovery import discover, refuse_other_kinds
 from ling.scan.encoding import Encoding
-from ling.scan.files import counted, need_pyarrow, open_files, parts_of
-from ling.scan.parts import Batch, Batches, Part, Rows, TablePart
+from ling.scan.files import counted, late_columns, need_pyarrow, open_files, parts_of
+from ling.scan.parts import Batch, Batches, Part, Rows, TablePart, files_of
 
 
 class ArrowSource(Source):
@@ -36,6 +36,7 @@ class ArrowSource(Source):
         self.shape = (rows.n, encoding.width)
         self.dtype = np.dtype(dtype)
         self.names = encoding.names
+        self.versions = rows.versions
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """Columns copied into blocks in Fortran's order, as Arrow holds columns too."""
@@ -79,7 +80,7 @@ class ArrowSource(Source):
     @property
     def files(self) -> tuple[str, ...]:
         """Those of its parts."""
-        return tuple(part.path for part in self.rows.parts if part.path)
+        return files_of(self.rows.parts)
 
     @property
     def description(self) -> str:
@@ -199,12 +200,15 @@ def _missing_in_column(name: str, row: int) -> MissingValue:
 
 def dataset_of(
     schema: Any, parts: Sequence[Part], description: str, asked: Asked,
-    counts: tuple[int, ...] | None = None,
+    counts: tuple[int, ...] | None = None, versions: FileVersions | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Dataset:  # fmt: skip
     """What the table comes to; one pass over the columns that take one.
 
-    `counts` are the rows of the parts, if they are known.
+    `counts` are the rows of the parts, if they are known, and `versions` their files as they were
+    before that. `notes` go into the reports of fits.
     """
+    versions = versions or FileVersions.of(files_of(parts))
     known = tuple(schema.names)
     names = asked.features_of(known)
     kinds = {name: schema.field(name).type for name in names}
@@ -216,9 +220,10 @@ def dataset_of(
     before = "in the files before it" if asked.encoding is None else "in the fit"
     refuse_other_kinds([column.name for column in encoding.numeric], kinds, parts, before)
     _refuse_twins(encoding)
-    rows = Rows(tuple(parts), counts, description)
+    rows = Rows(tuple(parts), counts, description, versions)
     stored = [kind for part in parts for kind in part.kinds(names)]
     source = ArrowSource(rows, encoding, _dtype([*kinds.values(), *stored]), asked.unknown)
+    source.notes = notes
     several = asked.target is not None and not isinstance(asked.target, str)
     others = TableOthers(rows, known, asked.targets, several, counted(schema))
     return Dataset(source, others, encoding)
@@ -260,7 +265,10 @@ def scan_parquet(
     Parameters
     ----------
     source : path or list of paths
-        A file, a pattern like `"data/*.parquet"`, a folder (partitioned or not), or a list.
+        A file, a pattern like `"data/*.parquet"`, a folder, or a list of files. Names of folders
+        below a folder or pattern may hold columns (`year=2024/`). Columns are those of the first
+        file. Files of Delta and Iceberg tables are refused, as some hold rows that were deleted;
+        pass such a table to `scan_arrow`.
     target : str or list of str, default=None
         The column to predict; a list gives y of shape (n_samples, n_targets).
     features : list of str, default=None
@@ -388,7 +396,8 @@ def scan_arrow(
     Parameters
     ----------
     data : pyarrow.Table, pyarrow.RecordBatch or pyarrow.dataset.Dataset
-        A table in memory, or files that pyarrow can read.
+        A table in memory, or files that pyarrow can read: a Delta table by
+        `DeltaTable(path).to_pyarrow_dataset()`, one of Iceberg by `table.scan().to_arrow()`.
     target, features, missing, like, unknown, drop
         As for `scan_parquet`.
 
@@ -438,4 +447,8 @@ def _in_memory(data: Any) -> Any:
 def _scan_files(kind: str, source: Any, asked: Asked, texts: Sequence[str] = ()) -> Dataset:
     need_pyarrow()
     dataset, called = open_files(source, kind, asked.encoding, texts)
-    return dataset_of(dataset.schema, parts_of(dataset), called, asked)
+    parts = parts_of(dataset)
+    versions = FileVersions.of(files_of(parts))
+    takes_all = asked.features is None and asked.encoding is None
+    notes = late_columns(dataset.schema, parts) if takes_all else ()
+    return dataset_of(dataset.schema, parts, called, asked, versions=versions, notes=notes)

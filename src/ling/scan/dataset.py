@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.source import Source
+from ling.design.source import FileVersions, Source, unchanged
 from ling.errors import BadOption, MissingValue, WrongShape
 from ling.scan.encoding import Encoding
 
@@ -44,11 +44,15 @@ class Others(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ArrayOthers(Others):
-    """A target that is an array of its own, or is loaded from somewhere by `load`."""
+    """A target that is an array of its own, or is loaded from somewhere by `load`.
+
+    `versions` are its files as they were when they were scanned, if it lies in files.
+    """
 
     y: Any
     n: int
     load: Callable[[Any], NDArray[Any]]
+    versions: FileVersions | None = None
 
     @property
     def description(self) -> str | None:
@@ -57,7 +61,8 @@ class ArrayOthers(Others):
 
     def target(self) -> NDArray[Any]:
         """It; fractions in float64."""
-        values = self.load(self.y)
+        with unchanged(self._check_unchanged):
+            values = self.load(self.y)
         check_target_shape(values.shape, self.n)
         if values.dtype.kind != "f":
             return values
@@ -66,6 +71,10 @@ class ArrayOthers(Others):
         if gaps.any():
             raise missing_target("y", int(gaps.argmax()))
         return values
+
+    def _check_unchanged(self) -> None:
+        if self.versions is not None:
+            self.versions.check()
 
     def column(self, name: str) -> NDArray[Any]:
         """There are none."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ling.errors import MissingData, NotInstalled, WrongType
+from ling.scan.dataset import listed
 from ling.scan.encoding import Encoding
 from ling.scan.parts import ParquetPart, Part, ScannedPart, not_utf8
 
@@ -24,6 +26,8 @@ SEPARATORS = (";", "\t", "|")
 LOOKED_AT, SOME_LINES = 2**16, 50
 # What pyarrow says of these, in words that may change with its version.
 TWINS = re.compile(r"multiple columns named (.+?)\)?$|duplicate field names")
+# The folder in which a Delta table keeps track of its files.
+DELTA_LOG = "_delta_log"
 # Of a column of CSV whose first rows are whole numbers.
 COUNTED = {b"ling": b"whole numbers at first"}
 
@@ -51,6 +55,8 @@ def open_files(
     import pyarrow.dataset as ds
 
     paths, folder = _found(source, kind)
+    if kind == "parquet":
+        refuse_table_formats(paths)
     _refuse_empty(paths)
     form = _csv_format(paths[0]) if kind == "csv" else kind
     folders = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
@@ -66,6 +72,61 @@ def open_files(
     except UnicodeDecodeError as error:
         raise not_utf8(paths[0]) from error
     return data, _called(paths, TITLES[kind])
+
+
+def refuse_table_formats(paths: Sequence[str]) -> None:
+    """Raise WrongType if files belong to a Delta or Iceberg table.
+
+    Such a table keeps files of rows that were deleted or replaced; only its log tells which ones.
+    """
+    from pyarrow.fs import FileType
+
+    for files, folder in _folders_above(paths):
+        try:
+            log, metadata = files.get_file_info([f"{folder}/{DELTA_LOG}", f"{folder}/metadata"])
+        except OSError:  # a folder above the files that may not be looked into
+            continue
+        if log.type == FileType.Directory:
+            remedy = f"DeltaTable({folder!r}).to_pyarrow_dataset()"
+            raise _stale_rows("a Delta", folder, DELTA_LOG, remedy, "deltalake")
+        if metadata.type == FileType.Directory and _has_iceberg_metadata(files, metadata.path):
+            remedy = "table.scan().to_arrow()"
+            raise _stale_rows("an Iceberg", folder, "metadata/*.metadata.json", remedy, "pyiceberg")
+
+
+def _folders_above(paths: Sequence[str]) -> Iterator[tuple[Any, str]]:
+    """All folders that paths lie in, each with its `pyarrow.fs.FileSystem`."""
+    from pyarrow import ArrowInvalid
+    from pyarrow.fs import FileSystem, LocalFileSystem
+
+    local, seen = LocalFileSystem(), set()
+    for path in paths:
+        try:
+            files, place = FileSystem.from_uri(path) if "://" in path else (local, path)
+        except (ArrowInvalid, OSError):  # told where it is opened
+            continue
+        place = PurePosixPath(Path(place).absolute().as_posix() if files is local else place)
+        # An address may be that of a folder.
+        for folder in (*([] if files is local else [place]), *place.parents):
+            if (folder, files is local) not in seen and str(folder) != ".":
+                seen.add((folder, files is local))
+                yield files, str(folder)
+
+
+def _has_iceberg_metadata(files: Any, folder: str) -> bool:
+    from pyarrow.fs import FileSelector
+
+    names = (about.base_name for about in files.get_file_info(FileSelector(folder)))
+    return any(name.endswith(".metadata.json") for name in names)
+
+
+def _stale_rows(title: str, folder: str, sign: str, remedy: str, package: str) -> WrongType:
+    return WrongType(
+        f"source lies in {folder!r}, which is {title} table (it has {sign}): some of its files may "
+        f"hold rows that were deleted or replaced. Read its current rows with {package}: "
+        f"ling.scan_arrow({remedy}, ...); or write these to Parquet files outside of the table, "
+        "and pass those."
+    )
 
 
 def _refuse_empty(paths: list[str]) -> None:
@@ -125,13 +186,34 @@ def parts_of(dataset: Any) -> tuple[Part, ...]:
     )
 
 
+def late_columns(schema: Any, parts: Sequence[Part]) -> tuple[str, ...]:
+    """A note on columns that later files have and the first one, whose schema it is, has not."""
+    late: dict[str, str] = {}
+    for part in parts if len(parts) > 1 else ():
+        for name in part.columns():
+            if name not in schema.names:
+                late.setdefault(name, part.path)
+    if not late:
+        return ()
+    names = listed(f"{name!r} (as in {path!r})" for name, path in late.items())
+    plural = len(late) > 1
+    return (
+        f"Column{'s' if plural else ''} {names} {'are' if plural else 'is'} left out: the columns "
+        "are those of the first file. Give all files the same columns to use all of them.",
+    )
+
+
 def _found(source: Any, kind: str) -> tuple[list[str], str | None]:
-    """The files, in order, and the folder they were found in, if it was one."""
+    """The files, in order, and the folder they were found in, if it was a folder or a pattern.
+
+    The names of folders below that one may hold columns (`year=2024/`).
+    """
     if is_path(source):
         path = os.path.expanduser(os.fspath(source))
         if os.path.isdir(path):
             return _inside(path, kind), path
-        return _matching(path), None
+        is_pattern = glob.has_magic(path) and not os.path.exists(path) and "://" not in path
+        return _matching(path), _folder_of(path) if is_pattern else None
     if isinstance(source, list | tuple) and all(is_path(path) for path in source):
         if not source:
             raise MissingData("source is an empty list; pass the paths of some files.")
@@ -156,6 +238,16 @@ def _inside(folder: str, kind: str) -> list[str]:
             "pass a pattern if they are named otherwise."
         )
     return paths
+
+
+def _folder_of(pattern: str) -> str:
+    """The folder that a pattern is about: what stands before the first part with a wildcard.
+
+    >>> _folder_of("sales/**/*.parquet")
+    'sales'
+    """
+    fixed = takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts)
+    return str(Path(*fixed))
 
 
 def _matching(pattern: str) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.arrays import Array, float_dtype
-from ling.design.source import ArraySource, Source
+from ling.design.source import ArraySource, FileVersions, Source
 from ling.errors import MissingData, WrongShape, WrongType
 from ling.scan.dataset import ArrayOthers, Dataset, check_target_shape
 from ling.scan.files import is_path
@@ -52,6 +52,7 @@ class NpySource(Source):
         self.layout = layout
         self.shape = (rows, columns)
         self.dtype = float_dtype(layout.dtype)
+        self.versions = FileVersions.of(self.files)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """One window of the file after the other, never all of it."""
@@ -156,14 +157,15 @@ def scan_npy(X: Any, y: Any = None) -> Dataset:
     ((3, 2), array([1, 2, 3]))
     """
     source = _source(X)
-    n = source.shape[0]
+    n, versions = source.shape[0], None
     if is_path(y):
         y = os.fspath(y)
+        versions = FileVersions.of([y])
         check_target_shape(read_layout(y, "y").shape, n)
     elif y is not None:
         y = np.asarray(y)
         check_target_shape(y.shape, n)
-    return Dataset(source, ArrayOthers(y, n, load_array))
+    return Dataset(source, ArrayOthers(y, n, load_array, versions))
 
 
 def load_array(y: Any) -> NDArray[Any]:

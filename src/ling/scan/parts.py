@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ling.design.source import FileVersions, unchanged
 from ling.errors import MissingData, WrongType
 
 #: A `pyarrow.RecordBatch`: some rows of some columns.
@@ -39,6 +40,10 @@ class Part(ABC):
     def kinds(self, columns: Sequence[str]) -> list[Any]:
         """Types of these columns in the file itself, if it says so."""
         return []
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns in the file itself, if it is one."""
+        return ()
 
     @abstractmethod
     def count(self) -> int:
@@ -119,6 +124,10 @@ class ParquetPart(Part):
         known = {field.name: field.type for field in self.fragment.physical_schema}
         return [known[name] for name in columns if name in known]
 
+    def columns(self) -> tuple[str, ...]:
+        """All that are in the file."""
+        return tuple(self.fragment.physical_schema.names)
+
     def _texts(self, columns: Sequence[str]) -> list[str]:
         from pyarrow import types
 
@@ -146,6 +155,13 @@ class ScannedPart(Part):
     def path(self) -> str:
         """Where it lies on this machine."""
         return _local(self.fragment)
+
+    def columns(self) -> tuple[str, ...]:
+        """All that are in the file; none if it cannot be read, which is told when it is."""
+        try:
+            return tuple(self.fragment.physical_schema.names)
+        except (ValueError, OSError):
+            return ()
 
     def count(self) -> int:
         """Its number of rows; CSV has to be read for it."""
@@ -181,6 +197,10 @@ class KeptPart(Part):
         """As in the whole."""
         return self.part.kinds(columns)
 
+    def columns(self) -> tuple[str, ...]:
+        """As in the whole."""
+        return self.part.columns()
+
     def count(self) -> int:
         """Rows that are kept."""
         return len(self.kept)
@@ -201,33 +221,47 @@ class KeptPart(Part):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of several parts, one after the other; `description` says where they lie."""
+    """The rows of several parts, one after the other; `description` says where they lie.
+
+    `versions` are their files as they were before anything was read from them.
+    """
 
     parts: tuple[Part, ...]
     counts: tuple[int, ...]
     description: str
+    versions: FileVersions
 
     @property
     def n(self) -> int:
         """Of all parts."""
         return sum(self.counts)
 
+    def check_unchanged(self) -> None:
+        """Raise MissingData if a file has changed since it was scanned."""
+        self.versions.check(files_of(self.parts))
+
     def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
-        """Rows from start to stop; an error if there are fewer than there were."""
+        """Rows from start to stop; an error if a file has changed, or there are fewer rows."""
         stop = self.n if stop is None else stop
         read, begin = 0, 0
-        for part, count in zip(self.parts, self.counts, strict=True):
-            here = max(0, start - begin), min(count, stop - begin)
-            begin += count
-            if here[0] < here[1]:
-                for batch in part.read(columns, *here):
-                    read += batch.num_rows
-                    yield batch
+        with unchanged(self.check_unchanged):
+            for part, count in zip(self.parts, self.counts, strict=True):
+                here = max(0, start - begin), min(count, stop - begin)
+                begin += count
+                if here[0] < here[1]:
+                    for batch in part.read(columns, *here):
+                        read += batch.num_rows
+                        yield batch
         if read < stop - start:
             raise MissingData(
                 f"{self.description} now gives {read} rows, not {stop - start} as when it was "
                 "scanned; scan it again."
             )
+
+
+def files_of(parts: Sequence[Part]) -> tuple[str, ...]:
+    """The files of parts that lie on this machine."""
+    return tuple(part.path for part in parts if part.path)
 
 
 def _local(fragment: Any) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ling.design.source import FileVersions
 from ling.errors import WrongType
 from ling.scan.arrow import dataset_of, rows_with_values
 from ling.scan.asked import Asked
@@ -13,8 +14,8 @@ from ling.scan.convert import is_text
 from ling.scan.dataset import Dataset
 from ling.scan.discovery import Categories, Finding, Mean, look_through, refuse_other_kinds
 from ling.scan.encoding import Column, Encoding, Numeric
-from ling.scan.files import need_pyarrow, open_files, parts_of
-from ling.scan.parts import KeptPart, Part
+from ling.scan.files import late_columns, need_pyarrow, open_files, parts_of
+from ling.scan.parts import KeptPart, Part, files_of
 
 # Share of texts that are numbers from which on the column is meant to be one of numbers.
 NEARLY_ALL = 0.8
@@ -113,18 +114,20 @@ def _column(seen: Seen, missing: str) -> Column:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Files with columns that were opened, and not yet looked at."""
+    """Files with columns that were opened, and not yet looked at; `versions` are as of then."""
 
     schema: Any
     parts: tuple[Part, ...]
     description: str
+    versions: FileVersions
 
     @classmethod
     def open(cls, source: Any, kind: str) -> Table:
         """`kind` is "parquet", "csv" or "feather"."""
         need_pyarrow()
         found, called = open_files(source, kind)
-        return cls(found.schema, parts_of(found), called)
+        parts = parts_of(found)
+        return cls(found.schema, parts, called, FileVersions.of(files_of(parts)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,12 +148,22 @@ class Table:
     def with_values(self, name: str) -> Table:
         """The same without rows that have no value in this column; one pass over it."""
         parts = tuple(KeptPart(part, rows_with_values(part, name)) for part in self.parts)
-        return Table(self.schema, parts, self.description)
+        return replace(self, parts=parts)
 
-    def dataset(self, target: str | None, encoding: Encoding, counts: tuple[int, ...]) -> Dataset:
-        """X and y, with what a survey has found."""
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of columns that are not among `names`."""
+        return late_columns(self.schema, self.parts)
+
+    def dataset(
+        self, target: str | None, encoding: Encoding, counts: tuple[int, ...],
+        notes: tuple[str, ...] = (),
+    ) -> Dataset:  # fmt: skip
+        """X and y, with what a survey has found; `notes` go into the reports of fits."""
         asked = Asked(target, like=encoding)
-        return dataset_of(self.schema, self.parts, self.description, asked, counts)
+        return dataset_of(
+            self.schema, self.parts, self.description, asked, counts, self.versions, notes
+        )
 
     def _finding(self, name: str) -> Finding | None:
         try:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.arrays import Array, float_dtype
-from ling.design.source import Source
+from ling.design.source import FileVersions, Source
 from ling.errors import MissingData, NotInstalled, WrongShape, WrongType
 from ling.scan.dataset import ArrayOthers, Dataset, check_target_shape
 from ling.scan.files import is_path
@@ -28,6 +28,7 @@ class ZarrSource(Source):
         self.shape = tuple(array.shape)
         self.dtype = float_dtype(array.dtype)
         self.called = called
+        self.versions = FileVersions.of(self.files)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """Rows of chunks, cut into blocks."""
@@ -46,11 +47,7 @@ class ZarrSource(Source):
     @property
     def files(self) -> tuple[str, ...]:
         """All of its store, if that is a folder."""
-        root = getattr(self.array.store, "root", None)
-        if root is None:
-            return ()
-        folder = Path(root, self.array.path)
-        return tuple(sorted(str(path) for path in folder.rglob("*") if path.is_file()))
+        return _files_of(self.array)
 
     @property
     def description(self) -> str:
@@ -105,11 +102,22 @@ def scan_zarr(X: Any, y: Any = None) -> Dataset:
     if array.ndim != 2 or array.shape[1] == 0:
         raise WrongShape(f"X has shape {array.shape}; pass a matrix (n_samples, n_features).")
     called = f"zarr array {os.fspath(X)!r}" if is_path(X) else "a zarr array"
-    n = int(array.shape[0])
+    n, versions = int(array.shape[0]), None
     if y is not None:
-        check_target_shape(np.shape(_opened(y, "y")), n)
+        target = _opened(y, "y")
+        check_target_shape(np.shape(target), n)
+        versions = FileVersions.of(_files_of(target))
     y = os.fspath(y) if is_path(y) else y
-    return Dataset(ZarrSource(array, called), ArrayOthers(y, n, load_array))
+    return Dataset(ZarrSource(array, called), ArrayOthers(y, n, load_array, versions))
+
+
+def _files_of(array: Any) -> tuple[str, ...]:
+    """All files of a zarr array, if it is stored in a folder."""
+    root = getattr(getattr(array, "store", None), "root", None)
+    if root is None:
+        return ()
+    folder = Path(root, array.path)
+    return tuple(sorted(str(path) for path in folder.rglob("*") if path.is_file()))
 
 
 def load_array(y: Any) -> NDArray[Any]:

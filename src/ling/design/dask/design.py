@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ling.design.arrays import Array, float_dtype
 from ling.design.blocked import Blocked
 from ling.design.chunked import ahead
+from ling.design.dask.block_shapes import with_checked_shapes
 from ling.design.dask.cluster import Cluster
 from ling.design.dask.faults import Theirs, needed, telling
 from ling.design.dask.parts import Layout, Work, merged, worked
@@ -58,7 +59,7 @@ class DaskDesign(Blocked):
             spread = not (theirs and is_there(X))
             X = persisted(client, _in_order(X))
             blocks = Cluster(client, X, heights, p * X.dtype.itemsize, spread)
-        return cls(blocks, Layout.whole(heights), p, dtype, notes + joined)
+        return cls(blocks, Layout.whole(heights, p), p, dtype, notes + joined)
 
     @property
     def picks(self) -> bool:
@@ -181,15 +182,21 @@ def _known(client: Any, X: Any) -> tuple[Any, tuple[str, ...]]:
     if not any(isnan(size) for sizes in X.chunks for size in sizes):
         return X, ()
     note = ("The sizes of X's chunks were not known, and were found by making all of them.",)
-    array = needed("dask.array").Array
+    array, declared = needed("dask.array").Array, X.chunks
     if client is None:
         X = array(X.dask, X.name, X.chunks, meta=X._meta)
-        return X.compute_chunk_sizes(), note
-    # On the workers before they are counted, so that they are made only once.
-    X = persisted(client, _in_order(X))
-    grid = shapes(client, X)
-    rows, columns = grid[:, 0, 0].tolist(), grid[0, :, 1].tolist()
-    return array(X.dask, X.name, (tuple(rows), tuple(columns)), meta=X._meta), note
+        found = X.compute_chunk_sizes().chunks
+    else:
+        # On the workers before they are counted, so that they are made only once.
+        X = persisted(client, _in_order(X))
+        grid = shapes(client, X)
+        found = grid[:, 0, 0].tolist(), grid[0, :, 1].tolist()
+    # Sizes that X declares stay, and are compared with those of the chunks in every pass.
+    sizes = tuple(
+        tuple(b if isnan(a) else a for a, b in zip(*axis, strict=True))
+        for axis in zip(declared, found, strict=True)
+    )
+    return array(X.dask, X.name, sizes, meta=X._meta), note
 
 
 def _whole_rows(X: Any, notes: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
@@ -201,7 +208,8 @@ def _whole_rows(X: Any, notes: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
         f"X had its columns in {pieces} chunks, which were put together, a copy; pass "
         "X.rechunk({1: -1}).persist() to do that once for several fits."
     )
-    return X.rechunk({1: -1}), (*notes, note)
+    # Chunks are compared with what X declares before they are cut: afterwards nothing would tell.
+    return with_checked_shapes(X, "X").rechunk({1: -1}), (*notes, note)
 
 
 def _joined(X: Any) -> tuple[Any, tuple[str, ...]]:
@@ -215,7 +223,7 @@ def _joined(X: Any) -> tuple[Any, tuple[str, ...]]:
         f"X had {len(heights)} chunks of less than 1 MB on average, which were put together to "
         f"{len(found)}; larger chunks (X.rechunk) save that."
     )
-    return X.rechunk((found, X.chunks[1])), (note,)
+    return with_checked_shapes(X, "X").rechunk((found, X.chunks[1])), (note,)
 
 
 def _sums(heights: Sequence[int], most: int) -> Iterator[int]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.arrays import Array, consecutive
+from ling.design.dask.block_shapes import check_shape
 from ling.design.dense import DenseDesign
 from ling.design.operations import GramTimes, Moments, Operation, Outcome, together
 from ling.errors import WrongType
@@ -38,13 +39,15 @@ class NoRoom(MemoryError):
 class Part:
     """The rows from `start` to `stop` of a design, in block number `block`, there from `first` on.
 
-    `first` is None where they do not lie together.
+    `first` is None where they do not lie together. `declared` is the shape of the whole block
+    according to X.
     """
 
     block: int
     start: int
     stop: int
-    first: int | None = 0
+    first: int | None
+    declared: tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +58,11 @@ class Layout:
     places: NDArray[np.intp] | None = None
 
     @classmethod
-    def whole(cls, heights: Sequence[int]) -> Layout:
-        """All rows of blocks of these heights."""
-        ends = np.cumsum([0, *heights])
+    def whole(cls, heights: Sequence[int], p: int) -> Layout:
+        """All rows of blocks of these heights, with p columns each."""
+        ends = np.cumsum([0, *heights]).tolist()
         pairs = enumerate(pairwise(ends))
-        return cls(tuple(Part(i, int(a), int(b)) for i, (a, b) in pairs if a < b))
+        return cls(tuple(Part(i, a, b, 0, (b - a, p)) for i, (a, b) in pairs if a < b))
 
     def subset(self, rows: NDArray[np.intp]) -> Layout:
         """Some of the rows, in ascending order."""
@@ -69,7 +72,8 @@ class Layout:
             if start < stop:
                 here = self._places(part)[rows[start:stop] - part.start]
                 run = consecutive(here)
-                found.append(Part(part.block, start, stop, None if run is None else run.start))
+                first = None if run is None else run.start
+                found.append(Part(part.block, start, stop, first, part.declared))
                 pieces.append(here)
             start = stop
         apart = any(part.first is None for part in found)
@@ -189,6 +193,7 @@ def _done(operation: Operation, part: Part, block: Any, arrays: dict[str, Array]
             f"X has a chunk of type {type(block).__name__} for rows {part.start} to {part.stop}; "
             "pass chunks that are NumPy arrays with two dimensions."
         )
+    check_shape("X", (part.block, 0), block.shape, part.declared)
     places = arrays.pop(PLACES, None)
     try:
         rows = _rows(part, block, places)

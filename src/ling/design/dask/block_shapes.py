@@ -1,0 +1,44 @@
+"""Checks that chunks of Dask arrays have the shapes that the arrays declare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from ling.errors import WrongShape
+
+
+def check_shape(
+    name: str, number: Sequence[int], shape: Sequence[int], declared: Sequence[float]
+) -> None:
+    """Raise WrongShape unless the chunk at `number` has the declared shape.
+
+    Sizes that are NaN are not known, and not compared.
+    """
+    pairs = list(zip(shape, declared, strict=False))
+    if len(shape) == len(declared) and all(isnan(b) or a == b for a, b in pairs):
+        return
+    where = ", ".join(map(str, number))
+    sizes = ", ".join("unknown" if isnan(size) else str(int(size)) for size in declared)
+    sizes += "," if len(declared) == 1 else ""
+    raise WrongShape(
+        f"chunk ({where}) of {name} has shape {tuple(shape)}, and the Dask array declares "
+        f"({sizes}): a function of map_blocks has changed its rows or columns, for instance. Pass "
+        f"{name}.compute_chunk_sizes(), or tell map_blocks the chunks that come out of it "
+        "(chunks=...)."
+    )
+
+
+def with_checked_shapes(array: Any, name: str) -> Any:
+    """The same Dask array, whose chunks raise WrongShape if they are not of the declared shape."""
+    return array.map_blocks(partial(_checked, name), dtype=array.dtype, meta=array._meta)
+
+
+def _checked(name: str, chunk: Any, block_info: Any = None) -> Any:
+    about = block_info[None]
+    check_shape(name, about["chunk-location"], np.shape(chunk), about["chunk-shape"])
+    return chunk
