@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy
 from ling.design import ArraySource, ChunkedDesign
 from ling.design.journal import HEADER, _locked, digest
 from ling.errors import BadCheckpoint, BadOption, NotFinite
+from ling.progress import watch
 
 MODELS = {
     "two_stage": lambda **options: Ridge(0.5, solver="two_stage", tol=1e-8, **options),
@@ -247,11 +250,87 @@ def test_damage_is_noticed(data, tmp_path):
 
 def test_other_peoples_folders_are_left_alone(data, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(BadCheckpoint, match=r"'thesis.tex' is in it"):
+    with pytest.raises(BadCheckpoint, match=r"not part of a checkpoint: 'thesis\.tex'"):
         fitted(MODELS["direct"], data, tmp_path)
     with pytest.raises(BadCheckpoint, match="is a file"):
         fitted(MODELS["direct"], data, tmp_path / "thesis.tex")
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+# Names that only look like those of a checkpoint.
+FOREIGN = [
+    "film.part",
+    ".film.part",
+    ".thesis.tex.12-0123abcd.part",
+    "ski.pass",
+    f"{'0' * 63}g.pass",
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("resumed", [False, True], ids=["new", "resumed"])
+def test_foreign_files_are_refused_by_name(name, resumed, data, tmp_path):
+    if resumed:
+        interrupted(data, tmp_path)
+    (tmp_path / name).write_text("years of work")
+    before = sorted(file.name for file in tmp_path.iterdir())
+    with pytest.raises(BadCheckpoint, match=re.escape(f"not part of a checkpoint: {name!r};")):
+        fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+    assert sorted(file.name for file in tmp_path.iterdir()) == before
+    (tmp_path / name).unlink()
+    fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+    assert not tmp_path.exists()
+
+
+def test_of_many_foreign_files_some_are_named(data, tmp_path):
+    for name in "abcde":
+        (tmp_path / name).touch()
+    with pytest.raises(BadCheckpoint, match="'a', 'b', 'c' and 2 more; pass another folder"):
+        fitted(MODELS["direct"], data, tmp_path)
+
+
+def test_folders_links_and_locks_of_others_are_foreign(data, tmp_path):
+    (tmp_path / "text").write_text("years of work")
+    folder = tmp_path / "kept"
+    for name, make in {
+        f"{'0' * 64}.pass": Path.mkdir,
+        f".{HEADER}.12-0123abcd.part": lambda path: path.symlink_to(tmp_path / "text"),
+        "lock": lambda path: path.write_text("of another program"),
+    }.items():
+        folder.mkdir()
+        make(folder / name)
+        with pytest.raises(BadCheckpoint, match=re.escape(repr(name))):
+            fitted(MODELS["direct"], data, folder)
+        assert os.listdir(folder) == [name]
+        shutil.rmtree(folder)
+
+
+def test_foreign_files_that_appear_during_a_fit_are_kept(data, tmp_path):
+    folder = tmp_path / "kept"
+
+    def download(event):
+        if folder.exists():
+            for name in FOREIGN:
+                (folder / name).write_text("years of work")
+
+    with watch(download):
+        fitted(MODELS["two_stage"], data, folder)
+    assert sorted(os.listdir(folder)) == sorted(FOREIGN)
+    assert {file.read_text() for file in folder.iterdir()} == {"years of work"}
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["new", "resumed"])
+def test_temporary_files_of_a_killed_process_are_deleted(resumed, data, tmp_path):
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    stale = [folder / f".{name}.12-0123abcd.part" for name in (HEADER, f"{'0' * 64}.pass")]
+    for file in stale:
+        file.write_bytes(b"cut o")
+    if resumed:
+        interrupted(data, folder)
+        assert not any(file.exists() for file in stale)
+    fitted(MODELS["two_stage"], data, folder, random_state=3)
+    assert not folder.exists()
 
 
 def test_sparse_data_say_so(data, tmp_path):
