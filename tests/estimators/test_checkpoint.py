@@ -189,13 +189,70 @@ def test_a_file_that_was_written_again_is_another(data, tmp_path):
         fit()
 
 
-def test_faults_in_the_data_are_not_remembered(data, tmp_path):
+def test_an_error_keeps_the_checkpoint(data, tmp_path):
+    """Only its owner knows that a second start is of no use."""
     X, y = data
     spoilt = X.copy()
     spoilt[200, 3] = np.nan
-    with pytest.raises(NotFinite, match="row 200, column 3"):
-        fitted(MODELS["direct"], (spoilt, y), tmp_path / "kept")
-    fitted(MODELS["direct"], data, tmp_path / "kept")
+    folder = tmp_path / "kept"
+    for _ in range(2):  # the fault is found again
+        with pytest.raises(NotFinite, match="row 200, column 3"):
+            fitted(MODELS["direct"], (spoilt, y), folder)
+        assert (folder / HEADER).exists()
+    with pytest.raises(BadCheckpoint, match=r"another fit: X differ.*delete it to start anew"):
+        fitted(MODELS["direct"], data, folder)
+    shutil.rmtree(folder)
+    fitted(MODELS["direct"], data, folder)
+
+
+FULL_DISK = """
+import resource, sys
+from ling import Ridge, scan_npy
+from ling.errors import CannotWrite
+from ling.progress import watch
+
+def fill_disk(event):
+    # Files of more bytes than this end in EFBIG, as those on a full disk do in ENOSPC.
+    if sys.argv[1] == "full" and event.passes >= 6:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+
+data = scan_npy("X.npy", "y.npy")
+model = Ridge(1e-3, solver="krylov", tol=1e-9, random_state=0, memory_budget="2MB",
+              checkpoint="kept")
+with watch(fill_disk):
+    try:
+        model.fit(data.X, data.y)
+        print(*model.report_.notes)
+        print(*model.coef_)
+    except CannotWrite as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Unix limits the size of files, Windows not")
+def test_a_full_disk_keeps_the_checkpoint(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5_000, 80)) * np.linspace(3, 0.1, 80)
+    np.save(tmp_path / "X.npy", X)
+    coef = rng.standard_normal(80)
+    np.save(tmp_path / "y.npy", X @ coef)
+
+    def fit(disk):
+        command = [sys.executable, "-c", FULL_DISK, disk]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.splitlines()
+
+    (error,) = fit("full")
+    assert error.endswith("cannot be written: File too large.")
+    kept = os.listdir(tmp_path / "kept")
+    passes = sum(name.endswith(".pass") for name in kept)
+    assert passes >= 6
+    assert sorted(name for name in kept if not name.endswith(".pass")) == [HEADER, "lock"]
+    notes, resumed = fit("roomy")
+    assert f"Resumed after {passes} passes" in notes
+    np.testing.assert_allclose([float(number) for number in resumed.split()], coef, atol=1e-4)
+    assert not (tmp_path / "kept").exists()
 
 
 def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
