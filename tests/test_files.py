@@ -6,7 +6,7 @@ import os
 import pytest
 
 from ling.errors import CannotWrite
-from ling.files import check_writable, whole
+from ling.files import check_writable, temporary_target, whole
 
 
 def test_what_was_written_is_there(tmp_path):
@@ -97,3 +97,17 @@ def test_what_is_private_stays_so(tmp_path):
     with whole(target) as part:
         part.write_text("after")
     assert target.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["a.txt", ".hidden", "with\nline", "ö"])
+def test_temporary_names_are_recognised(name, tmp_path):
+    with whole(tmp_path / name) as part:
+        part.write_text("")
+        assert temporary_target(part.name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["film.part", ".film.part", ".a.12-0123abc.part", "a.12-0123abcd.part", ".a.part.txt"]
+)
+def test_temporary_names_of_others_are_not(name):
+    assert temporary_target(name) is None

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import random
 import warnings
 import zipfile
 
@@ -300,6 +301,14 @@ def huge(header, entries):
     entries["0.npy"] = entries["0.npy"].replace(b"(", b"(99999999999,", 1)
 
 
+def unclosed_header(header, entries):
+    entries["0.npy"] = entries["0.npy"].replace(b")", b" ", 1)
+
+
+def negative(header, entries):
+    entries["0.npy"] = entries["0.npy"].replace(b"(", b"(-", 1)
+
+
 def missing_entry(header, entries):
     del entries["1.npy"]
 
@@ -372,9 +381,9 @@ def header_is_a_list(header, entries):
 
 
 MEANT = (
-    pickled, bare_pickle, huge, missing_entry, other_class, code, private, method, reader,
-    parameter, deep, many_uses, other_shape, other_width, no_encoding, text_coefficients,
-    other_classes, no_attributes, header_is_a_list,
+    pickled, bare_pickle, huge, unclosed_header, negative, missing_entry, other_class, code,
+    private, method, reader, parameter, deep, many_uses, other_shape, other_width, no_encoding,
+    text_coefficients, other_classes, no_attributes, header_is_a_list,
 )  # fmt: skip
 
 
@@ -382,6 +391,24 @@ MEANT = (
 def test_damage_that_is_meant(good, attempt, change):
     assert "is damaged" in attempt(rewritten(good[0], change))
     assert not FUSE
+
+
+@pytest.mark.filterwarnings("ignore")  # of Python's parser
+def test_damaged_headers_of_arrays(good, attempt):
+    """With right checksums, so that NumPy's reader gets to see them."""
+    rng = random.Random(0)
+
+    def change(header, entries):
+        name = rng.choice([name for name in entries if name != HEADER])
+        content, at = bytearray(entries[name]), rng.randrange(6, 70)
+        if rng.random() < 0.5:
+            content[at] = rng.randrange(256)
+        else:
+            del content[at : at + rng.randint(1, 5)]
+        entries[name] = bytes(content)
+
+    refused = [attempt(rewritten(good[0], change)) for _ in range(150)]
+    assert sum("is damaged" in error for error in refused) > 50
 
 
 def test_the_bomb_would_have_gone_off():

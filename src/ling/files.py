@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from ling.errors import CannotWrite
 PART = ".part"
 # What only writing can fail with, whoever says so.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+# Exactly the names that `_beside` makes; other programs write ".part" files, too.
+TEMPORARY = re.compile(rf"\.(?P<target>.+)\.[0-9]+-[0-9a-f]{{8}}{re.escape(PART)}", re.DOTALL)
 
 
 @contextmanager
@@ -69,6 +72,20 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         probe.unlink()
     except OSError as error:
         raise _cannot(path, error) from error
+
+
+def temporary_target(name: str) -> str | None:
+    """Name of the file that a temporary file of `whole` was to become.
+
+    None if `whole` does not make such names.
+
+    >>> temporary_target(".a.txt.4711-0123abcd.part")
+    'a.txt'
+    >>> temporary_target("film.part") is None
+    True
+    """
+    match = TEMPORARY.fullmatch(name)
+    return None if match is None else match["target"]
 
 
 def _beside(target: Path) -> Path:

@@ -152,9 +152,9 @@ def changing_after(passes, change):
 
 ESTIMATORS = {
     "Ridge": lambda: Ridge(memory_budget=BUDGET, solver="two_stage"),
-    "RidgeCV": lambda: RidgeCV(memory_budget=BUDGET, cv=3),
+    "RidgeCV": lambda: RidgeCV([1.0], memory_budget=BUDGET, cv=3),
     "RidgeClassifier": lambda: RidgeClassifier(memory_budget=BUDGET),
-    "RidgeClassifierCV": lambda: RidgeClassifierCV(memory_budget=BUDGET, cv=3),
+    "RidgeClassifierCV": lambda: RidgeClassifierCV([1.0], memory_budget=BUDGET, cv=3),
 }
 
 

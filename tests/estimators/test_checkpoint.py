@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy
 from ling.design import ArraySource, ChunkedDesign
 from ling.design.journal import HEADER, _locked, digest
 from ling.errors import BadCheckpoint, BadOption, NotFinite
+from ling.progress import watch
 
 MODELS = {
     "two_stage": lambda **options: Ridge(0.5, solver="two_stage", tol=1e-8, **options),
@@ -186,13 +189,70 @@ def test_a_file_that_was_written_again_is_another(data, tmp_path):
         fit()
 
 
-def test_faults_in_the_data_are_not_remembered(data, tmp_path):
+def test_an_error_keeps_the_checkpoint(data, tmp_path):
+    """Only its owner knows that a second start is of no use."""
     X, y = data
     spoilt = X.copy()
     spoilt[200, 3] = np.nan
-    with pytest.raises(NotFinite, match="row 200, column 3"):
-        fitted(MODELS["direct"], (spoilt, y), tmp_path / "kept")
-    fitted(MODELS["direct"], data, tmp_path / "kept")
+    folder = tmp_path / "kept"
+    for _ in range(2):  # the fault is found again
+        with pytest.raises(NotFinite, match="row 200, column 3"):
+            fitted(MODELS["direct"], (spoilt, y), folder)
+        assert (folder / HEADER).exists()
+    with pytest.raises(BadCheckpoint, match=r"another fit: X differ.*delete it to start anew"):
+        fitted(MODELS["direct"], data, folder)
+    shutil.rmtree(folder)
+    fitted(MODELS["direct"], data, folder)
+
+
+FULL_DISK = """
+import resource, sys
+from ling import Ridge, scan_npy
+from ling.errors import CannotWrite
+from ling.progress import watch
+
+def fill_disk(event):
+    # Files of more bytes than this end in EFBIG, as those on a full disk do in ENOSPC.
+    if sys.argv[1] == "full" and event.passes >= 6:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+
+data = scan_npy("X.npy", "y.npy")
+model = Ridge(1e-3, solver="krylov", tol=1e-9, random_state=0, memory_budget="2MB",
+              checkpoint="kept")
+with watch(fill_disk):
+    try:
+        model.fit(data.X, data.y)
+        print(*model.report_.notes)
+        print(*model.coef_)
+    except CannotWrite as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Unix limits the size of files, Windows not")
+def test_a_full_disk_keeps_the_checkpoint(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5_000, 80)) * np.linspace(3, 0.1, 80)
+    np.save(tmp_path / "X.npy", X)
+    coef = rng.standard_normal(80)
+    np.save(tmp_path / "y.npy", X @ coef)
+
+    def fit(disk):
+        command = [sys.executable, "-c", FULL_DISK, disk]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.splitlines()
+
+    (error,) = fit("full")
+    assert error.endswith("cannot be written: File too large.")
+    kept = os.listdir(tmp_path / "kept")
+    passes = sum(name.endswith(".pass") for name in kept)
+    assert passes >= 6
+    assert sorted(name for name in kept if not name.endswith(".pass")) == [HEADER, "lock"]
+    notes, resumed = fit("roomy")
+    assert f"Resumed after {passes} passes" in notes
+    np.testing.assert_allclose([float(number) for number in resumed.split()], coef, atol=1e-4)
+    assert not (tmp_path / "kept").exists()
 
 
 def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
@@ -247,11 +307,87 @@ def test_damage_is_noticed(data, tmp_path):
 
 def test_other_peoples_folders_are_left_alone(data, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(BadCheckpoint, match=r"'thesis.tex' is in it"):
+    with pytest.raises(BadCheckpoint, match=r"not part of a checkpoint: 'thesis\.tex'"):
         fitted(MODELS["direct"], data, tmp_path)
     with pytest.raises(BadCheckpoint, match="is a file"):
         fitted(MODELS["direct"], data, tmp_path / "thesis.tex")
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+# Names that only look like those of a checkpoint.
+FOREIGN = [
+    "film.part",
+    ".film.part",
+    ".thesis.tex.12-0123abcd.part",
+    "ski.pass",
+    f"{'0' * 63}g.pass",
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("resumed", [False, True], ids=["new", "resumed"])
+def test_foreign_files_are_refused_by_name(name, resumed, data, tmp_path):
+    if resumed:
+        interrupted(data, tmp_path)
+    (tmp_path / name).write_text("years of work")
+    before = sorted(file.name for file in tmp_path.iterdir())
+    with pytest.raises(BadCheckpoint, match=re.escape(f"not part of a checkpoint: {name!r};")):
+        fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+    assert sorted(file.name for file in tmp_path.iterdir()) == before
+    (tmp_path / name).unlink()
+    fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+    assert not tmp_path.exists()
+
+
+def test_of_many_foreign_files_some_are_named(data, tmp_path):
+    for name in "abcde":
+        (tmp_path / name).touch()
+    with pytest.raises(BadCheckpoint, match="'a', 'b', 'c' and 2 more; pass another folder"):
+        fitted(MODELS["direct"], data, tmp_path)
+
+
+def test_folders_links_and_locks_of_others_are_foreign(data, tmp_path):
+    (tmp_path / "text").write_text("years of work")
+    folder = tmp_path / "kept"
+    for name, make in {
+        f"{'0' * 64}.pass": Path.mkdir,
+        f".{HEADER}.12-0123abcd.part": lambda path: path.symlink_to(tmp_path / "text"),
+        "lock": lambda path: path.write_text("of another program"),
+    }.items():
+        folder.mkdir()
+        make(folder / name)
+        with pytest.raises(BadCheckpoint, match=re.escape(repr(name))):
+            fitted(MODELS["direct"], data, folder)
+        assert os.listdir(folder) == [name]
+        shutil.rmtree(folder)
+
+
+def test_foreign_files_that_appear_during_a_fit_are_kept(data, tmp_path):
+    folder = tmp_path / "kept"
+
+    def download(event):
+        if folder.exists():
+            for name in FOREIGN:
+                (folder / name).write_text("years of work")
+
+    with watch(download):
+        fitted(MODELS["two_stage"], data, folder)
+    assert sorted(os.listdir(folder)) == sorted(FOREIGN)
+    assert {file.read_text() for file in folder.iterdir()} == {"years of work"}
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["new", "resumed"])
+def test_temporary_files_of_a_killed_process_are_deleted(resumed, data, tmp_path):
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    stale = [folder / f".{name}.12-0123abcd.part" for name in (HEADER, f"{'0' * 64}.pass")]
+    for file in stale:
+        file.write_bytes(b"cut o")
+    if resumed:
+        interrupted(data, folder)
+        assert not any(file.exists() for file in stale)
+    fitted(MODELS["two_stage"], data, folder, random_state=3)
+    assert not folder.exists()
 
 
 def test_sparse_data_say_so(data, tmp_path):

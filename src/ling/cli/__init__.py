@@ -2,9 +2,13 @@
 
 import sys
 
+from ling.cli.streams import make_printable
+
 
 def main() -> None:
     """Run the command, or say how to install what it needs."""
+    make_printable(sys.stdout)
+    make_printable(sys.stderr)
     try:
         from ling.cli.app import app
     except ModuleNotFoundError as missing:

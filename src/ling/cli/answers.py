@@ -84,6 +84,9 @@ def answering() -> Iterator[None]:
     except LingError as error:
         say_error(in_its_words(str(error)))
         raise typer.Exit(BAD_DATA) from None
+    except UnicodeEncodeError as error:  # a file name, where the locale has no such characters
+        say_error(f"{error.object!r} has no encoding in this locale; set PYTHONUTF8=1.")
+        raise typer.Exit(BAD_DATA) from None
     except BrokenPipeError:  # whoever was reading has seen enough
         raise
     except OSError as error:

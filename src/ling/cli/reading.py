@@ -18,6 +18,7 @@ from ling.scan import Dataset, scan_csv, scan_feather, scan_npy, scan_parquet
 from ling.scan.asked import Asked, check_known
 from ling.scan.dataset import listed
 from ling.scan.files import SUFFIXES
+from ling.scan.npy import read_npy
 from ling.scan.survey import Survey, Table
 
 KINDS = {**SUFFIXES, "npy": (".npy",)}
@@ -99,11 +100,8 @@ def _arrays(wanted: Wanted) -> Understood:
 
 
 def _array_of_weights(path: str) -> Any:
-    try:
-        weights = np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise WrongType(f"--weights is {path!r}, which is no array of numbers.") from error
-    if not isinstance(weights, np.ndarray) or weights.dtype.kind not in "fiub":
+    weights = read_npy(path, "--weights")
+    if weights.dtype.kind not in "fiub":
         raise WrongType(f"--weights is {path!r}; pass a .npy file of numbers, one for each row.")
     return weights
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -24,11 +25,15 @@ from ling.design.maps import Affine
 from ling.design.operations import Operation, Outcome
 from ling.design.short import ShortCopy
 from ling.errors import BadCheckpoint
-from ling.files import PART, whole
+from ling.files import temporary_target, whole
 
 VERSION = 1
 HEADER, LOCK, ENDING = "checkpoint.json", "lock", ".pass"
 DIGEST = 32
+# Exactly the names of the files in which passes are kept; see `digest`.
+PASS_FILE = re.compile(rf"[0-9a-f]{{64}}{re.escape(ENDING)}")
+# Foreign files that an error message names before it only counts the others.
+MAX_NAMED = 3
 
 
 class Journal:
@@ -41,7 +46,7 @@ class Journal:
         self.folder = folder
         self.header = header
         self.lock = lock
-        self.n_kept = len(list(folder.glob(f"*{ENDING}")))
+        self.n_kept = len(_pass_files(folder))
 
     @classmethod
     def open(
@@ -54,11 +59,11 @@ class Journal:
         """
         place = Path(folder)
         file = place / HEADER
-        if not file.exists():
-            _refuse_other_files(place)
-            place.mkdir(parents=True, exist_ok=True)
+        _refuse_other_files(place)
+        place.mkdir(parents=True, exist_ok=True)
         lock = _locked(place)
         try:
+            _delete(_temporary_files(place))  # a process that was killed cannot do so
             header = _read_header(file) if file.exists() else {}
             if header:
                 _refuse_another(place, header, mine)
@@ -114,10 +119,13 @@ class Journal:
         self.lock.close()
 
     def close(self) -> None:
-        """Nothing needs to be kept: the fit is there, or will never be."""
-        ours = [*self.folder.glob(f"*{ENDING}"), *self.folder.glob(f"*{PART}")]
-        for file in [*ours, self.folder / HEADER, self.folder / LOCK]:
-            file.unlink(missing_ok=True)
+        """Delete the checkpoint: the fit is complete.
+
+        Only files that a checkpoint consists of are deleted. The folder stays if others are in it.
+        """
+        _delete(_pass_files(self.folder))
+        _delete(_temporary_files(self.folder))
+        _delete([self.folder / HEADER, self.folder / LOCK])
         self.lock.close()
         with suppress(OSError):  # somebody else has put something there
             self.folder.rmdir()
@@ -274,10 +282,56 @@ def _refuse_other_files(place: Path) -> None:
         raise BadCheckpoint(f"checkpoint {str(place)!r} is a file; pass the name of a folder.")
     if not place.exists():
         return
-    # A start that was killed may have left a part of its header.
-    strangers = [f.name for f in place.iterdir() if not f.name.endswith(PART) and f.name != LOCK]
-    if strangers:
+    foreign = _foreign_files(place)
+    if foreign:
+        named = ", ".join(map(repr, foreign[:MAX_NAMED]))
+        more = f" and {len(foreign) - MAX_NAMED} more" if len(foreign) > MAX_NAMED else ""
         raise BadCheckpoint(
-            f"checkpoint {str(place)!r} is not empty and not a checkpoint ({strangers[0]!r} is in "
-            "it); pass a new folder."
+            f"checkpoint {str(place)!r} holds what is not part of a checkpoint: {named}{more}; "
+            "pass another folder, or move that away."
         )
+
+
+def _foreign_files(place: Path) -> list[str]:
+    """Names of everything in a folder that `Journal` has not written, sorted."""
+    with os.scandir(place) as entries:
+        files = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
+    # Passes without a header belong to no fit that could be recognised.
+    is_checkpoint = files.get(HEADER, False)
+    return sorted(
+        name
+        for name, is_file in files.items()
+        if not is_file or not (_is_ours(place, name) and (is_checkpoint or not _is_pass(name)))
+    )
+
+
+def _is_ours(place: Path, name: str) -> bool:
+    """Whether `Journal` writes files of this name; nothing is ever written to the lock."""
+    if name == LOCK:
+        try:
+            return (place / name).stat().st_size == 0
+        except FileNotFoundError:  # deleted by the fit that has just ended
+            return True
+    return name == HEADER or _is_pass(name) or _is_temporary(name)
+
+
+def _is_pass(name: str) -> bool:
+    return PASS_FILE.fullmatch(name) is not None
+
+
+def _is_temporary(name: str) -> bool:
+    target = temporary_target(name)
+    return target is not None and (target == HEADER or _is_pass(target))
+
+
+def _pass_files(place: Path) -> list[Path]:
+    return [file for file in place.iterdir() if _is_pass(file.name) and file.is_file()]
+
+
+def _temporary_files(place: Path) -> list[Path]:
+    return [file for file in place.iterdir() if _is_temporary(file.name) and file.is_file()]
+
+
+def _delete(files: list[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import numpy as np
 from ling.design import Array, ArraySource, ChunkedDesign, DenseDesign, as_design
 from ling.design.blocked import Blocked
 from ling.design.journal import Journal, Journaled, digest
-from ling.errors import BadCheckpoint, BadOption, ClusterLost, ClusterMemory, LingError, Stopped
+from ling.errors import BadOption
 from ling.estimators.fitting import Settings
 from ling.machine import Machine, measured_machine, memory_budget_bytes
 
@@ -29,7 +29,10 @@ NO_MATTER = "checkpoint", "memory_budget", "copy_X", "warm_start", "verbose"
 def checkpointed(
     model: Any, X: Any, Y: Array, weights: Array | None, splits: Any = None
 ) -> Iterator[tuple[Any, Settings]]:
-    """X with its passes kept, and the settings of the first start; forgotten when all is done."""
+    """X with its passes kept, and the settings of the first start.
+
+    The checkpoint is deleted when the block ends without an error, and kept after any error.
+    """
     settings = Settings.of(model)
     if model.checkpoint is None:
         yield X, settings
@@ -60,10 +63,9 @@ def checkpointed(
     )  # fmt: skip
     try:
         yield Journaled(design, journal), settings
-    except BaseException as error:
-        resumable = BadCheckpoint, ClusterLost, ClusterMemory, Stopped
-        if isinstance(error, LingError) and not isinstance(error, resumable):
-            journal.close()  # a second start would end here too
+    except BaseException:
+        # No error deletes a checkpoint: whether a second start would fail again is not known here,
+        # and passes may have taken hours.
         journal.leave()
         raise
     journal.close()

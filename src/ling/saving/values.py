@@ -21,6 +21,7 @@ from ling.posterior import FromDraws, FromGram, FromRows
 from ling.problem import Centring
 from ling.report import Certificate, Cost, FitReport, Status
 from ling.scan import Encoding, Numeric, OneHot
+from ling.scan.npy import read_header
 from ling.selection import CVResults
 from ling.summary import Summary
 
@@ -167,9 +168,7 @@ def _array(archive: zipfile.ZipFile, entry: str) -> np.ndarray[Any, Any]:
     """An array of numbers or text, of just the size that the entry has."""
     content = entry_bytes(archive, entry)
     file = io.BytesIO(content)
-    version = npy.read_magic(file)
-    header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = header(file)
+    shape, _, dtype = read_header(file)
     if dtype.kind not in PLAIN or not dtype.itemsize:  # what takes no room could be of any length
         raise ValueError(f"{entry} holds {dtype}")
     if math.prod(shape) * dtype.itemsize != len(content) - file.tell():

@@ -175,11 +175,11 @@ def listed(names: Iterable[str], most: int = SHOWN) -> str:
     return ", ".join(names[:most]) + more
 
 
-def check_target_shape(shape: tuple[int, ...], n: int) -> None:
-    """An error unless it fits n rows."""
+def check_target_shape(shape: tuple[int, ...], n: int, name: str = "y") -> None:
+    """An error unless it fits n rows; it calls the target `name`."""
     if len(shape) not in (1, 2) or shape[0] != n:
         raise WrongShape(
-            f"y has shape {shape}; X has {n} rows, so pass ({n},) or ({n}, n_targets)."
+            f"{name} has shape {shape}; X has {n} rows, so pass ({n},) or ({n}, n_targets)."
         )
 
 

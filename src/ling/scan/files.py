@@ -13,7 +13,7 @@ from typing import Any
 from ling.errors import MissingData, NotInstalled, WrongType
 from ling.scan.dataset import listed
 from ling.scan.encoding import Encoding
-from ling.scan.parts import ParquetPart, Part, ScannedPart, not_utf8
+from ling.scan.parts import ParquetPart, Part, ScannedPart, check_ipc, file_named, not_utf8
 
 SUFFIXES = {
     "parquet": (".parquet", ".pq", ".parq"),
@@ -67,10 +67,11 @@ def open_files(
             data = ds.dataset(
                 remote, schema=_wider(data.schema, like, texts), format=form, **folders
             )
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise _not_opened(str(error), kind, paths) from error
-    except UnicodeDecodeError as error:
-        raise not_utf8(paths[0]) from error
+        _ = data.schema.names  # decoded when they are asked for
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if kind == "csv" and isinstance(error, UnicodeDecodeError):
+            raise not_utf8(paths[0]) from error
+        raise _not_opened(" ".join(str(error).split()), kind, paths) from error
     return data, _called(paths, TITLES[kind])
 
 
@@ -139,8 +140,9 @@ def _not_opened(said: str, kind: str, paths: list[str]) -> MissingData:
     """What pyarrow says, or what it means."""
     twins = TWINS.search(said)
     if twins is None:
+        path = next((path for path in paths if path in said), paths[0])
         return MissingData(
-            f"source cannot be read as {TITLES[kind]} ({said}); pass the path of a "
+            f"source={path!r} cannot be read as {TITLES[kind]} ({said}); pass the path of a "
             f"{TITLES[kind]} file, a pattern or a folder of them."
         )
     name = twins[1] or _twin_of_parquet(paths[0])
@@ -169,7 +171,7 @@ def counted(schema: Any) -> tuple[str, ...]:
 
 def parts_of(dataset: Any) -> tuple[Part, ...]:
     """One part for each file of a `pyarrow.dataset.Dataset`."""
-    from pyarrow.dataset import ParquetFileFragment
+    from pyarrow.dataset import IpcFileFormat, ParquetFileFragment
 
     try:
         fragments = list(dataset.get_fragments())
@@ -178,6 +180,9 @@ def parts_of(dataset: Any) -> tuple[Part, ...]:
             "X is a filtered dataset, whose rows are not known before they are read; write the "
             "rows to Parquet first, or pass X.to_table() if they fit in memory."
         ) from error
+    for fragment in fragments:
+        if isinstance(getattr(fragment, "format", None), IpcFileFormat):
+            check_ipc(fragment)
     return tuple(
         ParquetPart(fragment)
         if isinstance(fragment, ParquetFileFragment)
@@ -287,7 +292,7 @@ def _first_lines(path: str) -> list[str]:
 
     if not os.path.isfile(path):
         return []
-    with pa.input_stream(path) as file:  # compressed or not
+    with file_named(path), pa.input_stream(path) as file:  # compressed or not
         return bytes(file.read(LOOKED_AT)).decode("utf-8", "replace").splitlines()[:SOME_LINES]
 
 

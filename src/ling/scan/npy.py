@@ -5,18 +5,22 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.arrays import Array, float_dtype
 from ling.design.source import ArraySource, FileVersions, Source
-from ling.errors import MissingData, WrongShape, WrongType
+from ling.errors import LingError, MissingData, WrongShape, WrongType
 from ling.scan.dataset import ArrayOthers, Dataset, check_target_shape
 from ling.scan.files import is_path
+
+# Characters of NumPy's message that an error quotes; it may repeat a header of 10 000.
+MAX_QUOTED = 200
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ def scan_npy(X: Any, y: Any = None) -> Dataset:
     if is_path(y):
         y = os.fspath(y)
         versions = FileVersions.of([y])
-        check_target_shape(read_layout(y, "y").shape, n)
+        check_target_shape(read_layout(y, "y").shape, n, f"y={y!r}")
     elif y is not None:
         y = np.asarray(y)
         check_target_shape(y.shape, n)
@@ -170,7 +174,14 @@ def scan_npy(X: Any, y: Any = None) -> Dataset:
 
 def load_array(y: Any) -> NDArray[Any]:
     """An array, or the one in a file."""
-    return np.asarray(np.load(y) if is_path(y) else y)
+    return read_npy(os.fspath(y), "y") if is_path(y) else np.asarray(y)
+
+
+def read_npy(path: str, name: str) -> NDArray[Any]:
+    """The array in a .npy file, read into memory; errors call it `name`."""
+    read_layout(path, name)
+    with _damage_reported(path, name):
+        return np.asarray(np.load(path, allow_pickle=False))
 
 
 def _source(X: Any) -> Source:
@@ -189,30 +200,53 @@ def _source(X: Any) -> Source:
 
 def read_layout(path: str, name: str) -> Layout:
     """What the header of a .npy file says, checked against the file's size."""
-    try:
-        with open(path, "rb") as file:
-            layout = _header(file, path)
-            layout.check(file)
-    except OSError as error:
-        raise MissingData(f"{name}={path!r} cannot be read ({error.strerror}).") from error
-    except ValueError as error:
-        if isinstance(error, MissingData):
-            raise
-        raise MissingData(
-            f"{name}={path!r} is no .npy file ({error}); write it with numpy.save."
-        ) from error
+    with _damage_reported(path, name), open(path, "rb") as file:
+        shape, fortran, dtype = read_header(file)
+        layout = Layout(path, file.tell(), shape, dtype, fortran)
+        layout.check(file)
     if layout.dtype.hasobject:
         raise WrongType(f"{name}={path!r} holds Python objects; save it with a dtype of numbers.")
     return layout
 
 
-def _header(file: BinaryIO, path: str) -> Layout:
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, Fortran order and dtype in the header of a .npy file.
+
+    ValueError if there is no valid header. NumPy's reader hands it to Python's tokenizer and
+    parser, and raises whatever these do for damaged text.
+    """
     from numpy.lib import format as npy
 
-    version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = read(file)
-    return Layout(path, file.tell(), shape, dtype, fortran)
+    try:
+        version = npy.read_magic(file)
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            raise ValueError(f"format {version} is unknown")
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        if any(length < 0 for length in shape):
+            raise ValueError(f"shape {shape} is negative")
+    except (OSError, Warning):  # files of Python 2 are valid, and NumPy warns of them
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())
+        quoted = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+        raise ValueError(quoted or type(error).__name__) from error
+    return shape, fortran, dtype
+
+
+@contextmanager
+def _damage_reported(path: str, name: str) -> Iterator[None]:
+    """Turn whatever reading a .npy file raises into an error that names the file."""
+    try:
+        yield
+    except LingError:
+        raise
+    except OSError as error:
+        raise MissingData(f"{name}={path!r} cannot be read ({error.strerror or error}).") from error
+    except (ValueError, EOFError, MemoryError) as error:
+        raise MissingData(
+            f"{name}={path!r} is no .npy file ({error}); write it with numpy.save."
+        ) from error
 
 
 def mapped_layout(array: np.memmap[Any, Any]) -> Layout | None:
@@ -234,5 +268,8 @@ def _matrix(layout: Layout) -> Layout:
         raise WrongShape(
             f"X={layout.path!r} has shape {layout.shape}; pass a matrix (n_samples, n_features)."
         )
-    float_dtype(layout.dtype, "X")
+    if layout.dtype.kind not in "fiub":
+        raise WrongType(
+            f"X={layout.path!r} has dtype {layout.dtype}; save it with a dtype of real numbers."
+        )
     return layout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.source import FileVersions, unchanged
-from ling.errors import MissingData, WrongType
+from ling.errors import LingError, MissingData, WrongType
 
 #: A `pyarrow.RecordBatch`: some rows of some columns.
 Batch: TypeAlias = Any
@@ -27,6 +28,11 @@ WIDE_BATCH, WIDE_ROWS = 64 * MB, 8192
 # A column that is read ahead in larger steps, or whole as pyarrow does by default (`pre_buffer`),
 # is no faster, and needs memory that grows with the file.
 READ_AT_ONCE = MB // 16
+# What pyarrow says of values that are not of the type of the first file or the first rows.
+OTHER_TYPE = re.compile(
+    "conversion error|Failed to parse|Unsupported cast|not in range|was truncated converting"
+    "|changed from"
+)
 
 
 class Part(ABC):
@@ -88,7 +94,8 @@ class ParquetPart(Part):
 
     def count(self) -> int:
         """Its number of rows, from the end of the file."""
-        return sum(group.num_rows for group in self.fragment.row_groups)
+        with file_named(_named(self.fragment)):
+            return sum(group.num_rows for group in self.fragment.row_groups)
 
     def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
         """The row groups that hold these rows, a batch at a time."""
@@ -96,7 +103,7 @@ class ParquetPart(Part):
 
         groups, first = self._groups(start, self.count() if stop is None else stop)
         fixed = self._fixed()
-        with self.fragment.open() as file:
+        with file_named(_named(self.fragment)), self.fragment.open() as file:
             table = ParquetFile(
                 file,
                 metadata=self.fragment.metadata,
@@ -108,12 +115,14 @@ class ParquetPart(Part):
             batches = table.iter_batches(
                 batch_rows(len(columns)), groups, [name for name in columns if name not in fixed]
             )
-            window = _window(batches, start - first, None if stop is None else stop - first)
+            stop = None if stop is None else stop - first
+            window = _window(map(_validated, batches), start - first, stop)
             yield from (_completed(batch, columns, fixed) for batch in window)
 
     def _groups(self, start: int, stop: int) -> tuple[list[int], int]:
         """Row groups with rows from start to stop, and the first row of the first of them."""
-        groups = self.fragment.row_groups
+        with file_named(_named(self.fragment)):
+            groups = self.fragment.row_groups
         ends = list(accumulate(group.num_rows for group in groups))
         begins = [end - group.num_rows for end, group in zip(ends, groups, strict=True)]
         chosen = [i for i in range(len(groups)) if ends[i] > start and begins[i] < stop]
@@ -121,12 +130,14 @@ class ParquetPart(Part):
 
     def kinds(self, columns: Sequence[str]) -> list[Any]:
         """Of those that are in the file."""
-        known = {field.name: field.type for field in self.fragment.physical_schema}
+        with file_named(_named(self.fragment)):
+            known = {field.name: field.type for field in self.fragment.physical_schema}
         return [known[name] for name in columns if name in known]
 
     def columns(self) -> tuple[str, ...]:
         """All that are in the file."""
-        return tuple(self.fragment.physical_schema.names)
+        with file_named(_named(self.fragment)):
+            return tuple(self.fragment.physical_schema.names)
 
     def _texts(self, columns: Sequence[str]) -> list[str]:
         from pyarrow import types
@@ -165,12 +176,12 @@ class ScannedPart(Part):
 
     def count(self) -> int:
         """Its number of rows; CSV has to be read for it."""
-        with _told(self.path):
+        with file_named(_named(self.fragment)):
             return int(self.fragment.count_rows())
 
     def read(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Batches:
         """Rows one after the other, those before `start` skipped."""
-        with _told(self.path):
+        with file_named(_named(self.fragment)):
             batches = self.fragment.scanner(
                 schema=self.schema,
                 columns=list(columns),
@@ -178,7 +189,7 @@ class ScannedPart(Part):
                 batch_readahead=4,
                 fragment_readahead=1,
             ).to_batches()
-            yield from _window(batches, start, stop)
+            yield from _window(map(_validated, batches), start, stop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,6 +280,33 @@ def _local(fragment: Any) -> str:
     return path if os.path.exists(path) else ""
 
 
+def _named(fragment: Any) -> str:
+    """What errors call the file, wherever it lies; nothing if there is none."""
+    return str(getattr(fragment, "path", ""))
+
+
+def check_ipc(fragment: Any) -> None:
+    """An error if the messages of an Arrow IPC file are damaged; reads its first column.
+
+    pyarrow's scanner, asked for some columns of such a file, may kill the process (seen with
+    pyarrow 26). Its `RecordBatchFileReader` checks the messages.
+    """
+    from pyarrow import ipc
+
+    with file_named(_named(fragment)), fragment.open() as file:
+        if not fragment.physical_schema.names:
+            return
+        reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=[0]))
+        for number in range(reader.num_record_batches):
+            reader.get_batch(number)
+
+
+def _validated(batch: Batch) -> Batch:
+    """The batch, after a check that offsets and codes are in range: IPC files may hold any."""
+    batch.validate(full=True)
+    return batch
+
+
 def batch_rows(n_columns: int) -> int:
     """Rows of a batch that is read at once."""
     per_row = 8 * max(1, n_columns)
@@ -311,17 +349,36 @@ def not_utf8(path: str) -> WrongType:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Turns what Arrow says about a value of another type into advice."""
-    from pyarrow import ArrowInvalid
+def file_named(path: str) -> Iterator[None]:
+    """Turn what pyarrow raises for a file that it cannot read into an error that names the file."""
+    from pyarrow import ArrowException
 
     try:
         yield
-    except ArrowInvalid as error:
-        if "UTF8" in str(error):
-            raise not_utf8(path) from error
+    except LingError:
+        raise
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str, error: Exception) -> LingError:
+    """The error for a file that pyarrow cannot read, with what it said."""
+    said = " ".join(str(error).split())
+    if "conversion error" in said and "UTF8" in said:
+        return not_utf8(path)
+    if OTHER_TYPE.search(said):
         where = f" in {path!r}" if path else ""
-        raise WrongType(
-            f"a column changes its type{where} ({error}); types are those of the first rows. Make "
+        return WrongType(
+            f"a column changes its type{where} ({said}); types are those of the first rows. Make "
             "the column all numbers or all text, or leave it out with drop=[...]."
-        ) from error
+        )
+    source = f"source={path!r}" if path else "source"
+    if isinstance(error, MemoryError):
+        return MissingData(
+            f"{source} cannot be read ({said}); it is damaged, or memory is short. Write it again, "
+            "with fewer rows in each row group or batch."
+        )
+    return MissingData(
+        f"{source} cannot be read ({said}); it is damaged, gone or still being written. Write it "
+        "again."
+    )
