@@ -152,9 +152,9 @@ def changing_after(passes, change):
 
 ESTIMATORS = {
     "Ridge": lambda: Ridge(memory_budget=BUDGET, solver="two_stage"),
-    "RidgeCV": lambda: RidgeCV([1.0], memory_budget=BUDGET, cv=3),
+    "RidgeCV": lambda: RidgeCV(memory_budget=BUDGET, cv=3),
     "RidgeClassifier": lambda: RidgeClassifier(memory_budget=BUDGET),
-    "RidgeClassifierCV": lambda: RidgeClassifierCV([1.0], memory_budget=BUDGET, cv=3),
+    "RidgeClassifierCV": lambda: RidgeClassifierCV(memory_budget=BUDGET, cv=3),
 }
 
 
@@ -231,7 +231,7 @@ def test_predictions(name, tmp_path):
     kind.write(tmp_path, 0)
     data, model = kind.scan(tmp_path), ESTIMATORS[name]()
     y = targets(model, data.y)
-    model.fit(data.X, y)
+    model.set_params(memory_budget="1MB").fit(data.X, y)
     ways = [model.predict, lambda X: list(model.predict_blocks(X)), lambda X: model.score(X, y)]
     if hasattr(model, "decision_function"):
         ways.append(model.decision_function)
