@@ -20,6 +20,7 @@ from scipy.linalg import blas
 from ling.design import threads
 from ling.errors import BadOption
 from ling.files import whole
+from ling.memory_limits import memory_limit
 
 log = logging.getLogger("ling")
 # Of the file that speeds are kept in.
@@ -63,12 +64,18 @@ class Machine:
 TYPICAL = Machine(2e10, 3e10, 5e10, 1e11, 3e10, 5e8, 3e8)
 
 
-def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> float:
-    """Bytes: a number, "2GB" or None for half of what is free, or a quarter of all there is."""
+def memory_budget_bytes(
+    budget: float | str | None, of_all: bool = False, root: str | Path = "/"
+) -> float:
+    """Bytes: a number, "2GB" or None for half of what is free, or a quarter of all there is.
+
+    Both heed the limits on this process (`ling.memory_limits`); `root` is the folder that holds
+    /proc and /sys.
+    """
     if budget is None and of_all:
-        return 0.25 * _all_memory()
+        return max(1.0, 0.25 * _all_memory(int(time.monotonic()), root))
     if budget is None:
-        return 0.5 * min(_free_memory_lately(int(time.monotonic())), _allowed_memory())
+        return max(1.0, 0.5 * _free_memory(int(time.monotonic()), root))
     if isinstance(budget, str):
         text = budget.strip().upper()
         for unit, size in UNITS.items():
@@ -88,15 +95,15 @@ def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> flo
 
 
 @lru_cache(maxsize=1)
-def _free_memory_lately(second: int) -> float:
-    """Asked once a second at most: a small fit would spend a tenth of its time on it."""
-    return _free_memory()
+def _free_memory(second: int, root: str | Path) -> float:
+    """What this process can still use. Asked once a second at most, as it takes some time."""
+    return min(_available_memory(root), memory_limit(root).free)
 
 
-def _free_memory() -> float:
+def _available_memory(root: str | Path) -> float:
     """What could be had without swapping: Linux says so, page cache included; others guess."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
+        with Path(root, "proc/meminfo").open(encoding="ascii") as lines:
             found = next(line for line in lines if line.startswith("MemAvailable:"))
         return 1024.0 * float(found.split()[1])
     except (OSError, StopIteration, IndexError, ValueError):
@@ -108,23 +115,14 @@ def _free_memory() -> float:
     return float(pages)
 
 
-def _all_memory() -> float:
+@lru_cache(maxsize=1)
+def _all_memory(second: int, root: str | Path) -> float:
+    """What this process may use in all."""
     try:
         pages = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
-        return 8e9  # a system that does not tell
-    return min(pages, _allowed_memory())
-
-
-@cache
-def _allowed_memory() -> float:
-    """What a container may use, if it is one and says so."""
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            return float(Path("/sys/fs/cgroup", name).read_text(encoding="ascii"))
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-    return np.inf
+        pages = 8e9  # a system that does not tell
+    return min(pages, memory_limit(root).total)
 
 
 def measured_machine() -> Machine:
