@@ -6,9 +6,10 @@ import json
 import logging
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -133,35 +134,61 @@ def measured_machine() -> Machine:
 @cache
 def _measured_machine(n_threads: int) -> Machine:
     key = f"{VERSION}-{platform.node()}-{platform.machine()}-{np.__version__}-{n_threads}"
-    file = _cache_folder() / "machine.json"
-    known = _read(file)
-    if key not in known:
-        log.info("The speeds of this machine are measured.")
-        known[key] = asdict(measure_machine())
-        _write(file, known)
-    return Machine(**known[key])
+    file = _cache_file()
+    known = {} if file is None else _read(file)
+    saved = _as_machine(known.get(key))
+    if saved is not None:
+        return saved
+    log.info("The speeds of this machine are measured.")
+    machine = measure_machine()
+    _write(file, {**known, key: asdict(machine)})
+    return machine
 
 
-def _cache_folder() -> Path:
+def _as_machine(entry: Any) -> Machine | None:
+    """The speeds of an entry of the file; None if it is missing, incomplete or not plausible."""
+    if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(Machine)}:
+        return None
+    numbers = entry.values()
+    if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers):
+        return None
+    # Comparisons with NaN are false, and integers may be too large for float64.
+    if not all(0 < number <= sys.float_info.max for number in numbers):
+        return None
+    if not isinstance(entry["threads"], int):
+        return None
+    return Machine(**entry)
+
+
+def _cache_file() -> Path | None:
+    """Where speeds are kept; None for a user without a home folder."""
     root = os.environ.get("LING_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    return Path(root) / "ling" if root else Path.home() / ".cache" / "ling"
+    try:
+        folder = Path(root) if root else Path.home() / ".cache"
+    except RuntimeError:  # neither HOME nor an entry in the password database
+        return None
+    return folder / "ling" / "machine.json"
 
 
 def _read(file: Path) -> dict[str, Any]:
+    """The entries of the file; none if it cannot be read, or is damaged."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _write(file: Path, known: dict[str, Any]) -> None:
-    """Kept for the next process if there is a place to keep it."""
+def _write(file: Path | None, known: dict[str, Any]) -> None:
+    """Keep the entries for the next process, if there is a place to keep them."""
+    if file is None:
+        log.info("machine speeds are not kept: there is no home folder; set LING_CACHE to a folder")
+        return
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole(file) as part:
             part.write_text(json.dumps(known, indent=2), encoding="utf-8")
-    except OSError as error:
+    except (OSError, RecursionError) as error:  # no room, or other entries that are damaged
         log.info("machine speeds are not kept: %s", error)
 
 
