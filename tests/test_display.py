@@ -207,7 +207,7 @@ class TestPredictions:
         expected = cross_val_predict(Ridge(alpha=model.alpha_), X, y, cv=5)
         x, height = shown.points_.get_offsets().T
         np.testing.assert_allclose(x, expected)
-        np.testing.assert_array_equal(height, y)
+        np.testing.assert_allclose(height, y, rtol=1e-14)
         assert shown.ax_.get_xlabel() == "predicted progress"
         assert shown.ax_.get_legend().get_title().get_text() == "held out: 5-fold cross-validation"
         assert "442 samples" in legend(shown)

@@ -6,9 +6,10 @@ import json
 import logging
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from scipy.linalg import blas
 from ling.design import threads
 from ling.errors import BadOption
 from ling.files import whole
+from ling.memory_limits import memory_limit
 
 log = logging.getLogger("ling")
 # Of the file that speeds are kept in.
@@ -63,12 +65,18 @@ class Machine:
 TYPICAL = Machine(2e10, 3e10, 5e10, 1e11, 3e10, 5e8, 3e8)
 
 
-def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> float:
-    """Bytes: a number, "2GB" or None for half of what is free, or a quarter of all there is."""
+def memory_budget_bytes(
+    budget: float | str | None, of_all: bool = False, root: str | Path = "/"
+) -> float:
+    """Bytes: a number, "2GB" or None for half of what is free, or a quarter of all there is.
+
+    Both heed the limits on this process (`ling.memory_limits`); `root` is the folder that holds
+    /proc and /sys.
+    """
     if budget is None and of_all:
-        return 0.25 * _all_memory()
+        return max(1.0, 0.25 * _all_memory(int(time.monotonic()), root))
     if budget is None:
-        return 0.5 * min(_free_memory_lately(int(time.monotonic())), _allowed_memory())
+        return max(1.0, 0.5 * _free_memory(int(time.monotonic()), root))
     if isinstance(budget, str):
         text = budget.strip().upper()
         for unit, size in UNITS.items():
@@ -88,15 +96,15 @@ def memory_budget_bytes(budget: float | str | None, of_all: bool = False) -> flo
 
 
 @lru_cache(maxsize=1)
-def _free_memory_lately(second: int) -> float:
-    """Asked once a second at most: a small fit would spend a tenth of its time on it."""
-    return _free_memory()
+def _free_memory(second: int, root: str | Path) -> float:
+    """What this process can still use. Asked once a second at most, as it takes some time."""
+    return min(_available_memory(root), memory_limit(root).free)
 
 
-def _free_memory() -> float:
+def _available_memory(root: str | Path) -> float:
     """What could be had without swapping: Linux says so, page cache included; others guess."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
+        with Path(root, "proc/meminfo").open(encoding="ascii") as lines:
             found = next(line for line in lines if line.startswith("MemAvailable:"))
         return 1024.0 * float(found.split()[1])
     except (OSError, StopIteration, IndexError, ValueError):
@@ -108,23 +116,14 @@ def _free_memory() -> float:
     return float(pages)
 
 
-def _all_memory() -> float:
+@lru_cache(maxsize=1)
+def _all_memory(second: int, root: str | Path) -> float:
+    """What this process may use in all."""
     try:
         pages = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
-        return 8e9  # a system that does not tell
-    return min(pages, _allowed_memory())
-
-
-@cache
-def _allowed_memory() -> float:
-    """What a container may use, if it is one and says so."""
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            return float(Path("/sys/fs/cgroup", name).read_text(encoding="ascii"))
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-    return np.inf
+        pages = 8e9  # a system that does not tell
+    return min(pages, memory_limit(root).total)
 
 
 def measured_machine() -> Machine:
@@ -135,35 +134,61 @@ def measured_machine() -> Machine:
 @cache
 def _measured_machine(n_threads: int) -> Machine:
     key = f"{VERSION}-{platform.node()}-{platform.machine()}-{np.__version__}-{n_threads}"
-    file = _cache_folder() / "machine.json"
-    known = _read(file)
-    if key not in known:
-        log.info("The speeds of this machine are measured.")
-        known[key] = asdict(measure_machine())
-        _write(file, known)
-    return Machine(**known[key])
+    file = _cache_file()
+    known = {} if file is None else _read(file)
+    saved = _as_machine(known.get(key))
+    if saved is not None:
+        return saved
+    log.info("The speeds of this machine are measured.")
+    machine = measure_machine()
+    _write(file, {**known, key: asdict(machine)})
+    return machine
 
 
-def _cache_folder() -> Path:
+def _as_machine(entry: Any) -> Machine | None:
+    """The speeds of an entry of the file; None if it is missing, incomplete or not plausible."""
+    if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(Machine)}:
+        return None
+    numbers = entry.values()
+    if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers):
+        return None
+    # Comparisons with NaN are false, and integers may be too large for float64.
+    if not all(0 < number <= sys.float_info.max for number in numbers):
+        return None
+    if not isinstance(entry["threads"], int):
+        return None
+    return Machine(**entry)
+
+
+def _cache_file() -> Path | None:
+    """Where speeds are kept; None for a user without a home folder."""
     root = os.environ.get("LING_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    return Path(root) / "ling" if root else Path.home() / ".cache" / "ling"
+    try:
+        folder = Path(root) if root else Path.home() / ".cache"
+    except RuntimeError:  # neither HOME nor an entry in the password database
+        return None
+    return folder / "ling" / "machine.json"
 
 
 def _read(file: Path) -> dict[str, Any]:
+    """The entries of the file; none if it cannot be read, or is damaged."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _write(file: Path, known: dict[str, Any]) -> None:
-    """Kept for the next process if there is a place to keep it."""
+def _write(file: Path | None, known: dict[str, Any]) -> None:
+    """Keep the entries for the next process, if there is a place to keep them."""
+    if file is None:
+        log.info("machine speeds are not kept: there is no home folder; set LING_CACHE to a folder")
+        return
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole(file) as part:
             part.write_text(json.dumps(known, indent=2), encoding="utf-8")
-    except OSError as error:
+    except (OSError, RecursionError) as error:  # no room, or other entries that are damaged
         log.info("machine speeds are not kept: %s", error)
 
 

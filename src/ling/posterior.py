@@ -16,6 +16,8 @@ import numpy as np
 from scipy import linalg
 
 from ling.design import Array, Design
+from ling.design.gram import form_gram
+from ling.engines.cholesky import potrf
 from ling.minorant import EPS
 from ling.problem import Problem
 
@@ -91,7 +93,7 @@ class FromRows(Posterior):
     @cached_property
     def _halves(self) -> dict[float, Array]:
         """L^-1 X for each alpha, L L' = X X' + alpha I."""
-        K = self.rows @ self.rows.T
+        K = form_gram(self.rows.T)
         return {float(a): _inverse_factor(K, a) @ self.rows for a in np.unique(self.alphas)}
 
     @cached_property
@@ -208,7 +210,9 @@ def _inverse_factor(A: Array, alpha: float) -> Array:
     """L^-1 with L L' = A + alpha I."""
     H = A.copy()
     H[np.diag_indices_from(H)] += max(float(alpha), EPS * float(np.trace(A)))
-    factor = linalg.cholesky(H, lower=True, overwrite_a=True, check_finite=False)
+    factor, info = potrf(H, lower=True, clean=True, overwrite=True)
+    if info:
+        raise linalg.LinAlgError(f"the leading minor of order {info} is not positive")
     found: Array = linalg.lapack.dtrtri(factor, lower=True)[0]
     return found
 

@@ -18,6 +18,7 @@ import numpy as np
 from ling.design import AffineDesign, Array, as_design
 from ling.design.affine import storage_and_map
 from ling.design.base import Storage
+from ling.design.gram import add_gram
 from ling.errors import BadOption, NotFinite, WrongShape
 from ling.minorant import sum_noise
 from ling.problem import _refuse_not_finite, center_targets
@@ -263,7 +264,7 @@ def _by_blocks(
             sums += weights[rows] @ block
             cross += block.T @ (weights[rows, None] * Y[rows])
             block *= np.sqrt(weights[rows, None])
-        gram += block.T @ block
+        add_gram(gram, block)
     return gram, cross, sums
 
 

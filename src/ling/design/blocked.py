@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ling.design.arrays import LARGEST, Array
 from ling.design.base import Full
 from ling.design.between import Between, RowMap, RowSums
+from ling.design.gram import form_gram
 from ling.design.maps import Affine
 from ling.design.operations import (
     AgainstRows,
@@ -122,7 +123,7 @@ class Blocked(Full):
             held = np.arange(first, min(first + step, n))
             rows = affine.apply(self.take(held), held).astype(wanted, copy=False)
             if len(held) == n:
-                return np.asarray(rows @ rows.T)
+                return form_gram(rows.T)
             K[:, held] = self.run(AgainstRows(affine, rows, wanted)).stacked[0]
         return (K + K.T) / 2
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Any, TypeVar
@@ -94,8 +95,10 @@ class ChunkedDesign(Blocked):
             count = max(1, SAMPLE // max(1, self.shape[1] * self.dtype.itemsize))
             some = slice(0, min(count, self.source.shape[0]))
             started = time.perf_counter()
+            read = 0
             with unchanged(self.source.check_unchanged):
-                read = sum(_touched(block) for block in self.source.blocks(some, self.height))
+                for block in self.source.blocks(some, self.height):
+                    read += _touched(block)
             self._rate = max(1.0, read / max(time.perf_counter() - started, 1e-9))
         return self._rate
 
@@ -109,10 +112,13 @@ class ChunkedDesign(Blocked):
     def run(self, operation: Operation) -> Outcome:
         """One block after the other, the next being read meanwhile."""
         # Threads of BLAS that spin after each call would take the reader's time.
-        with quiet_blas() if operation.is_sweep else nullcontext():
-            return together(at(operation, rows)(block) for rows, block in self.blocks())
+        quiet = quiet_blas() if operation.is_sweep else nullcontext()
+        # The blocks are closed here, and not when the last reference to them goes: the traceback of
+        # an error, or of Ctrl-C, would keep their reader running for as long as it lives.
+        with quiet, closing(self.blocks()) as blocks:
+            return together(at(operation, rows)(block) for rows, block in blocks)
 
-    def blocks(self) -> Iterator[tuple[slice, DenseDesign]]:
+    def blocks(self) -> Generator[tuple[slice, DenseDesign], None, None]:
         """All rows in order, and what they are called here.
 
         Raises MissingData if a file of the source has changed since it was scanned.
@@ -179,8 +185,11 @@ def in_memory(design: ChunkedDesign) -> DenseDesign:
     return found
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items, each made by another thread while the one before is used."""
+def ahead(items: Iterator[T]) -> Generator[T, None, None]:
+    """The same items, each made by another thread while the one before is used.
+
+    Closing it ends the thread, once the item that it is making is there.
+    """
     ready: Queue[tuple[T | None, BaseException | None]] = Queue(maxsize=1)
     stop = Event()
 
@@ -206,8 +215,10 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
                 items.close()  # files and readers of its own
 
     reader = Thread(target=work, name="ling-reader", daemon=True)
-    reader.start()
+    # Looked up now: when the interpreter ends, modules are emptied before generators are closed.
+    is_finalizing = sys.is_finalizing
     try:
+        reader.start()
         while True:
             item, error = _next(ready, reader)
             if isinstance(error, StopIteration):
@@ -217,7 +228,10 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
             yield item
     finally:
         stop.set()
-        reader.join()
+        # An iterator that was dropped half-way may be closed only when the interpreter ends. Daemon
+        # threads do not run any more by then, and from Python 3.13 on join would wait forever.
+        if not is_finalizing() and reader.is_alive():
+            reader.join()
 
 
 def _next(ready: Queue[tuple[Any, BaseException | None]], reader: Thread) -> Any:

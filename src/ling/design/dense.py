@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import blas
 
 from ling.design import threads
 from ling.design.arrays import LARGEST, Array, consecutive, float_dtype, mirrored
 from ling.design.base import Full
 from ling.design.between import Between, RowMap
+from ling.design.gram import form_gram, sum_of_grams
 from ling.design.maps import Affine
 from ling.design.short import ShortCopy, shortened
 from ling.errors import WrongShape
@@ -90,8 +90,8 @@ class DenseDesign(Full):
         if self.shape[1] <= NARROW and wanted == np.float64 and self._simple(affine):
             return self._narrow_gram(affine)
         if affine.is_identity and self._blas_reads(wanted):
-            return np.asarray(self.array.T @ self.array)
-        return _sum_of_grams(self._mapped_blocks(affine, wanted, 32 * MB), self.shape[1], wanted)
+            return form_gram(self.array)
+        return sum_of_grams(self._mapped_blocks(affine, wanted, 32 * MB), self.shape[1], wanted)
 
     def shortens(self, affine: Affine) -> bool:
         """Where compiled loops can make the copy."""
@@ -105,11 +105,13 @@ class DenseDesign(Full):
         """Consecutive blocks of rows of X~, the next in the place of the last."""
         if not self._simple(affine):
             # Centred in float64, whatever is wanted: in float32 large means would take all digits.
-            for rows, block in self._blocks(np.dtype(np.float64), n_bytes, least=256):
+            for rows, block in self._blocks(
+                np.dtype(np.float64), n_bytes, _least_rows(self.shape[1])
+            ):
                 yield affine.apply(block, rows).astype(dtype, copy=False)
             return
         n, p = self.shape
-        height = min(n, max(256, n_bytes // max(1, p * dtype.itemsize)))
+        height = min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize)))
         buffer, vectors = np.empty((height, p), dtype), self.vectors(affine)
         for start in range(0, n, height):
             rows = slice(start, min(start + height, n))
@@ -154,9 +156,9 @@ class DenseDesign(Full):
         """X~X~' likewise, one block of columns at a time."""
         wanted = self.dtype if dtype is None else np.dtype(dtype)
         if affine.is_identity and self._blas_reads(wanted):
-            return np.asarray(self.array @ self.array.T)
+            return form_gram(self.array.T)
         n, p = self.shape
-        width = max(1, min(p, max(256, 32 * MB // max(1, 8 * n))))
+        width = max(1, min(p, max(_least_rows(n), 32 * MB // max(1, 8 * n))))
         # Centred in float64, whatever is wanted: in float32 large means would take all digits.
         mapped = np.empty((n, width))
 
@@ -168,7 +170,7 @@ class DenseDesign(Full):
                 block = affine.apply(self.array[:, cols], slice(None), cols, out)
                 yield block.T.astype(wanted, copy=False)
 
-        return _sum_of_grams(blocks(), n, wanted)
+        return sum_of_grams(blocks(), n, wanted)
 
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows of X, in float64."""
@@ -284,15 +286,9 @@ class DenseDesign(Full):
             yield rows, block if ready else np.ascontiguousarray(block, dtype)
 
 
-def _sum_of_grams(blocks: Iterator[Array], size: int, dtype: np.dtype[Any]) -> Array:
-    """The sum of B'B, in place and one triangle at a time."""
-    syrk = blas.ssyrk if dtype == np.float32 else blas.dsyrk
-    total = np.zeros((size, size), dtype, order="F")
-    for block in blocks:
-        if not block.size:
-            continue
-        # syrk reads Fortran order; a C-ordered block is the transpose of one.
-        turned = not block.flags.f_contiguous
-        A = np.ascontiguousarray(block).T if turned else block
-        total = syrk(1.0, A, trans=not turned, beta=1.0, c=total, overwrite_c=True)
-    return mirrored(total)
+def _least_rows(size: int) -> int:
+    """Rows of a block, so that adding its Gram matrix is little work beside forming it.
+
+    The block has at most an eighth of the numbers of the Gram matrix, where that is large.
+    """
+    return max(256, size // 8)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, njit, uint64
 
+from ling.design.compiled import compiled
 from ling.design.short import SHARED
 
 BLOCK_COLUMNS = 4
@@ -21,11 +22,9 @@ STRETCH = 128
 # Columns of a short copy that stay in cache together.
 WIDTH = 2048
 LONGEST = 32767
-_dense = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-_largest = njit(
-    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nnan", "nsz"}
-)
-_sparse = njit(nogil=True, cache=True, error_model="numpy")
+_dense = compiled(fastmath={"reassoc", "contract"})
+_largest = compiled(fastmath={"reassoc", "contract", "nnan", "nsz"})
+_sparse = compiled()
 
 
 @njit(nogil=True, error_model="numpy", inline="always")

@@ -10,6 +10,7 @@ from scipy import linalg
 
 from ling.design import Array
 from ling.engines.base import Candidate, Effort, with_bound
+from ling.engines.cholesky import potrf
 from ling.engines.conjugate import Preconditioner, conjugate_gradients
 from ling.engines.factor import (
     factored,
@@ -181,9 +182,10 @@ def _dual(problem: Problem, effort: Effort) -> Candidate:
         if form is not None:
             C[:, mine], rho[:, mine] = refined(form, K, Y, problem.alphas[mine])
             continue
-        H = K.copy()
+        # K is symmetric: its transpose is K in Fortran order, which potrf overwrites.
+        H = np.array(K.T if K.flags.c_contiguous else K, order="F")
         H[np.diag_indices(n)] += alpha
-        factor, info = linalg.lapack.dpotrf(H, lower=True, overwrite_a=True)
+        factor, info = potrf(H, lower=True, overwrite=True)
         if info:
             return _by_singular_values(problem, effort, ILL)
         solve = partial(linalg.cho_solve, (factor, True), check_finite=False)

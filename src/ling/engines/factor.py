@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from ling.design import Array, DenseDesign
+from ling.engines.cholesky import potrf
 from ling.minorant import Factored, sum_noise
 from ling.problem import Problem
 
@@ -22,7 +23,7 @@ def factored(problem: Problem, G: Array, alpha: float) -> tuple[Array, Factored]
     scale = np.sqrt(diagonal)
     H = G / scale[:, None] / scale
     H[np.diag_indices(p)] = 1.0
-    factor, info = linalg.lapack.dpotrf(H, lower=True, clean=True, overwrite_a=False)
+    factor, info = potrf(H, lower=True, clean=True)
     if info:
         return None
     half = partial(_half, factor)
@@ -47,9 +48,8 @@ def inverse_factor(H: Array, compiled: bool) -> DenseDesign | None:
 
     H is overwritten. Solving with the factor itself would be as fast, but by BLAS.
     """
-    functions: Any = linalg.get_lapack_funcs(("potrf", "trtri"), (H,))
-    potrf, trtri = functions
-    upper, info = potrf(_in_columns(H), lower=False, clean=True, overwrite_a=True)
+    trtri: Any = linalg.get_lapack_funcs("trtri", (H,))
+    upper, info = potrf(_in_columns(H), lower=False, clean=True, overwrite=True)
     if info:
         return None
     inverse, info = trtri(upper, lower=False, overwrite_c=True)
@@ -79,10 +79,9 @@ def least_eigenvalue(H: Array, wanted: float, noise: float, overwrite: bool = Fa
 
     A factorisation of H - (wanted + noise) I, which is off by `noise`, proves it by succeeding.
     """
-    potrf: Any = linalg.get_lapack_funcs("potrf", (H,))
     shifted = H if overwrite else H.copy(order="F")
     shifted[np.diag_indices_from(H)] -= wanted + noise
-    return 0.0 if potrf(_in_columns(shifted), lower=False, overwrite_a=True)[1] else wanted
+    return 0.0 if potrf(_in_columns(shifted), lower=False, overwrite=True)[1] else wanted
 
 
 def _in_columns(H: Array) -> Array:

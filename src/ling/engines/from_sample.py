@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ling.design import Array, RowMap
+from ling.design.gram import form_gram
 from ling.engines.base import Effort
 from ling.engines.sketch import (
     FEW,
@@ -103,7 +104,7 @@ def draw(problem: Problem, scale: Array, size: int, rng: np.random.Generator) ->
     rows = np.sort(rng.choice(problem.shape[0], size, replace=False))
     matrix = problem.design.take(rows)
     matrix /= scale
-    values, vectors = linalg.eigh(matrix @ matrix.T, check_finite=False)
+    values, vectors = linalg.eigh(form_gram(matrix.T), check_finite=False)
     return Sample(rows, matrix, np.maximum(values[::-1], 0.0), vectors[:, ::-1])
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from ling.design.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def tridiagonal_forms(Z: Array, inverse: Array, ratios: Array, out: Array) -> None:
     """out[i, l] = sum_j u_j^2 inverse[j, l], u_j = Z[i, j] - ratios[j, l] u_{j-1}.
 

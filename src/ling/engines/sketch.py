@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ling.design import Array, RowMap
+from ling.design.gram import form_gram
 from ling.engines.thin import thin_svd
 from ling.minorant import EPS, LowRank, Minorant, Nothing, nystrom_slack, product_noise
 from ling.problem import Problem
@@ -89,7 +90,7 @@ def nystrom(
     floor = 0.1 * in_units(problem, scale)
     kept = theta > max(1e-13 * theta[-1], floor) if len(theta) else np.zeros(0, dtype=bool)
     B = products @ (Z[:, kept] / np.sqrt(theta[kept]))
-    values = np.maximum(linalg.eigvalsh(B.T @ B, check_finite=False)[::-1], 0.0)
+    values = np.maximum(linalg.eigvalsh(form_gram(B), check_finite=False)[::-1], 0.0)
     largest = max(values[:1].max(initial=0.0), float((problem.raw_norms**2 / scale**2).max()))
     slack = nystrom_slack(B, theta[kept], product_noise(problem.shape) * largest)
     F = scale[:, None] * B

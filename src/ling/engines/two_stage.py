@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ling.design import Array, DenseDesign, RowMap, ShortCopy
+from ling.design.gram import form_gram
 from ling.design.threads import quiet_blas
 from ling.engines.base import Candidate, Effort, with_bound
 from ling.engines.conjugate import (
@@ -191,7 +192,7 @@ def dual_preconditioner(
     F = X'L, so that P^-1 X'c = X'(c - L k) / (rest + alpha), k = (F'F + (rest + alpha) I)^-1 F'X'c.
     """
     F, p = sketch.B, problem.shape[1]
-    theta, V = linalg.eigh(F.T @ F, check_finite=False)
+    theta, V = linalg.eigh(form_gram(F), check_finite=False)
     theta = np.maximum(theta, 0.0)
     alphas = problem.alphas + float(sketch.rest.mean())
 

@@ -74,7 +74,8 @@ class Ridge(CallbackSupportMixin, Partial, MultiOutputMixin, RegressorMixin, Bas
     memory_budget : float or str, default=None
         Bytes, or text like "2GB", that a fit may take on top of the data; None for half of what
         is free. Of data that is read or mapped, everything that is in memory counts, but for y;
-        None is a quarter of the machine's memory then.
+        None is a quarter of the machine's memory then. Limits on the process count: those of
+        control groups (containers, Slurm jobs), `ulimit -v` and `ulimit -d`.
     statistics : bool, default=None
         Whether to keep what `coef_std_errors()` and `predict(X, return_std=True)` need, about
         n_features * min(n_samples, n_features) numbers. None keeps it where that is at most 8 MB

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from ling.design import Array, Meter
+from ling.engines.cholesky import potrf
 from ling.paper.fit import Fit
 from ling.paper.inputs import checked_alpha, checked_design, checked_target
 
@@ -64,12 +65,10 @@ def _solve_shifted(G: Array, alpha: float, b: Array, meter: Meter) -> Array:
     scaled = (G / root) / root[:, None]
     scaled.flat[:: m + 1] = np.where(diagonal > 0, 1.0, 0.0)
     meter.add(flops=m**3 / 3 + 2 * m**2)
-    try:
-        factor = linalg.cho_factor(scaled, overwrite_a=True)
-        if np.diag(factor[0]).min() ** 2 > 10 * m * eps:
-            return np.asarray(linalg.cho_solve(factor, b / root) / root)
-    except linalg.LinAlgError:
-        pass  # singular: what follows is made for that
+    factor, info = potrf(scaled, lower=False, overwrite=True)
+    # Otherwise it is singular, and what follows is made for that.
+    if info == 0 and np.diag(factor).min() ** 2 > 10 * m * eps:
+        return np.asarray(linalg.cho_solve((factor, False), b / root) / root)
     d, V = linalg.eigh(G)
     meter.add(flops=9 * m**3 + 4 * m**2)
     seen = d > m * eps * d[-1]

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from ling.design.compiled import compiled
 
-_compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_compiled = compiled(fastmath={"reassoc", "contract"})
 
 
 @_compiled

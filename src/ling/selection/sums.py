@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ling.design import AffineDesign, Array, Metered
 from ling.design.between import RowSums
+from ling.design.gram import form_gram
 from ling.selection.samples import Samples
 from ling.selection.splits import Rows, Splits, runs
 
@@ -72,7 +73,7 @@ class SplitSums(RowSums):
             mass[at], y[at] = weights.sum(), weights @ Y
             x[at], xy[at] = weights @ rows, rows.T @ (weights[:, None] * Y)
             rows *= np.sqrt(weights)[:, None]
-            gram[at] = rows.T @ rows
+            form_gram(rows, out=gram[at])
         return mass, x, y, xy, gram
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import cached_property
 from math import isnan
 from typing import Any
@@ -115,9 +116,9 @@ class Local:
         arrays = layout.per_row(operation)
         cut = ({name: a[part.start : part.stop] for name, a in arrays.items()}
                for part in layout.parts)  # fmt: skip
-        blocks = ahead(self.made(part.block for part in layout.parts))
         work = Work(None, layout.parts, tuple(range(count)), count)
-        with telling(str):
+        made = self.made(part.block for part in layout.parts)
+        with telling(str), closing(ahead(made)) as blocks:
             (outcome,) = merged(count, worked(operation, work, blocks, cut)).values()
         return outcome
 

@@ -1,0 +1,111 @@
+"""Ctrl-C in a fit from data that is read in blocks ends the fit, its reader, and the process."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ling
+from ling.design import ArraySource, ChunkedDesign
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are sent")
+
+# A background process may have been started with SIGINT ignored.
+PREPARED = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import numpy as np
+from ling import Ridge
+from ling.design import ArraySource, ChunkedDesign
+rng = np.random.default_rng(0)
+X = rng.standard_normal((4000, 20))
+y = X @ np.ones(20)
+"""
+
+# The reader, which is another thread, interrupts the fit while the main thread does whatever it
+# does by then.
+SLOW_SOURCE = """
+class Slow(ArraySource):
+    count = 0
+    picks = False
+    def blocks(self, rows, height):
+        for block in super().blocks(rows, height):
+            time.sleep(0.01)
+            Slow.count += 1
+            if Slow.count == {number}:
+                print("interrupting", flush=True)
+                os.kill(os.getpid(), signal.SIGINT)
+            yield block
+while True:  # until it is interrupted
+    Ridge(solver={solver!r}, memory_budget=1e6).fit(ChunkedDesign(Slow(X), room=4 * 100 * 160), y)
+"""
+
+# The interrupt comes while a block is worked on and the next one waits.
+WHILE_WORKING = """
+def work(rows):
+    print("interrupting", flush=True)
+    signal.raise_signal(signal.SIGINT)
+    return rows[:, 0]
+ChunkedDesign(ArraySource(X), room=4 * 100 * 160).each_row(work)
+"""
+
+# The blocks are still referred to when the interpreter ends.
+DROPPED = """
+design = ChunkedDesign(ArraySource(X), room=4 * 100 * 160)
+blocks = design.blocks()
+next(blocks)
+print("interrupting", flush=True)
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(60)
+"""
+
+
+def ends_by_interrupt(code):
+    # It ends at once; how long it takes to begin depends on what else the machine does.
+    process = subprocess.Popen(
+        [sys.executable, "-c", PREPARED + code],
+        env={**os.environ, "PYTHONPATH": str(Path(ling.__file__).parents[1])},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert "interrupting" in out, err
+    # By the signal, or by the code for it.
+    assert process.returncode in (130, -signal.SIGINT), err
+    assert err.rstrip().endswith("KeyboardInterrupt"), err
+
+
+@pytest.mark.parametrize("solver", ["direct", "two_stage"])
+@pytest.mark.parametrize("number", [1, 50, 200])
+def test_a_fit_from_a_slow_source(solver, number):
+    ends_by_interrupt(SLOW_SOURCE.format(solver=solver, number=number))
+
+
+@pytest.mark.parametrize("code", [WHILE_WORKING, DROPPED], ids=["while working", "dropped"])
+def test_the_process_ends(code):
+    ends_by_interrupt(code)
+
+
+def readers():
+    return [thread for thread in threading.enumerate() if thread.name == "ling-reader"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_the_reader_ends_with_the_pass_though_the_traceback_lives_on(error):
+    def work(rows):
+        assert len(readers()) == 1
+        raise error
+
+    design = ChunkedDesign(ArraySource(np.ones((400, 5))), room=4 * 10 * 40)
+    with pytest.raises(error) as caught:
+        design.each_row(work)
+    assert traceback.extract_tb(caught.tb)
+    assert readers() == []
