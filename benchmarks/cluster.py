@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Figure, brief, judge, say, table, take_turns
 from ling import Ridge
-from ling.design import AffineDesign, DenseDesign
-from ling.design.dask import DaskDesign
+from ling.design import AffineDesign, DenseStorage
+from ling.design.dask import DaskStorage
 
 WORKERS = 2
 HERE, THERE, EMPTY = "in process", "cluster", "cluster, nothing to do"
@@ -107,9 +107,11 @@ def main(line: Sequence[str]) -> int:
         here, there = in_process(shape), on_workers(shape).persist()
         y = here @ vectors[0] + np.random.default_rng(1).standard_normal(shape.n)
         contest = {
-            HERE: partial(passes, AffineDesign.centred(DenseDesign(here)), vectors),
-            THERE: partial(passes, AffineDesign.centred(DaskDesign.of(there)), vectors),
-            EMPTY: partial(passes, AffineDesign.centred(DaskDesign.of(tiny)), vectors[:, :4]),
+            HERE: partial(passes, AffineDesign.centered(DenseStorage(here)), vectors),
+            THERE: partial(passes, AffineDesign.centered(DaskStorage.from_array(there)), vectors),
+            EMPTY: partial(
+                passes, AffineDesign.centered(DaskStorage.from_array(tiny)), vectors[:, :4]
+            ),
             FIT_HERE: partial(fit, here, y),
             FIT_THERE: partial(fit, there, y),
         }

@@ -32,7 +32,7 @@ def dense(order: str, dtype: str, centred: bool = False) -> Contest:
     v = rng.standard_normal(p, dtype=dtype)
     design: Design = as_design(X)
     if centred:
-        design = AffineDesign.centred(design)
+        design = AffineDesign.centered(design)
     return {"X'(Xv)": lambda: design.gram_matmat(v), "X @ v": lambda: X @ v}
 
 

@@ -86,7 +86,7 @@ def limited_fit(file: Path) -> dict[str, Any]:
     started = time.perf_counter()
     model = Ridge(alpha=10.0, memory_budget=BUDGET).fit(data.X, data.y)
     seconds = time.perf_counter() - started
-    design = AffineDesign.centred(data.X.within(GB))
+    design = AffineDesign.centered(data.X.with_memory_budget(GB))
     v = np.random.default_rng(0).standard_normal(design.shape[1])
     passes = []
     for _ in range(TURNS):

@@ -21,7 +21,7 @@ Array = np.ndarray
 Data = tuple[Any, Array]
 
 # The paper draws coefficients from [-REACH, REACH].
-REACH = 2.5
+MAX_COEF = 2.5
 INTERCEPT = 3.0
 BLOCK = 2**24
 
@@ -132,7 +132,7 @@ def spectral(
     X = rng.standard_normal((n, p))
     X *= spectrum(n, p)[order] / np.sqrt(n)
     shape = (p,) if n_targets is None else (p, n_targets)
-    gamma = rng.uniform(-REACH, REACH, shape)
+    gamma = rng.uniform(-MAX_COEF, MAX_COEF, shape)
     gamma[~support(p)] = 0.0
     y = noisy(rng, X @ gamma[order], noise)
     X = fft.dct(X, axis=1, norm="ortho", overwrite_x=True)
@@ -147,7 +147,7 @@ def noisy(rng: Generator, mean: Array, noise: float | None) -> Array:
 
 
 def linear(rng: Generator, X: Any) -> Data:
-    return X, noisy(rng, X @ rng.uniform(-REACH, REACH, X.shape[1]), None)
+    return X, noisy(rng, X @ rng.uniform(-MAX_COEF, MAX_COEF, X.shape[1]), None)
 
 
 def correlated(rng: Generator, n: int, p: int) -> Data:

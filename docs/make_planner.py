@@ -18,13 +18,13 @@ import numpy as np  # noqa: E402
 from matplotlib.colors import ListedColormap  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
 
-from ling.machine import Machine  # noqa: E402
-from ling.planning import Plan, Shape, make_plan  # noqa: E402
+from ling.solvers.machine import Machine  # noqa: E402
+from ling.solvers.planning import Plan, ProblemDimensions, plan_solve  # noqa: E402
 
 FIGURES = Path(__file__).parent / "figures"
 # Two cores of a server: 30 GB/s, 95 GFLOP/s in float64.
 MACHINE = Machine(
-    sweep=3e10, thin=5e10, gemm=9.5e10, gemm32=1.9e11, factor=5e10,
+    stream_bandwidth=3e10, thin_gemm_rate=5e10, gemm_rate=9.5e10, gemm32=1.9e11, potrf_rate=5e10,
     sparse=6e8, sparse_column=4e8, threads=2,
 )  # fmt: skip
 BUDGET, MEMORY = 8e9, 64e9
@@ -40,25 +40,25 @@ COLOURS = {
 TOO_LARGE = "X is larger than 64 GB"
 
 
-def dense(n: int, p: int, **more) -> Shape:
-    return Shape(n, p, n * p, 8, True, more.pop("n_targets", 1), 1, **more)
+def dense(n: int, p: int, **more) -> ProblemDimensions:
+    return ProblemDimensions(n, p, n * p, 8, True, more.pop("n_targets", 1), 1, **more)
 
 
-def sparse(n: int, p: int) -> Shape:
+def sparse(n: int, p: int) -> ProblemDimensions:
     """Forty entries a row, as in text."""
-    return Shape(n, p, n * min(40, p), 8, False, 1, 1)
+    return ProblemDimensions(n, p, n * min(40, p), 8, False, 1, 1)
 
 
 PANELS = {
     "an array in memory, one target": dense,
     "the same, 100 targets": lambda n, p: dense(n, p, n_targets=100),
     "sparse, 40 entries a row": sparse,
-    "a file, read at 1 GB/s": lambda n, p: dense(n, p, rate=1e9, blocked=True),
+    "a file, read at 1 GB/s": lambda n, p: dense(n, p, read_bandwidth=1e9, is_out_of_core=True),
 }
 
 
-def planned(shape: Shape) -> Plan:
-    return make_plan(shape, BUDGET, "auto", 1e-4, MACHINE)
+def planned(shape: ProblemDimensions) -> Plan:
+    return plan_solve(shape, BUDGET, "auto", 1e-4, MACHINE)
 
 
 def panel_of(shapes) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +69,7 @@ def panel_of(shapes) -> tuple[np.ndarray, np.ndarray]:
     for i, p in enumerate(COLUMNS):
         for j, n in enumerate(ROWS):
             shape = shapes(int(n), int(p))
-            if shape.rate is not None or shape.n_bytes <= MEMORY:
+            if shape.read_bandwidth is not None or shape.n_bytes <= MEMORY:
                 first = planned(shape).steps[0]
                 engine[i, j], tight[i, j] = names.index(first.engine), not first.fits
     return engine, tight

@@ -17,12 +17,22 @@ from pathlib import Path
 
 import numpy as np
 
-from ling.datasets import Dataset
 from ling.errors import MissingData
 from ling.paper import ridge
-from ling.paper.claims import LEVELS, Summary, Verdict, judge_together
-from ling.paper.experiments import EXPERIMENTS, Choices, Experiment
-from ling.paper.reproduction import Outcome, Run, run_experiment, write
+from ling.reproduction.claims import (
+    ALTERNATIVE_CRITERIA,
+    ExperimentSummary,
+    Verdict,
+    judge_joint_claims,
+)
+from ling.reproduction.datasets import Dataset
+from ling.reproduction.experiments import EXPERIMENTS, Choices, Experiment
+from ling.reproduction.runner import (
+    ExperimentResult,
+    ReproductionSettings,
+    run_experiment,
+    write_text_atomically,
+)
 
 DOCS = Path(__file__).parent
 LAM = {"lambda / 10": Choices(lam_factor=0.1), "lambda x 10": Choices(lam_factor=10.0)}
@@ -43,8 +53,8 @@ MARKS = {True: "holds", False: "**does not**", None: "cannot tell"}
 def main(out: Path, names: list[str]) -> None:
     """All of it; or, with `names`, only run those, so that two cores can share the work."""
     parts = []
-    summaries: list[Summary] = []
-    other_summaries: dict[str, list[Summary]] = {label: [] for label in LAM}
+    summaries: list[ExperimentSummary] = []
+    other_summaries: dict[str, list[ExperimentSummary]] = {label: [] for label in LAM}
     for name, experiment in EXPERIMENTS.items():
         if names and name not in names:
             continue
@@ -53,10 +63,14 @@ def main(out: Path, names: list[str]) -> None:
         except MissingData as error:
             parts.append(f"## {experiment.title}\n\nNot run: {error}\n")
             continue
-        full = run_experiment(experiment, data, Run(out / "full"), said(name, "as in the paper"))
+        full = run_experiment(
+            experiment, data, ReproductionSettings(out / "full"), said(name, "as in the paper")
+        )
         others = {}
         for number, (label, choices) in enumerate(OTHERS[name].items()):
-            run = Run(out / f"other-{number}", repeats=REPEATS[name], choices=choices)
+            run = ReproductionSettings(
+                out / f"other-{number}", repeats=REPEATS[name], choices=choices
+            )
             outcome = run_experiment(experiment, data, run, said(name, label))
             others[label] = outcome.verdicts
             other_summaries.setdefault(label, []).append(outcome.summary)
@@ -73,7 +87,7 @@ def main(out: Path, names: list[str]) -> None:
             date=date.today(), cores=os.cpu_count(), cpu=platform.machine()
         )
         general = together(summaries, {label: other_summaries[label] for label in LAM})
-        write(DOCS / "reproduction.md", "\n".join([opening, general, *parts]))
+        write_text_atomically(DOCS / "reproduction.md", "\n".join([opening, general, *parts]))
 
 
 def said(*words: str) -> Callable[[], None]:
@@ -95,28 +109,28 @@ def ridge_by_lambda(experiment: Experiment, data: Dataset | None) -> str:
     values = []
     for factor in factors:
         rng = np.random.default_rng(1000)
-        problem = experiment.make(data, rng, Choices(lam_factor=factor), False)
-        values.append(f"{problem.judge(ridge(problem.X, problem.y, problem.lam)):.4g}")
+        problem = experiment.make_problem(data, rng, Choices(lam_factor=factor), False)
+        values.append(f"{problem.evaluate(ridge(problem.X, problem.y, problem.lam)):.4g}")
     head = " | ".join(f"lambda x {factor:g}" for factor in factors)
     rule = " --- |" * (len(factors) + 1)
     row = f"| RR's {experiment.measure} | {' | '.join(values)} |"
     return f"\nHow the default lambda was set, on RR alone:\n\n| | {head} |\n|{rule}\n{row}"
 
 
-def together(summaries: list[Summary], others: dict[str, list[Summary]]) -> str:
+def together(summaries: list[ExperimentSummary], others: dict[str, list[ExperimentSummary]]) -> str:
     """What the paper says of several experiments at once."""
-    lines = ["## All experiments together\n", *claims_table(judge_together(summaries))]
-    judged = {label: judge_together(found) for label, found in others.items()}
+    lines = ["## All experiments together\n", *claims_table(judge_joint_claims(summaries))]
+    judged = {label: judge_joint_claims(found) for label, found in others.items()}
     return "\n".join([*lines, *choices_table(judged)]) + "\n"
 
 
 def claims_table(verdicts: list[Verdict]) -> list[str]:
     lines = [
-        f"| the paper says | measured | verdict | {' | '.join(LEVELS)} |",
+        f"| the paper says | measured | verdict | {' | '.join(ALTERNATIVE_CRITERIA)} |",
         "| --- | --- | --- | --- | --- |",
     ]
     for v in verdicts:
-        marks = " | ".join(MARKS[v.otherwise[level]] for level in LEVELS)
+        marks = " | ".join(MARKS[v.otherwise[level]] for level in ALTERNATIVE_CRITERIA)
         lines.append(f"| {v.claim} | {v.measured} | {MARKS[v.holds]} | {marks} |")
     return lines
 
@@ -132,7 +146,9 @@ def choices_table(others: dict[str, list[Verdict]]) -> list[str]:
     return lines
 
 
-def section(name: str, full: Outcome, others: dict[str, list[Verdict]], by_lambda: str) -> str:
+def section(
+    name: str, full: ExperimentResult, others: dict[str, list[Verdict]], by_lambda: str
+) -> str:
     summary = full.summary
     n, p = summary.shape
     lines = [

@@ -62,17 +62,17 @@ def prediction_error(
         A = mpmath.matrix(np.asarray(X, dtype=np.float64).tolist())
         b = mpmath.matrix(np.asarray(y, dtype=np.float64).tolist())
         w = [mpmath.mpf(1)] * A.rows if weights is None else [mpmath.mpf(v) for v in weights]
-        mass = mpmath.fsum(w)
+        total_weight = mpmath.fsum(w)
         roots = [mpmath.sqrt(v) for v in w]
         found = mpmath.matrix([mpmath.mpf(float(v)) for v in coef])
         shift_of_all = mpmath.mpf(0 if intercept is None else float(intercept))
         if fit_intercept:
             for column in (*range(A.cols),):
-                mean = mpmath.fsum(w[i] * A[i, column] for i in range(A.rows)) / mass
+                mean = mpmath.fsum(w[i] * A[i, column] for i in range(A.rows)) / total_weight
                 shift_of_all += mean * found[column]
                 for i in range(A.rows):
                     A[i, column] -= mean
-            mean = mpmath.fsum(w[i] * b[i] for i in range(A.rows)) / mass
+            mean = mpmath.fsum(w[i] * b[i] for i in range(A.rows)) / total_weight
             shift_of_all -= mean
             for i in range(A.rows):
                 b[i] -= mean

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ling import datasets
 from ling.errors import BadOption, LingError, MissingData
+from ling.reproduction import datasets
 from tests.memory import peak_memory
 
 

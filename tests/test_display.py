@@ -37,8 +37,8 @@ from ling import (
     SpectrumDisplay,
     ridge_path,
 )
-from ling.display import spectrum
-from ling.display.path import _apart
+from ling.report import spectrum_display
+from ling.report.path_display import _separate_labels
 
 
 @pytest.fixture(autouse=True)
@@ -514,7 +514,7 @@ class TestSpectrum:
         X = rng.standard_normal(shape) * np.arange(1, shape[1] + 1) ** -0.5
         model = Ridge(alpha=alpha).fit(X, X[:, 0])
         exact = SpectrumDisplay.from_estimator(model, X)
-        monkeypatch.setattr(spectrum, "EXACT", 50)
+        monkeypatch.setattr(spectrum_display, "MAX_EXACT_SIZE", 50)
         shown = SpectrumDisplay.from_estimator(model, X, n_values=20)
         np.testing.assert_allclose(shown.eigenvalues, exact.eigenvalues[:20], rtol=1e-8)
         assert shown.edf[0] <= exact.edf[0] <= shown.edf[1]
@@ -612,7 +612,7 @@ def test_matplotlib_is_loaded_by_plot_alone():
     wanted=st.lists(st.floats(0, 100), min_size=1, max_size=12).map(sorted), gap=st.floats(0.1, 8)
 )
 def test_labels_are_moved_apart(wanted, gap):
-    found = _apart(np.array(wanted), gap, 0.0, 100.0)
+    found = _separate_labels(np.array(wanted), gap, 0.0, 100.0)
     assert (np.diff(found) >= gap - 1e-9).all()
     assert found.min() >= -1e-9
     assert found.max() <= 100 + 1e-9

@@ -5,14 +5,14 @@ import os
 
 import pytest
 
+from ling.atomic_write import atomic_write, check_writable, temporary_target
 from ling.errors import CannotWrite
-from ling.files import check_writable, temporary_target, whole
 
 
 def test_what_was_written_is_there(tmp_path):
     target = tmp_path / "a.txt"
     for text in ("one", "two"):
-        with whole(target) as part:
+        with atomic_write(target) as part:
             part.write_text(text)
             assert part.parent == tmp_path
             assert not target.exists() or target.read_text() != text
@@ -26,7 +26,7 @@ def test_a_failure_leaves_what_was_there(fault, tmp_path):
     target.write_text("before")
 
     def fail():
-        with whole(target) as part:
+        with atomic_write(target) as part:
             part.write_text("half")
             raise fault
 
@@ -39,7 +39,7 @@ def test_a_failure_leaves_what_was_there(fault, tmp_path):
 def test_links_stay_links(tmp_path):
     (tmp_path / "a.txt").write_text("before")
     (tmp_path / "link").symlink_to(tmp_path / "a.txt")
-    with whole(tmp_path / "link") as part:
+    with atomic_write(tmp_path / "link") as part:
         part.write_text("after")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "a.txt").read_text() == "after"
@@ -47,7 +47,7 @@ def test_links_stay_links(tmp_path):
 
 def test_usual_permissions(tmp_path):
     (tmp_path / "usual").write_text("")
-    with whole(tmp_path / "whole") as part:
+    with atomic_write(tmp_path / "whole") as part:
         part.write_text("")
     assert (tmp_path / "whole").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
@@ -59,7 +59,7 @@ def test_usual_permissions(tmp_path):
 def test_places_that_cannot_be_written(name, advice, tmp_path):
     with pytest.raises(CannotWrite, match=advice):
         check_writable(tmp_path / name)
-    with pytest.raises(OSError, match=advice), whole(tmp_path / name):
+    with pytest.raises(OSError, match=advice), atomic_write(tmp_path / name):
         raise AssertionError("it was opened")
 
 
@@ -73,14 +73,14 @@ def test_folders_of_others(tmp_path):
 def test_a_full_disk_names_the_file(tmp_path):
     with (
         pytest.raises(CannotWrite, match=r"a.txt' cannot be written: No space"),
-        whole(tmp_path / "a.txt"),
+        atomic_write(tmp_path / "a.txt"),
     ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert not list(tmp_path.iterdir())
 
 
 def test_what_fails_to_be_read_meanwhile_is_not_taken_for_the_file(tmp_path):
-    with pytest.raises(FileNotFoundError), whole(tmp_path / "a.txt"):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "a.txt"):
         (tmp_path / "other.txt").read_text()
 
 
@@ -94,14 +94,14 @@ def test_what_is_private_stays_so(tmp_path):
     target = tmp_path / "private"
     target.write_text("before")
     target.chmod(0o600)
-    with whole(target) as part:
+    with atomic_write(target) as part:
         part.write_text("after")
     assert target.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("name", ["a.txt", ".hidden", "with\nline", "ö"])
 def test_temporary_names_are_recognised(name, tmp_path):
-    with whole(tmp_path / name) as part:
+    with atomic_write(tmp_path / name) as part:
         part.write_text("")
         assert temporary_target(part.name) == name
 

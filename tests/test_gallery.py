@@ -13,11 +13,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from ling import datasets
+from ling.reproduction import datasets
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
-PUBLIC = {"ling", "ling.datasets", "ling.paper"}
+PUBLIC = {"ling", "ling.reproduction.datasets", "ling.paper"}
 over_examples = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from ling.machine import memory_budget_bytes
-from ling.memory_limits import MemoryLimit, memory_limit
+from ling.solvers.machine import parse_memory_budget
+from ling.solvers.memory_limits import MemoryLimit, memory_limit
 
 GB = 10**9
 UNLIMITED_V1 = 9223372036854771712  # what version 1 says instead of "max"
@@ -36,7 +36,7 @@ class Tree:
 
     @property
     def budget(self):
-        return memory_budget_bytes(None, root=self.root)
+        return parse_memory_budget(None, root=self.root)
 
 
 V2 = "29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -70,7 +70,7 @@ def test_version_2(v2):
     v2.write(f"{JOB}/memory.current", "1000000000\n")
     assert v2.limit == MemoryLimit(4 * GB, 3 * GB)
     assert v2.budget == 1.5 * GB
-    assert memory_budget_bytes(None, of_all=True, root=v2.root) == GB
+    assert parse_memory_budget(None, of_total_memory=True, root=v2.root) == GB
 
 
 def test_page_cache_that_can_be_taken_back_is_free(v2):
@@ -189,7 +189,7 @@ def test_files_that_cannot_be_read_set_no_limit(v2):
 def test_resource_limits(name):
     code = (
         "import resource\n"
-        "from ling.machine import memory_budget_bytes\n"
+        "from ling.solvers.machine import memory_budget_bytes\n"
         f"resource.setrlimit(resource.{name}, (3 * 10**9, 3 * 10**9))\n"
         "print(memory_budget_bytes(None), memory_budget_bytes(None, of_all=True))"
     )

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import ling
-from ling import machine
-from ling.machine import TYPICAL
+from ling.solvers import machine
+from ling.solvers.machine import DEFAULT_MACHINE
 
 #: A user id that no system has an entry for.
 NOBODY = 54321
@@ -29,7 +29,7 @@ from scipy import sparse
 import ling
 from ling import paper
 from ling.design import DenseDesign, SparseDesign
-from ling.machine import measured_machine
+from ling.solvers.machine import measured_machine
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 5))
 for design in (DenseDesign(X, compiled=True), SparseDesign(sparse.csr_array(X))):
@@ -125,9 +125,9 @@ def test_a_disk_without_room(tmp_path):
 def speeds_file(tmp_path, monkeypatch):
     """The file of measured speeds, in a cache of its own; measuring takes no time."""
     monkeypatch.setenv("LING_CACHE", str(tmp_path))
-    monkeypatch.setattr(machine, "measure_machine", lambda: TYPICAL)
+    monkeypatch.setattr(machine, "measure_machine", lambda: DEFAULT_MACHINE)
     machine._measured_machine.cache_clear()
-    assert machine.measured_machine() == TYPICAL
+    assert machine.measured_machine() == DEFAULT_MACHINE
     machine._measured_machine.cache_clear()
     yield tmp_path / "ling" / "machine.json"
     machine._measured_machine.cache_clear()
@@ -174,14 +174,14 @@ DAMAGES = {
 def test_damaged_speeds_are_measured_again(speeds_file, damage):
     damaged = damage(speeds_file.read_text())
     speeds_file.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
-    assert machine.measured_machine() == TYPICAL
+    assert machine.measured_machine() == DEFAULT_MACHINE
 
 
 def test_a_missing_speed_is_measured_again(speeds_file):
     ((key, speeds),) = json.loads(speeds_file.read_text()).items()
     del speeds["gemm"]
     speeds_file.write_text(json.dumps({key: speeds}))
-    assert machine.measured_machine() == TYPICAL
+    assert machine.measured_machine() == DEFAULT_MACHINE
     assert "gemm" in json.loads(speeds_file.read_text())[key]
 
 
@@ -189,7 +189,7 @@ def test_a_folder_where_the_file_should_be(speeds_file, caplog):
     speeds_file.unlink()
     speeds_file.mkdir()
     with caplog.at_level(logging.INFO, "ling"):
-        assert machine.measured_machine() == TYPICAL
+        assert machine.measured_machine() == DEFAULT_MACHINE
     assert "machine speeds are not kept" in caplog.text
 
 

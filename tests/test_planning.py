@@ -9,34 +9,35 @@ import pytest
 from scipy import sparse
 
 import ling
-from ling import Ridge, machine, planning
-from ling.engines import ENGINES
+from ling import Ridge
 from ling.errors import BadOption
-from ling.machine import TYPICAL, memory_budget_bytes
-from ling.planning import Shape, make_plan
+from ling.solvers import machine, planning
+from ling.solvers.engines import ENGINES
+from ling.solvers.machine import DEFAULT_MACHINE, parse_memory_budget
+from ling.solvers.planning import ProblemDimensions, plan_solve
 from tests.memory import peak_memory
 
-BIG = Shape(20_000, 4_000, 80_000_000, 8, True, 1, 1)
+BIG = ProblemDimensions(20_000, 4_000, 80_000_000, 8, True, 1, 1)
 
 
 @pytest.fixture(autouse=True)
 def typical_machine(monkeypatch):
     """The same machine for every run of the tests."""
-    monkeypatch.setattr(planning, "measured_machine", lambda: TYPICAL)
+    monkeypatch.setattr(planning, "measured_machine", lambda: DEFAULT_MACHINE)
 
 
 def plan(shape, budget=1e12, precision="auto", tol=1e-4):
-    return make_plan(shape, budget, precision, tol)
+    return plan_solve(shape, budget, precision, tol)
 
 
 @pytest.mark.parametrize(
     ("shape", "engine"),
     [
-        (Shape(200, 20, 4_000, 8, True, 1, 1), "direct"),
-        (Shape(5_000_000, 28, 140_000_000, 8, True, 1, 1), "direct"),
+        (ProblemDimensions(200, 20, 4_000, 8, True, 1, 1), "direct"),
+        (ProblemDimensions(5_000_000, 28, 140_000_000, 8, True, 1, 1), "direct"),
         (BIG, "two_stage"),
         (replace(BIG, n=100_000, p=2_000, nnz=200_000_000), "two_stage"),
-        (Shape(200_000, 47_000, 12_000_000, 8, False, 1, 1), "two_stage"),
+        (ProblemDimensions(200_000, 47_000, 12_000_000, 8, False, 1, 1), "two_stage"),
         (replace(BIG, n_targets=200), "direct"),
     ],
 )
@@ -59,18 +60,20 @@ def test_if_nothing_fits_the_smallest_is_tried():
 
 def test_the_short_copy_is_left_out_where_it_does_not_fit():
     rich, poor = plan(BIG), plan(BIG, budget=3e8)
-    assert rich.of("two_stage").single
-    assert not poor.of("two_stage").single
-    assert poor.of("two_stage").n_bytes <= 3e8
+    assert rich.estimate_for("two_stage").single
+    assert not poor.estimate_for("two_stage").single
+    assert poor.estimate_for("two_stage").n_bytes <= 3e8
 
 
 @pytest.mark.parametrize(
     ("precision", "single"), [("float64", False), ("auto", True), ("float32", True)]
 )
 def test_precision_rules_the_gram_matrix(precision, single):
-    assert plan(BIG, precision=precision).of("direct").single is single
-    small = Shape(500, 50, 25_000, 8, True, 1, 1)
-    assert plan(small, precision=precision).of("direct").single is (precision == "float32")
+    assert plan(BIG, precision=precision).estimate_for("direct").single is single
+    small = ProblemDimensions(500, 50, 25_000, 8, True, 1, 1)
+    assert plan(small, precision=precision).estimate_for("direct").single is (
+        precision == "float32"
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,17 +89,17 @@ def test_precision_rules_the_gram_matrix(precision, single):
     ],
 )
 def test_budgets_are_bytes_or_words(given, wanted):
-    assert memory_budget_bytes(given) == wanted
+    assert parse_memory_budget(given) == wanted
 
 
 @pytest.mark.parametrize("given", ["much", "GB", "", "-1GB", "0MB", "nanGB", 0, -1])
 def test_other_budgets_are_refused(given):
     with pytest.raises(BadOption, match="memory_budget"):
-        memory_budget_bytes(given)
+        parse_memory_budget(given)
 
 
 def test_the_default_budget_is_some_of_what_is_free():
-    assert 1e6 < memory_budget_bytes(None) < 1e15
+    assert 1e6 < parse_memory_budget(None) < 1e15
 
 
 def test_ling_plan_shows_every_engine_without_fitting():
@@ -138,15 +141,15 @@ def test_the_machine_is_measured_once_and_remembered(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("LING_CACHE", str(tmp_path))
     calls = []
-    monkeypatch.setattr(machine, "measure_machine", lambda: calls.append(1) or TYPICAL)
+    monkeypatch.setattr(machine, "measure_machine", lambda: calls.append(1) or DEFAULT_MACHINE)
     machine._measured_machine.cache_clear()
-    assert machine.measured_machine() == TYPICAL
+    assert machine.measured_machine() == DEFAULT_MACHINE
     machine._measured_machine.cache_clear()  # as in another process
-    assert machine.measured_machine() == TYPICAL
+    assert machine.measured_machine() == DEFAULT_MACHINE
     assert len(calls) == 1
     (tmp_path / "ling" / "machine.json").write_text("not json")
     machine._measured_machine.cache_clear()
-    assert machine.measured_machine() == TYPICAL
+    assert machine.measured_machine() == DEFAULT_MACHINE
     assert len(calls) == 2
     machine._measured_machine.cache_clear()
 
@@ -156,9 +159,9 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("LING_CACHE", str(blocked))
-    monkeypatch.setattr(machine, "measure_machine", lambda: TYPICAL)
+    monkeypatch.setattr(machine, "measure_machine", lambda: DEFAULT_MACHINE)
     machine._measured_machine.cache_clear()
-    assert machine.measured_machine() == TYPICAL
+    assert machine.measured_machine() == DEFAULT_MACHINE
     machine._measured_machine.cache_clear()
 
 

@@ -14,12 +14,21 @@ from rich.console import Console
 from scipy import sparse
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path
-from ling.design import ArraySource, ChunkedDesign
+from ling.design import ArraySource, ChunkedStorage
 from ling.design.metered import Meter
 from ling.errors import BadOption
-from ling.problem import build
-from ling.progress import DONE, READ, Event, Run, current, following, stage, watch
-from ling.progress_bar import bar, duration
+from ling.progress import (
+    DONE_STAGE,
+    READ_STAGE,
+    Event,
+    FitProgress,
+    current_fit,
+    stage,
+    track_fit,
+    watch,
+)
+from ling.progress_bar import format_duration, progress_listener
+from ling.solvers.problem import build_problem
 
 MODELS = {
     "direct": Ridge(solver="direct"),
@@ -70,8 +79,8 @@ def fresh(name, **options):
 
 def small_blocks(X):
     """X, read in blocks of 32 rows."""
-    found = ChunkedDesign(ArraySource(X))
-    found.room = 4 * 32 * X[0].nbytes
+    found = ChunkedStorage(ArraySource(X))
+    found.max_resident_bytes = 4 * 32 * X[0].nbytes
     return found
 
 
@@ -86,9 +95,9 @@ STORAGES = {
 def check_events(events, passes):
     """What is true of all fits; `passes` are those of the report."""
     assert all(isinstance(event, Event) for event in events)
-    solved = [e for e in events if e.stage not in (READ, "statistics", DONE)]
+    solved = [e for e in events if e.stage not in (READ_STAGE, "statistics", DONE_STAGE)]
     assert solved[-1].passes == pytest.approx(passes)
-    counted = [event.passes for event in events if event.stage != READ]
+    counted = [event.passes for event in events if event.stage != READ_STAGE]
     assert counted[0] == 0
     assert (np.diff(counted) >= -1e-9).all()
     assert (np.diff([event.seconds for event in events]) >= 0).all()
@@ -97,7 +106,7 @@ def check_events(events, passes):
         assert event.left is None or 0 <= event.left < np.inf
         assert event.expected is not None or event.left is None
     last = events[-1]
-    assert (last.stage, last.expected, last.left) == (DONE, last.passes, 0.0)
+    assert (last.stage, last.expected, last.left) == (DONE_STAGE, last.passes, 0.0)
 
 
 @every_model
@@ -118,16 +127,16 @@ def test_events_add_up_to_the_report(name, shape):
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("name", ["direct", "two_stage", "5-fold", "stochastic"])
 def test_events_add_up_for_every_storage(name, storage, data, monkeypatch):
-    monkeypatch.setattr("ling.estimators.lazy.KEPT", 0.0)
-    monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
+    monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
+    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
     X, y = data
     model = fresh(name)
     check_events(events_of(model, STORAGES[storage](X), y), model.report_.cost.passes)
 
 
 def test_iterated_folds_that_give_up_are_heard_of(data, monkeypatch, caplog):
-    monkeypatch.setattr("ling.selection.route.SURE", 0.0)
-    monkeypatch.setattr("ling.selection.route.USUAL_PASSES", 1)
+    monkeypatch.setattr("ling.model_selection.strategy.DIRECT_PREFERENCE", 0.0)
+    monkeypatch.setattr("ling.model_selection.strategy.TYPICAL_PASSES_PER_TARGET", 1)
     model = RidgeCV(cv=3)
     with caplog.at_level("INFO", "ling"):
         check_events(events_of(model, *data), model.report_.cost.passes)
@@ -135,8 +144,8 @@ def test_iterated_folds_that_give_up_are_heard_of(data, monkeypatch, caplog):
 
 
 def test_blocks_are_parts_of_a_pass(data, monkeypatch):
-    monkeypatch.setattr("ling.estimators.lazy.KEPT", 0.0)
-    monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
+    monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
+    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
     X, y = data
     events = events_of(Ridge(solver="direct"), small_blocks(X), y)
     first = [e.passes for e in events if e.stage == "prepare"]
@@ -144,10 +153,10 @@ def test_blocks_are_parts_of_a_pass(data, monkeypatch):
 
 
 def test_reading_into_memory_has_a_stage_of_its_own(data, monkeypatch):
-    monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
+    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
     X, y = data
     events = events_of(Ridge(), small_blocks(X), y)
-    read = [event for event in events if event.stage == READ]
+    read = [event for event in events if event.stage == READ_STAGE]
     np.testing.assert_allclose([event.passes for event in read], np.arange(10) * 32 / 300)
     assert all(event.expected == 1 for event in read)
     assert events[len(read)].stage == "prepare"
@@ -188,12 +197,12 @@ def test_watchers_nest_and_leave(data):
         Ridge().fit(*data)
     Ridge().fit(*data)
     assert [e.stage for e in outer] == 2 * [e.stage for e in inner]
-    assert current() is None
+    assert current_fit() is None
 
 
 def test_passes_of_helper_threads_are_heard():
     events = []
-    with watch(events.append), following():
+    with watch(events.append), track_fit():
         meter = Meter()
         stage("solve", lambda: (8.0, 1.0))
         threads = [threading.Thread(target=meter.add, args=(0.0, 1.0)) for _ in range(8)]
@@ -203,22 +212,22 @@ def test_passes_of_helper_threads_are_heard():
             thread.join()
     assert max(event.passes for event in events) == 8
     meter.add(0.0, 1.0)
-    assert events[-1].stage == DONE
+    assert events[-1].stage == DONE_STAGE
 
 
 def test_more_passes_than_expected_leave_the_end_unknown():
     events = []
-    run = Run((events.append,))
-    run.begin("solve", lambda: (2.0, 100.0))
+    run = FitProgress((events.append,))
+    run.begin_stage("solve", lambda: (2.0, 100.0))
     assert events[-1].left == pytest.approx(100, abs=5)
     run.add(1.0)
     assert 40 < events[-1].left < 60  # half by the plan, half by a pace that is next to nothing
     run.add(1.5)
     assert (events[-1].expected, events[-1].left) == (None, None)
-    run.begin("solve again", lambda: (3.0, None))
+    run.begin_stage("solve again", lambda: (3.0, None))
     assert events[-1].expected == 5.5
     assert events[-1].left is not None
-    run.end()
+    run.finish()
     assert events[-1].expected == 2.5
 
 
@@ -246,7 +255,7 @@ def test_a_listener_may_end_a_fit_at_any_time(name, error, data):
         with pytest.raises(error, match="enough"), watch(listener):
             model.fit(X, targets(model, y))
         assert vars(model) == before
-        assert current() is None
+        assert current_fit() is None
 
 
 def test_a_listener_that_ends_a_fit_leaves_its_checkpoint(data, tmp_path):
@@ -331,7 +340,7 @@ def test_without_rich_there_are_plain_lines(data, capsys, monkeypatch):
 def test_a_line_that_moves_on_a_terminal(data):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120)
-    with bar(console, "Ridge") as show, watch(show):
+    with progress_listener(console, "Ridge") as show, watch(show):
         Ridge(solver="krylov").fit(*data)
     shown = screen.getvalue()
     assert "\x1b[" in shown
@@ -343,7 +352,7 @@ def test_a_line_that_moves_on_a_terminal(data):
 def test_the_line_knows_what_it_does_not_know():
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120)
-    with bar(console) as show:
+    with progress_listener(console) as show:
         show(Event("solve", 1.5, 3.0, 1.0, 75.0))
         show(Event("solve", 4.0, None, 2.0, None))
     last = screen.getvalue().rpartition("\r")[2]
@@ -353,7 +362,7 @@ def test_the_line_knows_what_it_does_not_know():
 
 def test_a_console_that_is_no_terminal_gets_plain_lines():
     file = io.StringIO()
-    with bar(Console(file=file, force_terminal=False)) as show:
+    with progress_listener(Console(file=file, force_terminal=False)) as show:
         show(Event("solve", 1.5, 3.0, 2.0, 75.0))
         show(Event("solve", 2.0, 3.0, 3.0, 35.0))
         show(Event("certify", 3.0, 3.0, 4000.0, 0.0))
@@ -367,14 +376,14 @@ def test_a_console_that_is_no_terminal_gets_plain_lines():
     ("seconds", "text"), [(0.123, "0.1 s"), (34, "34 s"), (100, "1 min 40 s"), (7200, "2 h 0 min")]
 )
 def test_durations(seconds, text):
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_the_log_has_a_line_for_each_decision(data, caplog, tmp_path):
     X, y = data
     with caplog.at_level("INFO", "ling"):
         RidgeCV(cv=3).fit(X, y)
-        Ridge(solver="lsqr").fit(ChunkedDesign(ArraySource(X)), y)
+        Ridge(solver="lsqr").fit(ChunkedStorage(ArraySource(X)), y)
     said = [record.getMessage() for record in caplog.records]
     for words in (
         "by direct, which is expected to take", "chosen from 30 by cross-validation on 3 splits",
@@ -393,9 +402,9 @@ def test_engines_that_are_given_up_are_in_the_log(data, caplog):
 
 def test_copies_are_in_the_log(caplog):
     X, y = made("tall")
-    problem, _ = build(X, y[:, None], np.ones(1), None, True)
+    problem, _ = build_problem(X, y[:, None], np.ones(1), None, True)
     with caplog.at_level("INFO", "ling"):
-        problem.short_copy()
+        problem.quantize()
     assert "copy of X in 16-bit integers" in caplog.text
 
 

@@ -27,8 +27,8 @@ from ling.errors import (
     MissingData,
     WrongType,
 )
-from ling.saving import read
-from ling.saving.archive import HEADER, VERSION
+from ling.model_file import read_model_file
+from ling.model_file.archive import FORMAT_VERSION, HEADER_ENTRY
 
 N = 60
 RNG = np.random.default_rng(5)
@@ -120,14 +120,18 @@ def test_what_a_model_tells_is_kept(name, fitted, path):
         for attribute in ("alphas", "mean_score", "std_error", "folds", "certified", "stored"):
             mine, theirs = (getattr(m.cv_results_, attribute) for m in (again, model))
             np.testing.assert_array_equal(mine, theirs)
-    if getattr(model, "_kept", None) is not None:
+    if getattr(model, "_posterior_state", None) is not None:
         np.testing.assert_array_equal(again.coef_std_errors(), model.coef_std_errors())
         np.testing.assert_array_equal(again.edf_, model.edf_)
         assert again.statistics_method_ == model.statistics_method_
 
 
 def test_statistics_are_really_tested(fitted):
-    kept = [m._kept for m, _ in fitted.values() if getattr(m, "_kept", None) is not None]
+    kept = [
+        m._posterior_state
+        for m, _ in fitted.values()
+        if getattr(m, "_posterior_state", None) is not None
+    ]
     assert {type(k.posterior).__name__ for k in kept} == {"FromGram", "FromRows", "FromDraws"}
 
 
@@ -143,20 +147,20 @@ def test_parameters_that_are_no_data_are_described(path):
     assert found.cv is None
     assert found.random_state is None
     assert "cv was KFold(n_splits=3, random_state=0, shuffle=True), which" in str(found.report_)
-    assert set(read(path).left_out) == {"cv", "random_state"}
+    assert set(read_model_file(path).unsaved_parameters) == {"cv", "random_state"}
     np.testing.assert_array_equal(found.cv_results_.folds, model.cv_results_.folds)
 
 
 def test_what_the_user_says_about_it(path):
     about = {"target": "price", "rows": 3, "seen": [1.5, None, "ü"]}
     ling.save(Ridge().fit(X, Y), path, about=about)
-    assert read(path).about == about
-    assert read(path).version == ling.__version__
+    assert read_model_file(path).about == about
+    assert read_model_file(path).ling_version == ling.__version__
     with pytest.raises(BadOption, match="about cannot be written as JSON"):
         ling.save(Ridge().fit(X, Y), path, about={"model": object()})
     with pytest.raises(BadOption, match="about is a list; pass a dict"):
         ling.save(Ridge().fit(X, Y), path, about=[1])
-    assert read(path).about == about
+    assert read_model_file(path).about == about
 
 
 def test_what_cannot_be_saved(path, tmp_path):
@@ -185,7 +189,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(path, monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ling.saving.archive.npy, "write_array", fail)
+    monkeypatch.setattr(ling.model_file.archive.npy, "write_array", fail)
     with pytest.raises(KeyboardInterrupt):
         ling.save(Ridge(5.0).fit(X, Y), path)
     assert path.read_bytes() == before
@@ -261,11 +265,11 @@ def rewritten(content, change, *, compress=zipfile.ZIP_STORED):
     """The archive with other entries and right checksums: damage that is meant."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w", compress) as new:
-        entries = {name: old.read(name) for name in old.namelist()}
-        header = json.loads(entries[HEADER])
+        entries = {name: old.read_model_file(name) for name in old.namelist()}
+        header = json.loads(entries[HEADER_ENTRY])
         change(header, entries)
         for name, entry in entries.items():
-            new.writestr(name, json.dumps(header) if name == HEADER else entry)
+            new.writestr(name, json.dumps(header) if name == HEADER_ENTRY else entry)
     return out.getvalue()
 
 
@@ -399,7 +403,7 @@ def test_damaged_headers_of_arrays(good, attempt):
     rng = random.Random(0)
 
     def change(header, entries):
-        name = rng.choice([name for name in entries if name != HEADER])
+        name = rng.choice([name for name in entries if name != HEADER_ENTRY])
         content, at = bytearray(entries[name]), rng.randrange(6, 70)
         if rng.random() < 0.5:
             content[at] = rng.randrange(256)
@@ -432,17 +436,17 @@ def test_what_would_grow_is_refused(good, attempt):
 
 def test_other_archives_and_versions(good, attempt):
     def newer(header, entries):
-        header["format"] = VERSION + 1
+        header["format"] = FORMAT_VERSION + 1
         header["ling"] = "9.9"
 
     def older(header, entries):
         header["format"] = "x"
 
     def no_header(header, entries):
-        del entries[HEADER]
+        del entries[HEADER_ENTRY]
 
     said = attempt(rewritten(good[0], newer))
-    assert f"has format {VERSION + 1}, of ling 9.9" in said
+    assert f"has format {FORMAT_VERSION + 1}, of ling 9.9" in said
     assert "Install a newer ling" in said
     assert "is damaged" in attempt(rewritten(good[0], older))
     assert "is a zip archive, but no model file" in attempt(rewritten(good[0], no_header))

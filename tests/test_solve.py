@@ -10,13 +10,13 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from ling import Ridge, engines
-from ling.engines import Candidate
 from ling.errors import NotFinite
-from ling.machine import TYPICAL
-from ling.planning import Plan, Prediction, Shape
-from ling.problem import build
-from ling.report import Status
-from ling.solve import Options, solve
+from ling.results import Status
+from ling.solvers.engine import Candidate
+from ling.solvers.machine import DEFAULT_MACHINE
+from ling.solvers.planning import EngineEstimate, Plan, ProblemDimensions
+from ling.solvers.problem import build_problem
+from ling.solvers.solve import SolveOptions, solve
 from tests import reference
 
 SOLVERS = ["auto", *engines.ENGINES]
@@ -30,13 +30,13 @@ def data(rng):
 
 
 def plan_of(*names):
-    steps = tuple(Prediction(name, 1.0, 1.0, 1.0, most=100) for name in names)
-    return Plan(Shape(150, 20, 3000, 8, True, 1, 1), steps, 1e9, TYPICAL)
+    steps = tuple(EngineEstimate(name, 1.0, 1.0, 1.0, most=100) for name in names)
+    return Plan(ProblemDimensions(150, 20, 3000, 8, True, 1, 1), steps, 1e9, DEFAULT_MACHINE)
 
 
 def made(data, alpha=1.0):
     X, y = data
-    return build(X, y[:, None], np.array([alpha]), None, True)[0]
+    return build_problem(X, y[:, None], np.array([alpha]), None, True)[0]
 
 
 def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
@@ -44,9 +44,9 @@ def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
         return Candidate(np.zeros_like(problem.moments), gave_up=True)
 
     monkeypatch.setitem(engines.ENGINES, "two_stage", hopeless)
-    solution = solve(made(data), plan_of("two_stage", "krylov"), Options())
-    assert solution.step.engine == "krylov"
-    assert solution.earlier == ("two_stage",)
+    solution = solve(made(data), plan_of("two_stage", "krylov"), SolveOptions())
+    assert solution.estimate.engine == "krylov"
+    assert solution.abandoned_engines == ("two_stage",)
     assert solution.status is Status.CERTIFIED
 
 
@@ -59,7 +59,7 @@ def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
         return Candidate(exact * (1 - 0.01 ** len(starts)), n_iter=1)
 
     monkeypatch.setitem(engines.ENGINES, "two_stage", slow)
-    solution = solve(made(data), plan_of("two_stage"), Options(tol=1e-4))
+    solution = solve(made(data), plan_of("two_stage"), SolveOptions(tol=1e-4))
     assert starts[0] is None
     assert starts[1] is not None
     assert len(starts) > 1
@@ -73,14 +73,14 @@ def test_the_best_of_what_was_tried_is_kept(data, monkeypatch):
     monkeypatch.setitem(
         engines.ENGINES, "two_stage", lambda p, e: Candidate(np.zeros_like(p.moments))
     )
-    solution = solve(made(data), plan_of("two_stage", "krylov"), Options())
+    solution = solve(made(data), plan_of("two_stage", "krylov"), SolveOptions())
     assert solution.status is Status.NOT_REACHED
     assert not solution.coef.any()
 
 
 def test_only_the_engine_that_was_asked_for_is_used(data):
-    solution = solve(made(data), plan_of("direct", "krylov"), Options(solver="krylov"))
-    assert solution.step.engine == "krylov"
+    solution = solve(made(data), plan_of("direct", "krylov"), SolveOptions(solver="krylov"))
+    assert solution.estimate.engine == "krylov"
 
 
 @every_solver

@@ -10,9 +10,9 @@ from scipy import sparse
 
 from ling.design.metered import Meter
 from ling.errors import BadOption, NotFinite, WrongShape
-from ling.problem import build
-from ling.summary import Summary, summing_cost
-from ling.summed import NoRows, posed
+from ling.solvers.gram_problem import RowsUnavailableError, build_gram_problem
+from ling.solvers.problem import build_problem
+from ling.solvers.sufficient_statistics import SufficientStatistics, sufficient_statistics_cost
 
 STORAGES = {
     "C": np.ascontiguousarray,
@@ -55,20 +55,22 @@ def assert_within_its_rounding(summary, X, Y, weights):
     p, q = summary.n_features, len(mean)
     few = 2 * summary.noise
     for j in range(q):
-        off = Fraction(float(summary.mean[j])) + Fraction(float(summary.rest[j])) - mean[j]
-        assert abs(float(off)) * summary.mass <= few * summary.slip[j]
+        off = (
+            Fraction(float(summary.mean[j])) + Fraction(float(summary.mean_correction[j])) - mean[j]
+        )
+        assert abs(float(off)) * summary.total_weight <= few * summary.mean_error_scale[j]
         for k in range(p):
             found = summary.gram[j, k] if j < p else summary.cross[k, j - p]
-            room = few * np.sqrt(summary.peak[j]) * np.sqrt(summary.peak[k])
+            room = few * np.sqrt(summary.gram_error_scale[j]) * np.sqrt(summary.gram_error_scale[k])
             assert abs(float(Fraction(float(found)) - S[j][k])) <= room
         if j >= p:
             found = Fraction(float(summary.squares[j - p]))
-            assert abs(float(found - S[j][j])) <= few * summary.peak[j]
+            assert abs(float(found - S[j][j])) <= few * summary.gram_error_scale[j]
 
 
 def assert_same(a, b, rtol=1e-12):
     assert a.n_counted == b.n_counted
-    assert a.mass == pytest.approx(b.mass, rel=rtol)
+    assert a.total_weight == pytest.approx(b.total_weight, rel=rtol)
     for name in VECTORS:
         ours, theirs = getattr(a, name), getattr(b, name)
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * np.abs(theirs).max())
@@ -81,9 +83,9 @@ def test_they_are_the_sums(rng, storage, centred, weighted):
     X, Y, weights = some(rng, 15)
     if not weighted:
         weights = None
-    summary = Summary.of(STORAGES[storage](X), Y, weights, centred)
+    summary = SufficientStatistics.from_rows(STORAGES[storage](X), Y, weights, centred)
     weights = np.ones(len(X)) if weights is None else weights
-    assert summary.mass == weights.sum()
+    assert summary.total_weight == weights.sum()
     assert summary.n_counted == np.count_nonzero(weights)
     assert_within_its_rounding(summary, X, Y, weights)
 
@@ -93,8 +95,11 @@ def test_they_are_the_sums(rng, storage, centred, weighted):
 def test_a_sum_of_batches_is_that_of_all_rows(rng, storage, centred):
     X, Y, weights = some(rng, offset=2.0)
     put = STORAGES[storage]
-    whole = Summary.of(put(X), Y, weights, centred)
-    a, b = (Summary.of(put(X[s]), Y[s], weights[s], centred) for s in (slice(9), slice(9, None)))
+    whole = SufficientStatistics.from_rows(put(X), Y, weights, centred)
+    a, b = (
+        SufficientStatistics.from_rows(put(X[s]), Y[s], weights[s], centred)
+        for s in (slice(9), slice(9, None))
+    )
     assert_same(a + b, whole)
     assert_same(b + a, whole)
     assert_same(whole - b, a)
@@ -103,14 +108,17 @@ def test_a_sum_of_batches_is_that_of_all_rows(rng, storage, centred):
 
 def test_blocks_are_summed(rng, monkeypatch):
     X, Y, weights = some(rng)
-    whole = Summary.of(X, Y, weights)
-    monkeypatch.setattr("ling.summary.BLOCK", 8 * 3 * 7)
-    assert_same(Summary.of(X, Y, weights), whole, 1e-14)
+    whole = SufficientStatistics.from_rows(X, Y, weights)
+    monkeypatch.setattr("ling.solvers.sufficient_statistics.CENTERED_BLOCK_BYTES", 8 * 3 * 7)
+    assert_same(SufficientStatistics.from_rows(X, Y, weights), whole, 1e-14)
 
 
 def test_what_is_added_and_removed_is_not_changed(rng):
     X, Y, _ = some(rng)
-    a, b = Summary.of(X[:20], Y[:20]), Summary.of(X[20:], Y[20:])
+    a, b = (
+        SufficientStatistics.from_rows(X[:20], Y[:20]),
+        SufficientStatistics.from_rows(X[20:], Y[20:]),
+    )
     before = [getattr(s, name).copy() for s in (a, b) for name in VECTORS]
     _ = (a + b) - b
     after = [getattr(s, name) for s in (a, b) for name in VECTORS]
@@ -121,7 +129,7 @@ def test_large_means_take_no_digits(rng):
     X, Y, weights = some(rng)
     parts = slice(9), slice(9, 10), slice(10, None)
     near, far = (
-        [Summary.of(X[s] + offset, Y[s] + offset, weights[s]) for s in parts]
+        [SufficientStatistics.from_rows(X[s] + offset, Y[s] + offset, weights[s]) for s in parts]
         for offset in (0.0, 2.0**20)  # that float32 and this offset hold exactly, float64 holds
     )
     near, far = near[0] + near[1] + near[2], far[0] + far[1] + far[2]
@@ -149,7 +157,9 @@ def test_rounding_is_within_its_bounds(sizes, scales, offset, centred, weighted,
     kept = [i for i in range(len(sizes)) if rng.random() < 0.6] or [0]
     total = None
     put = sparse.csr_array if as_sparse else np.asarray
-    made = [Summary.of(put(X), Y, weights, centred) for X, Y, weights in batches]
+    made = [
+        SufficientStatistics.from_rows(put(X), Y, weights, centred) for X, Y, weights in batches
+    ]
     for i in rng.permutation(len(made)):
         total = made[i] if total is None else total + made[i]
     for i in set(range(len(made))) - set(kept):
@@ -160,25 +170,27 @@ def test_rounding_is_within_its_bounds(sizes, scales, offset, centred, weighted,
 
 def test_what_was_never_there_cannot_be_removed(rng):
     X, Y, _ = some(rng, 20)
-    all_rows, ones = Summary.of(X, Y), np.ones(5)
+    all_rows, ones = SufficientStatistics.from_rows(X, Y), np.ones(5)
     with pytest.raises(BadOption, match="25 samples to remove and 20 are there"):
-        _ = all_rows - Summary.of(*(np.vstack([A, A[:5]]) for A in (X, Y)))
+        _ = all_rows - SufficientStatistics.from_rows(*(np.vstack([A, A[:5]]) for A in (X, Y)))
     with pytest.raises(BadOption, match="leaves none"):
-        _ = all_rows - Summary.of(X, Y)
+        _ = all_rows - SufficientStatistics.from_rows(X, Y)
     with pytest.raises(BadOption, match=r"weight 50 in all to remove .* have 20"):
-        _ = all_rows - Summary.of(X[:5], Y[:5], 10 * ones)
+        _ = all_rows - SufficientStatistics.from_rows(X[:5], Y[:5], 10 * ones)
     with pytest.raises(BadOption, match=r"column 1 of X with squares below 0.*not part"):
-        _ = all_rows - Summary.of(X[:5] * [1, 1e3, 1], Y[:5])
+        _ = all_rows - SufficientStatistics.from_rows(X[:5] * [1, 1e3, 1], Y[:5])
     with pytest.raises(BadOption, match="target 1 of y with squares below 0"):
-        _ = all_rows - Summary.of(X[:5], Y[:5] * [1, 1e3])
+        _ = all_rows - SufficientStatistics.from_rows(X[:5], Y[:5] * [1, 1e3])
 
 
 def test_other_targets_and_another_centre_are_refused(rng):
     X, Y, _ = some(rng)
     with pytest.raises(WrongShape, match="y has 1 targets in this batch and had 2"):
-        _ = Summary.of(X, Y) + Summary.of(X, Y[:, :1])
+        _ = SufficientStatistics.from_rows(X, Y) + SufficientStatistics.from_rows(X, Y[:, :1])
     with pytest.raises(BadOption, match="fit_intercept is False and was True"):
-        _ = Summary.of(X, Y) + Summary.of(X, Y, centred=False)
+        _ = SufficientStatistics.from_rows(X, Y) + SufficientStatistics.from_rows(
+            X, Y, centred=False
+        )
 
 
 @pytest.mark.parametrize("storage", ["C", "csr"])
@@ -188,23 +200,23 @@ def test_numbers_out_of_range_are_refused(rng, storage):
     for bad in (np.nan, np.inf, 1e160):
         X[3, 1] = bad
         with pytest.raises(NotFinite, match="row 3, column 1"):
-            Summary.of(put(X), Y)
+            SufficientStatistics.from_rows(put(X), Y)
     X[3, 1] = 1.0
     with pytest.raises(NotFinite, match="squares of y"):
-        Summary.of(put(X), Y * 1e160)
+        SufficientStatistics.from_rows(put(X), Y * 1e160)
     with pytest.raises(NotFinite, match="X is so small"):
-        Summary.of(put(X * 1e-170), Y)
+        SufficientStatistics.from_rows(put(X * 1e-170), Y)
     with pytest.raises(NotFinite, match="y is so small"):
-        Summary.of(put(X), Y * 1e-170)
+        SufficientStatistics.from_rows(put(X), Y * 1e-170)
     heavy, far = np.full(1, 1e10), np.full((1, 3), 1.2e149)
-    a, b = (Summary.of(put(sign * far), Y[:1], heavy) for sign in (1, -1))
+    a, b = (SufficientStatistics.from_rows(put(sign * far), Y[:1], heavy) for sign in (1, -1))
     with pytest.raises(NotFinite, match="in all batches"):
         _ = a + b
 
 
 def test_the_cost_is_two_passes(rng):
     X, _, _ = some(rng)
-    cost = summing_cost(X, 2)
+    cost = sufficient_statistics_cost(X, 2)
     assert cost.passes == 2
     assert cost.flops >= 40 * 3 * 4
 
@@ -216,15 +228,18 @@ def both(rng, alpha, fit_intercept=True, **options):
     """The problem from rows, and from sums of two batches."""
     X, Y, weights = some(rng, offset=1.0)
     alphas = np.full(2, alpha)
-    rows, centring = build(X, Y, alphas, weights, fit_intercept)
-    parts = [Summary.of(X[s], Y[s], weights[s], fit_intercept) for s in (slice(25), slice(25, 40))]
-    problem, other = posed(parts[0] + parts[1], alphas, Meter(), np.float64, **options)
-    return (rows, centring), (problem, other)
+    rows, standardization = build_problem(X, Y, alphas, weights, fit_intercept)
+    parts = [
+        SufficientStatistics.from_rows(X[s], Y[s], weights[s], fit_intercept)
+        for s in (slice(25), slice(25, 40))
+    ]
+    problem, other = build_gram_problem(parts[0] + parts[1], alphas, Meter(), np.float64, **options)
+    return (rows, standardization), (problem, other)
 
 
 @every_centring
 def test_the_problem_is_that_of_the_rows(rng, centred):
-    (rows, centring), (sums, other) = both(rng, 0.3, centred)
+    (rows, standardization), (sums, other) = both(rng, 0.3, centred)
     W = rng.standard_normal((3, 2))
     for name in ("moments", "alphas", "column_norms", "spread", "unit"):
         assert np.allclose(getattr(sums, name), getattr(rows, name), rtol=1e-12)
@@ -233,7 +248,7 @@ def test_the_problem_is_that_of_the_rows(rng, centred):
     assert np.allclose(gradient, expected, rtol=1e-11)
     assert (bounds >= norms).all()
     assert np.allclose(sums.residual_squares(W), norms**2, rtol=1e-11)
-    assert np.allclose(other.intercept(W), centring.intercept(W))
+    assert np.allclose(other.intercept(W), standardization.intercept(W))
     assert sums.design.cost.passes == 0
 
 
@@ -246,27 +261,28 @@ def test_rows_can_be_made(rng):
 
 def test_rows_that_were_not_made_are_not_there(rng):
     _, (problem, _) = both(rng, 0.3)
-    with pytest.raises(NoRows):
+    with pytest.raises(RowsUnavailableError):
         problem.design.take(np.arange(3))
     for ask in (problem.row_gram, lambda: problem.design.matmat(np.ones(3))):
-        with pytest.raises(NoRows):
+        with pytest.raises(RowsUnavailableError):
             ask()
 
 
 @pytest.mark.parametrize("size", [1e-90, 1e-30, 1e30, 1e100])
 def test_units_keep_everything_in_range(rng, size):
     X, Y, _ = some(rng)
-    summary = Summary.of(X * size, Y / size)
-    problem, centring = posed(summary, np.full(2, size**2), Meter(), np.float64)
+    summary = SufficientStatistics.from_rows(X * size, Y / size)
+    problem, standardization = build_gram_problem(summary, np.full(2, size**2), Meter(), np.float64)
     assert 1e-2 < problem.gram().max() < 1e3
     assert 1e-2 < problem.moments.max() < 1e3
-    assert problem.alphas == pytest.approx(np.full(2, (size / centring.x_unit) ** 2))
+    assert problem.alphas == pytest.approx(np.full(2, (size / standardization.x_scale) ** 2))
 
 
 def test_what_varies_too_little_is_refused(rng):
     X, Y, _ = some(rng)
     for name, summary in {
-        "X": Summary.of(X * 1e-120, Y), "y": Summary.of(X, Y * [1, 1e-120]),
-    }.items():  # fmt: skip
+        "X": SufficientStatistics.from_rows(X * 1e-120, Y),
+        "y": SufficientStatistics.from_rows(X, Y * [1, 1e-120]),
+    }.items():
         with pytest.raises(NotFinite, match=f"{name} varies so little"):
-            posed(summary, np.ones(2), Meter(), np.float64)
+            build_gram_problem(summary, np.ones(2), Meter(), np.float64)

@@ -46,15 +46,15 @@ mean, std = Ridge().predict(X, return_std=True)
 reveal_type(std)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
 reveal_type(RidgeClassifier().predict(X))  # reveals: ndarray[tuple[Any, ...], dtype[Any]]
 reveal_type(RidgeCV().score(X, y))  # reveals: float
-reveal_type(Ridge().report_)  # reveals: ling.report.FitReport
+reveal_type(Ridge().report_)  # reveals: ling.results.FitReport
 reveal_type(Ridge().solver_)  # reveals: str
 reveal_type(RidgeCV().alpha_)  # reveals: float | ndarray[tuple[Any, ...], dtype[floating[Any]]]
-reveal_type(RidgeCV().cv_results_)  # reveals: ling.selection.results.CVResults
+reveal_type(RidgeCV().cv_results_)  # reveals: ling.model_selection.results.CVResults
 
 reveal_type(ridge_path(X, y))  # reveals: ling.estimators.path.RidgePath
-reveal_type(ling.plan(X))  # reveals: ling.planning.Plan
-reveal_type(scan_parquet("data.parquet", "y"))  # reveals: ling.scan.dataset.Dataset
-reveal_type(ling.CVDisplay.from_estimator(RidgeCV()))  # reveals: ling.display.cv.CVDisplay
+reveal_type(ling.plan(X))  # reveals: ling.solvers.planning.Plan
+reveal_type(scan_parquet("data.parquet", "y"))  # reveals: ling.io.dataset.Dataset
+reveal_type(ling.CVDisplay.from_estimator(RidgeCV()))  # reveals: ling.report.cv_display.CVDisplay
 reveal_type(ling.paper.ling)  # reveals: def
 
 model = ling.load("model.ling")

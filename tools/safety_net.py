@@ -34,22 +34,19 @@ ENGINES = "direct", "two_stage", "krylov", "row_sketch"
 
 
 def fix_machine() -> None:
-    """Plan with typical speeds instead of measured ones, whichever module has them."""
-    for module, speeds, measure in (
-        ("ling.machine", "TYPICAL", "measured_machine"),
-        ("ling.solvers.machine", "DEFAULT_MACHINE", "measured_machine"),
-    ):
+    """Plan with default speeds instead of measured ones, whichever module has them."""
+    for module in ("ling.solvers.machine", "ling.solvers.machine"):
         try:
             machine = importlib.import_module(module)
         except ModuleNotFoundError:
             continue
-        fixed = getattr(machine, speeds)
-        original = getattr(machine, measure)
+        fixed = getattr(machine, "DEFAULT_MACHINE", None) or machine.TYPICAL
+        original = machine.measured_machine
         for loaded in list(sys.modules.values()):
             if getattr(loaded, "__name__", "").startswith("ling") and (
-                getattr(loaded, measure, None) is original
+                getattr(loaded, "measured_machine", None) is original
             ):
-                setattr(loaded, measure, lambda speeds=fixed: speeds)
+                loaded.measured_machine = lambda speeds=fixed: speeds
 
 
 def problem(kind: str, seed: int = 0):

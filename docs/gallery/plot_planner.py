@@ -27,7 +27,10 @@ colours = {
 }  # fmt: skip
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 for engine, colour in colours.items():
-    seconds = [plan.of(engine).seconds if plan.of(engine).fits else np.nan for plan in plans]
+    seconds = [
+        plan.estimate_for(engine).seconds if plan.estimate_for(engine).fits else np.nan
+        for plan in plans
+    ]
     first = [
         s if plan.steps[0].engine == engine else np.nan
         for s, plan in zip(seconds, plans, strict=True)

@@ -20,7 +20,7 @@ from sklearn import linear_model
 from sklearn.preprocessing import StandardScaler
 
 import ling
-from ling.datasets import load_buzz, quadratic_features
+from ling.reproduction.datasets import load_buzz, quadratic_features
 
 rng = np.random.default_rng(0)
 

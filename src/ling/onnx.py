@@ -59,11 +59,11 @@ def register() -> None:
 
 
 def _regression_shapes(operator: Any) -> None:
-    operator.outputs[0].type = _numbers(operator, _coef(operator.raw_operator).shape[1])
+    operator.outputs[0].type = _output_tensor_type(operator, _coef(operator.raw_operator).shape[1])
 
 
 def _convert_regression(scope: Any, operator: Any, container: Any) -> None:
-    _predictions(operator, container, output_names=operator.outputs).add_to(scope, container)
+    _linear_predictor(operator, container, output_names=operator.outputs).add_to(scope, container)
 
 
 def _parse_classifier(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
@@ -83,10 +83,12 @@ def _classifier_shapes(operator: Any) -> None:
     model, scope = operator.raw_operator, operator.scope_inst
     label, scores = operator.outputs
     rows, columns = operator.inputs[0].get_first_dimension(), _coef(model).shape[1]
-    is_text = _classes(scope, model).dtype.kind == "U"
-    shape = [rows, columns] if model._decision.multilabel else [rows]
+    is_text = _label_classes(scope, model).dtype.kind == "U"
+    shape = [rows, columns] if model._label_decoder.is_multilabel else [rows]
     label.type = StringTensorType(shape) if is_text else Int64TensorType(shape)
-    scores.type = _numbers(operator, 2 if _in_pairs(scope, model) else columns)
+    scores.type = _output_tensor_type(
+        operator, 2 if _has_binary_score_columns(scope, model) else columns
+    )
 
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
@@ -94,47 +96,47 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
 
     model, version = operator.raw_operator, container.target_opset
     label, scores = operator.outputs
-    found = _predictions(operator, container)
-    pairs = _pairs(found, version) if _is_binary(model) else found
-    shown = pairs if _in_pairs(scope, model) else found
+    found = _linear_predictor(operator, container)
+    pairs = _binary_score_columns(found, version) if _is_binary(model) else found
+    shown = pairs if _has_binary_score_columns(scope, model) else found
     OnnxIdentity(shown, op_version=version, output_names=[scores]).add_to(scope, container)
-    if model._decision.multilabel:
-        decided = _above_zero(found, _dtype(operator), label, version)
+    if model._label_decoder.is_multilabel:
+        decided = _multilabel_label(found, _output_dtype(operator), label, version)
     else:
-        decided = _largest(pairs, _classes(scope, model), label, version)
+        decided = _argmax_label(pairs, _label_classes(scope, model), label, version)
     decided.add_to(scope, container)
 
 
-def _predictions(operator: Any, container: Any, **options: Any) -> Any:
+def _linear_predictor(operator: Any, container: Any, **options: Any) -> Any:
     """X coef + intercept, in float64 if X is, else in float32."""
     from skl2onnx.algebra.onnx_ops import OnnxAdd, OnnxCast, OnnxMatMul
     from skl2onnx.common.data_types import guess_numpy_type, guess_proto_type
 
-    model, version, dtype = operator.raw_operator, container.target_opset, _dtype(operator)
+    model, version, dtype = operator.raw_operator, container.target_opset, _output_dtype(operator)
     X = operator.inputs[0]
     if guess_numpy_type(X.type) != dtype:
-        X = OnnxCast(X, to=guess_proto_type(_numbers(operator, 1)), op_version=version)
+        X = OnnxCast(X, to=guess_proto_type(_output_tensor_type(operator, 1)), op_version=version)
     coef = _coef(model).astype(dtype)
     intercept = np.broadcast_to(model.intercept_, coef.shape[1]).astype(dtype)
     product = OnnxMatMul(X, coef, op_version=version)
     return OnnxAdd(product, intercept, op_version=version, **options)
 
 
-def _pairs(found: Any, version: int) -> Any:
+def _binary_score_columns(found: Any, version: int) -> Any:
     """A column for each of two classes."""
     from skl2onnx.algebra.onnx_ops import OnnxConcat, OnnxNeg
 
     return OnnxConcat(OnnxNeg(found, op_version=version), found, axis=1, op_version=version)
 
 
-def _largest(columns: Any, classes: Any, label: Any, version: int) -> Any:
+def _argmax_label(columns: Any, classes: Any, label: Any, version: int) -> Any:
     from skl2onnx.algebra.onnx_ops import OnnxArgMax, OnnxGather
 
     best = OnnxArgMax(columns, axis=1, keepdims=0, op_version=version)
     return OnnxGather(classes, best, axis=0, op_version=version, output_names=[label])
 
 
-def _above_zero(found: Any, dtype: Any, label: Any, version: int) -> Any:
+def _multilabel_label(found: Any, dtype: Any, label: Any, version: int) -> Any:
     from skl2onnx.algebra.onnx_ops import OnnxCast, OnnxGreater
     from skl2onnx.proto import onnx_proto
 
@@ -152,7 +154,7 @@ def _coef(model: Any) -> Any:
     return np.atleast_2d(model.coef_).T
 
 
-def _numbers(operator: Any, columns: int) -> Any:
+def _output_tensor_type(operator: Any, columns: int) -> Any:
     """The type of what is computed from the input."""
     from skl2onnx.common.data_types import guess_tensor_type
 
@@ -161,22 +163,22 @@ def _numbers(operator: Any, columns: int) -> Any:
     return kind
 
 
-def _dtype(operator: Any) -> Any:
+def _output_dtype(operator: Any) -> Any:
     from skl2onnx.common.data_types import guess_numpy_type
 
-    return guess_numpy_type(_numbers(operator, 1))
+    return guess_numpy_type(_output_tensor_type(operator, 1))
 
 
 def _is_binary(model: Any) -> bool:
-    return not model._decision.multilabel and _coef(model).shape[1] == 1
+    return not model._label_decoder.is_multilabel and _coef(model).shape[1] == 1
 
 
-def _in_pairs(scope: Any, model: Any) -> bool:
+def _has_binary_score_columns(scope: Any, model: Any) -> bool:
     options = scope.get_options(model, {"raw_scores": False})
     return bool(options["raw_scores"]) and _is_binary(model)
 
 
-def _classes(scope: Any, model: Any) -> Any:
+def _label_classes(scope: Any, model: Any) -> Any:
     """Text, or integers: what labels can be in ONNX."""
     classes = np.asarray(model.classes_)
     if scope.get_options(model, {"nocl": False})["nocl"]:

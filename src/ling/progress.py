@@ -15,9 +15,9 @@ from threading import Lock
 from typing import TypeAlias
 
 # Reading X into memory, which is not among the passes that a fit counts.
-READ = "read"
+READ_STAGE = "read"
 # The last event of a fit that is there.
-DONE = "done"
+DONE_STAGE = "done"
 
 
 @dataclass(frozen=True)
@@ -40,80 +40,80 @@ class Event:
 
 Listener: TypeAlias = Callable[[Event], object]
 #: Passes and seconds from here to the end of the fit; the seconds may be unknown.
-Expectation: TypeAlias = tuple[float, float | None]
+RemainingWork: TypeAlias = tuple[float, float | None]
 
 
-class Run:
+class FitProgress:
     """One fit, and those who listen to it. Passes may be made by any thread."""
 
     def __init__(self, listeners: tuple[Listener, ...]) -> None:
         self.listeners = listeners
-        self.over = False
+        self.is_finished = False
         self._lock = Lock()
-        self._started = self._last = time.perf_counter()
+        self._started = self._last_update = time.perf_counter()
         self._stage = ""
-        self._made = self._part = 0.0
-        self._expected: float | None = None
-        self._ends: float | None = None
+        self._passes = self._partial_pass = 0.0
+        self._expected_passes: float | None = None
+        self._expected_end: float | None = None
         # Seconds and passes by which the pace is measured; older ones count for less.
-        self._took = self._counted = 0.0
+        self._pace_seconds = self._pace_passes = 0.0
 
-    def begin(self, stage: str, expect: Callable[[], Expectation] | None = None) -> None:
+    def begin_stage(self, stage: str, expect: Callable[[], RemainingWork] | None = None) -> None:
         """A stage begins; without an expectation of its own, the one before goes on."""
         found = None if expect is None else expect()
         with self._lock:
             now = time.perf_counter()
-            self._stage, self._part, self._last = stage, 0.0, now
+            self._stage, self._partial_pass, self._last_update = stage, 0.0, now
             if found is not None:
-                self._expected = self._made + max(0.0, found[0])
-                self._ends = None if found[1] is None else now + found[1]
-        self._tell()
+                self._expected_passes = self._passes + max(0.0, found[0])
+                self._expected_end = None if found[1] is None else now + found[1]
+        self._notify()
 
     def add(self, passes: float) -> None:
         """So many passes have been made, whatever was known of parts of them."""
         with self._lock:
             now = time.perf_counter()
             older = 0.5**passes
-            self._took = older * self._took + now - self._last
-            self._counted = older * self._counted + passes
-            self._made, self._part, self._last = self._made + passes, 0.0, now
-        self._tell()
+            self._pace_seconds = older * self._pace_seconds + now - self._last_update
+            self._pace_passes = older * self._pace_passes + passes
+            self._passes, self._partial_pass, self._last_update = self._passes + passes, 0.0, now
+        self._notify()
 
-    def add_part(self, share: float) -> None:
+    def add_partial_pass(self, share: float) -> None:
         """A share of the pass that is under way has been made."""
         with self._lock:
-            self._part += share
-        self._tell()
+            self._partial_pass += share
+        self._notify()
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """The fit is there."""
         with self._lock:
-            self._stage, self._part, self._expected = DONE, 0.0, self._made
-        self._tell()
+            self._stage, self._partial_pass, self._expected_passes = DONE_STAGE, 0.0, self._passes
+        self._notify()
 
-    def _tell(self) -> None:
-        if self.over:  # a result may be asked for more, which takes passes long after
+    def _notify(self) -> None:
+        if self.is_finished:  # a result may be asked for more, which takes passes long after
             return
         with self._lock:
-            event = self._event(time.perf_counter())
+            event = self._make_event(time.perf_counter())
         for listener in self.listeners:
             listener(event)
 
-    def _event(self, now: float) -> Event:
-        done, expected = self._made + self._part, self._expected
+    def _make_event(self, now: float) -> Event:
+        done, expected = self._passes + self._partial_pass, self._expected_passes
         if expected is not None:  # shares of passes add up but for rounding
             expected = max(expected, done) if done <= expected + 1e-6 else None
-        left = None if expected is None else self._left(now, done, expected)
+        left = None if expected is None else self._estimate_seconds_left(now, done, expected)
         return Event(self._stage, done, expected, now - self._started, left)
 
-    def _left(self, now: float, done: float, expected: float) -> float | None:
+    def _estimate_seconds_left(self, now: float, done: float, expected: float) -> float | None:
         """By the plan at first, by the pace so far towards the end."""
         remaining = max(0.0, expected - done)
-        took, counted = self._took, self._counted
-        if self._part:
-            took, counted = took + now - self._last, counted + self._part
+        took, counted = self._pace_seconds, self._pace_passes
+        if self._partial_pass:
+            took, counted = took + now - self._last_update, counted + self._partial_pass
         paced = remaining * took / counted if counted else None
-        planned = None if self._ends is None else max(0.0, self._ends - now)
+        planned = None if self._expected_end is None else max(0.0, self._expected_end - now)
         if paced is None or planned is None:
             return planned if paced is None else paced
         share = done / expected if expected else 1.0
@@ -121,7 +121,7 @@ class Run:
 
 
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("ling_listeners", default=())
-_run: ContextVar[Run | None] = ContextVar("ling_run", default=None)
+_current_fit: ContextVar[FitProgress | None] = ContextVar("ling_run", default=None)
 
 
 @contextmanager
@@ -147,30 +147,30 @@ def watch(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def following(*listeners: Listener) -> Iterator[None]:
+def track_fit(*listeners: Listener) -> Iterator[None]:
     """One fit: its passes are counted for these listeners, and for all who watch."""
-    run = Run((*_listeners.get(), *listeners))
-    token = _run.set(run)
+    run = FitProgress((*_listeners.get(), *listeners))
+    token = _current_fit.set(run)
     try:
         yield
-        run.end()
+        run.finish()
     finally:
-        run.over = True
-        _run.reset(token)
+        run.is_finished = True
+        _current_fit.reset(token)
 
 
-def watching() -> bool:
+def has_listeners() -> bool:
     """Whether anybody would be told of a fit that begins here, or is of another around it."""
-    return bool(_listeners.get()) or _run.get() is not None
+    return bool(_listeners.get()) or _current_fit.get() is not None
 
 
-def current() -> Run | None:
+def current_fit() -> FitProgress | None:
     """The fit that goes on here, if anybody watches it."""
-    return _run.get()
+    return _current_fit.get()
 
 
-def stage(name: str, expect: Callable[[], Expectation] | None = None) -> None:
+def stage(name: str, expect: Callable[[], RemainingWork] | None = None) -> None:
     """Say what begins now; `expect` is only asked where somebody watches."""
-    run = _run.get()
+    run = _current_fit.get()
     if run is not None:
-        run.begin(name, expect)
+        run.begin_stage(name, expect)

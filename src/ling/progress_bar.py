@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from ling.progress import DONE, Event, Listener
+from ling.progress import DONE_STAGE, Event, Listener
 
 
 @contextmanager
-def bar(console: Any = None, title: str = "") -> Iterator[Listener]:
+def progress_listener(console: Any = None, title: str = "") -> Iterator[Listener]:
     """A listener that shows a fit; `with bar() as show, watch(show):` shows all fits inside.
 
     On a terminal that is a live line of rich's: stage, bar, passes, time left. Elsewhere, and
@@ -21,9 +21,9 @@ def bar(console: Any = None, title: str = "") -> Iterator[Listener]:
     if console is None and sys.stderr is None:  # a service, or a program with windows only
         yield lambda event: None
         return
-    console = _on_stderr() if console is None else console
-    if console is None or not _is_live(console):
-        yield _Lines(sys.stderr if console is None else console.file, title)
+    console = _stderr_console() if console is None else console
+    if console is None or not _supports_live_display(console):
+        yield _StageLines(sys.stderr if console is None else console.file, title)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -38,20 +38,20 @@ def bar(console: Any = None, title: str = "") -> Iterator[Listener]:
         def show(event: Event) -> None:
             shown.tasks[task].total = event.expected  # `update` would take None for no change
             shown.update(
-                task, description=_named(title, event.stage), completed=event.passes,
-                passes=_passes(event), left=_left(event),
+                task, description=_stage_title(title, event.stage), completed=event.passes,
+                passes=_format_passes(event), left=_format_time_left(event),
             )  # fmt: skip
 
         yield show
 
 
-def say(text: str) -> None:
+def write_stderr(text: str) -> None:
     """A line on stderr, where progress is shown too."""
     if sys.stderr is not None:
         sys.stderr.write(f"{text}\n")
 
 
-class _Lines:
+class _StageLines:
     """A line of text whenever a stage begins."""
 
     def __init__(self, out: TextIO, title: str) -> None:
@@ -63,14 +63,14 @@ class _Lines:
         if event.stage == self.stage:
             return
         self.stage = event.stage
-        parts = (_passes(event), _left(event))
+        parts = (_format_passes(event), _format_time_left(event))
         said = ", ".join(part for part in parts if part)
-        name = _named(self.title, event.stage)
-        self.out.write(f"{duration(event.seconds):>8}  {name}: {said}\n")
+        name = _stage_title(self.title, event.stage)
+        self.out.write(f"{format_duration(event.seconds):>8}  {name}: {said}\n")
         self.out.flush()
 
 
-def _on_stderr() -> Any:
+def _stderr_console() -> Any:
     try:
         from rich.console import Console
     except ImportError:
@@ -78,28 +78,28 @@ def _on_stderr() -> Any:
     return Console(stderr=True)
 
 
-def _is_live(console: Any) -> bool:
+def _supports_live_display(console: Any) -> bool:
     return bool(console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal))
 
 
-def _named(title: str, stage: str) -> str:
+def _stage_title(title: str, stage: str) -> str:
     return f"{title}, {stage}" if title else stage
 
 
-def _passes(event: Event) -> str:
+def _format_passes(event: Event) -> str:
     done = f"{event.passes:.1f}".removesuffix(".0")
-    if event.stage == DONE or event.expected is None:
+    if event.stage == DONE_STAGE or event.expected is None:
         return f"{done} pass{'' if done == '1' else 'es'}"
     return f"{done} of about {event.expected:.0f} pass{'' if round(event.expected) == 1 else 'es'}"
 
 
-def _left(event: Event) -> str:
-    if event.stage == DONE or event.left is None or event.left < 0.01:
+def _format_time_left(event: Event) -> str:
+    if event.stage == DONE_STAGE or event.left is None or event.left < 0.01:
         return ""
-    return f"about {duration(event.left)} left"
+    return f"about {format_duration(event.left)} left"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """As people say it.
 
     >>> duration(0.31), duration(61), duration(7260)

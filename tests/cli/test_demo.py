@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ling as library
-from ling.cli.houses import houses
+from ling.cli.demo_data import make_houses
 
 
 @pytest.fixture
@@ -67,13 +67,13 @@ def test_it_shows_the_commands(shown):
 
 
 def test_houses_depend_on_the_seed_alone():
-    assert houses(50, 0).equals(houses(50, 0))
-    assert not houses(50, 0).equals(houses(50, 1))
-    assert not houses(50, 0).equals(houses(50, 0, first=50))
+    assert make_houses(50, 0).equals(make_houses(50, 0))
+    assert not make_houses(50, 0).equals(make_houses(50, 1))
+    assert not make_houses(50, 0).equals(make_houses(50, 0, first=50))
 
 
 def test_prices_are_mostly_linear(tmp_path):
-    pq.write_table(houses(3000, 0), tmp_path / "h.parquet")
+    pq.write_table(make_houses(3000, 0), tmp_path / "h.parquet")
     data = library.scan_parquet(tmp_path / "h.parquet", "price", drop=["house_id"])
     model = library.Ridge().fit(data.X, data.y)
     coef = dict(zip(model.feature_names_in_, model.coef_, strict=True))
@@ -83,8 +83,8 @@ def test_prices_are_mostly_linear(tmp_path):
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr("ling.cli.bench.MADE_UP", (400, 20))
-    monkeypatch.setattr("ling.cli.bench.TURNS", 1)
+    monkeypatch.setattr("ling.cli.bench.SYNTHETIC_SHAPE", (400, 20))
+    monkeypatch.setattr("ling.cli.bench.MAX_ROUNDS", 1)
 
 
 def test_bench_measures_the_same_accuracy(ling, short):
@@ -98,7 +98,7 @@ def test_bench_measures_the_same_accuracy(ling, short):
 
 
 def test_bench_on_a_file(folder, ling, short, monkeypatch):
-    monkeypatch.setattr("ling.cli.bench.PATIENCE", 1e-9)
+    monkeypatch.setattr("ling.cli.bench.MAX_CV_SECONDS", 1e-9)
     done = ling("bench", "--data", "goods.parquet", "--target", "price", "--drop", "id,kind")
     assert done.code == 0, done.err
     assert "300 x 6" in done.out
@@ -109,8 +109,8 @@ def test_bench_on_a_file(folder, ling, short, monkeypatch):
 
 
 def test_made_up_data_are_correlated(monkeypatch):
-    monkeypatch.setattr("ling.cli.bench.MADE_UP", (400, 20))
-    from ling.cli.bench import _made_up
+    monkeypatch.setattr("ling.cli.bench.SYNTHETIC_SHAPE", (400, 20))
+    from ling.cli.bench import _synthetic_data
 
-    values = np.linalg.svd(_made_up(0)[0], compute_uv=False)
+    values = np.linalg.svd(_synthetic_data(0)[0], compute_uv=False)
     assert values[0] > 3 * values[-1]

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import ling as library
-from ling.saving import read
+from ling.model_file import read_model_file
 from tests.cli.conftest import BASIC, WRITERS, N, goods
 
 FEATURES = ["size", "colour", "count", "weight"]
@@ -84,7 +84,7 @@ def test_json_is_all_there_is_on_stdout(folder, ling):
 
 def test_what_the_file_remembers(folder, ling):
     ling("fit", "goods.csv", *BASIC, "--weights", "weight", "--quiet")
-    about = read("model.ling").about
+    about = read_model_file("model.ling").about
     assert about["source"] == "goods.csv"
     assert about["weights"] == "weight"
     assert about["left_out"] == ["id", "kind"]
@@ -109,7 +109,10 @@ def test_options_reach_the_model(folder, ling):
     assert list(model.feature_names_in_) == ["count", "size"]
     assert model.alpha == 3.0
     ling("fit", "goods.parquet", *BASIC, "--shuffle", "--quiet")
-    assert "KFold(n_splits=5, random_state=0, shuffle=True)" in read("model.ling").left_out["cv"]
+    assert (
+        "KFold(n_splits=5, random_state=0, shuffle=True)"
+        in read_model_file("model.ling").unsaved_parameters["cv"]
+    )
 
 
 def test_classes(folder, ling):
@@ -128,7 +131,7 @@ def test_a_report_is_written(folder, ling, monkeypatch):
     def write_report(path, model, X, y, **options):
         calls.append((path.name, type(model).__name__, X.shape, len(y), options))
 
-    monkeypatch.setitem(sys.modules, "ling.html", SimpleNamespace(write_report=write_report))
+    monkeypatch.setitem(sys.modules, "ling.report", SimpleNamespace(write_report=write_report))
     done = ling("fit", "goods.csv", *BASIC, "--report", "report.html", "--weights", "weight")
     assert "Report: report.html" in done.out
     ((name, kind, shape, n, options),) = calls
@@ -347,7 +350,7 @@ def test_hints(folder, ling, monkeypatch):
     assert "pass --shuffle" in done.err
     assert "'house_id' is used as a number" in done.err
     assert "--shuffle" not in ling("fit", "sorted.parquet", *BASIC, "--shuffle").err
-    monkeypatch.setattr("ling.cli.reading.MANY_COLUMNS", 2)
+    monkeypatch.setattr("ling.cli.training_table.MANY_CATEGORIES", 2)
     assert "'colour' becomes 3 columns" in ling("fit", "goods.csv", *BASIC).err
 
 
@@ -458,7 +461,7 @@ def test_an_interrupt_during_the_report_tells_what_is_there(folder, ling, monkey
     def write_report(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules, "ling.html", SimpleNamespace(write_report=write_report))
+    monkeypatch.setitem(sys.modules, "ling.report", SimpleNamespace(write_report=write_report))
     done = ling("fit", "goods.csv", *BASIC, "--report", "r.html")
     assert done.code == 130
     assert done.err == "Interrupted; model.ling is written, r.html is not.\n"

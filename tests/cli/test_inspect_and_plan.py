@@ -47,7 +47,7 @@ def test_plan_does_no_fit(folder, ling, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("a fit was begun")
 
-    monkeypatch.setattr("ling.estimators.fitting.solve", refuse)
+    monkeypatch.setattr("ling.estimators.fit.solve", refuse)
     done = ling("plan", "goods.parquet", *BASIC, "--memory-budget", "1GB")
     assert done.code == 0, done.err
     for part in ("300 rows, 6 columns", "MB for its own work", "direct", "krylov", "first choice"):

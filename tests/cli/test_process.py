@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import typer
 
-from ling.cli.answers import answering
+from ling.cli.exit_codes import errors_as_exit_codes
 from tests.cli.conftest import BASIC
 
 LING = [sys.executable, "-m", "ling"]
 # Says so when the first pass over the data begins, and makes it last.
 SLOW = """
 import sys, time
-import ling.design.base, ling.problem
+import ling.design.base, ling.solvers.problem
 def build(*args, **kwargs):
     print("fitting", file=sys.stderr, flush=True)
     while True:
         time.sleep(0.01)
-ling.problem.build = build
+ling.solvers.problem.build = build
 from ling.cli import main
 main()
 """
@@ -132,7 +132,7 @@ class Deaf:
 
 def test_an_interrupt_that_python_ignores_comes_again(capsys):
     def work():
-        with answering():
+        with errors_as_exit_codes():
             Deaf()
             for _ in range(100):
                 time.sleep(0.1)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from ling import Ridge
 from ling.cli import progress
-from ling.cli.out import Out
+from ling.cli.console import CommandOutput
 
 
 def fit():
@@ -28,26 +28,26 @@ def terminal(monkeypatch):
 
 
 def test_a_terminal_sees_it(terminal):
-    with progress.shown(Out()):
+    with progress.show_progress(CommandOutput()):
         fit()
     assert "done" in terminal.getvalue()
     assert "passes" in terminal.getvalue()
 
 
 def test_silence_is_silence(terminal):
-    with progress.shown(Out(quiet=True)):
+    with progress.show_progress(CommandOutput(quiet=True)):
         fit()
     assert terminal.getvalue() == ""
 
 
 def test_a_pipe_sees_nothing(capsys):
-    with progress.shown(Out()):
+    with progress.show_progress(CommandOutput()):
         fit()
     assert capsys.readouterr() == ("", "")
 
 
 def test_nobody_is_told_after_the_block(terminal):
-    with progress.shown(Out()):
+    with progress.show_progress(CommandOutput()):
         fit()
     before = terminal.getvalue()
     fit()

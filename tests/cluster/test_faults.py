@@ -10,8 +10,8 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from ling.design.dask import DaskDesign
-from ling.design.dask import faults as module
+from ling.design.dask import DaskStorage
+from ling.design.dask import failures as module
 from ling.errors import ClusterLost, ClusterMemory
 from tests.cluster.conftest import cluster
 from tests.design.arrays import P, matrix
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.filterwarnings("default::ResourceWarning")
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(module, "FIRST_LOOK", 0.1)
-    monkeypatch.setattr(module, "LOOK", 0.2)
+    monkeypatch.setattr(module, "FIRST_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.2)
 
 
 def pids(client):
@@ -55,12 +55,12 @@ class Killer(threading.Thread):
 def test_workers_that_die_in_mid_pass_change_nothing(rng):
     X = matrix()
     with cluster(3) as client:
-        design = DaskDesign.of(da.from_array(X, chunks=(10, P)))
+        design = DaskStorage.from_array(da.from_array(X, chunks=(10, P)))
         y = rng.standard_normal((len(X), 2))
         wanted = design.rmatmat(y).tobytes()
         killer = Killer(client, 3, 0.4)
         killer.start()
-        found = design.each_row(slow)
+        found = design.map_rows(slow)
         killer.join()
         np.testing.assert_allclose(found, X[:, :1] ** 2)
         assert len(killer.killed) == 3
@@ -71,7 +71,7 @@ def test_workers_that_die_in_mid_pass_change_nothing(rng):
 def test_a_worker_that_dies_between_passes_changes_nothing(rng):
     X = matrix()
     with cluster(2) as client:
-        design = DaskDesign.of(da.from_array(X, chunks=(10, P)))
+        design = DaskStorage.from_array(da.from_array(X, chunks=(10, P)))
         y = rng.standard_normal(len(X))
         wanted = design.rmatmat(y).tobytes()
         os.kill(pids(client)[0], signal.SIGKILL)
@@ -83,15 +83,15 @@ def test_rows_that_kill_every_worker_are_named():
         os.kill(os.getpid(), signal.SIGKILL)
 
     with cluster(1):
-        design = DaskDesign.of(da.from_array(matrix(), chunks=(50, P)))
+        design = DaskStorage.from_array(da.from_array(matrix(), chunks=(50, P)))
         design.gram()
         with pytest.raises(ClusterMemory, match=r"4 workers died .* rows 0 to 50 of X, a chunk of"):
-            design.each_row(deadly)
+            design.map_rows(deadly)
 
 
 def test_no_workers_left():
     with cluster(1) as client, dask.config.set({"ling.patience": 1.0}):
-        design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+        design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
         design.gram()
         client.cluster.scale(0)
         while client.scheduler_info()["workers"]:
@@ -105,7 +105,7 @@ def test_no_workers_left():
 def test_all_workers_die_at_once_and_come_back(rng):
     X = matrix()
     with cluster(2) as client:
-        design = DaskDesign.of(da.from_array(X, chunks=(10, P)))
+        design = DaskStorage.from_array(da.from_array(X, chunks=(10, P)))
         y = rng.standard_normal(len(X))
         wanted = design.rmatmat(y).tobytes()
         for pid in pids(client):
@@ -116,7 +116,7 @@ def test_all_workers_die_at_once_and_come_back(rng):
 def test_a_worker_that_retires_leaves_its_blocks_to_others(rng):
     X = matrix()
     with cluster(2) as client:
-        design = DaskDesign.of(da.from_array(X, chunks=(10, P)))
+        design = DaskStorage.from_array(da.from_array(X, chunks=(10, P)))
         wanted = [design.gram_matmat(np.ones(P)).tobytes() for _ in range(2)]
         before = design.blocks._placement.workers
         client.retire_workers(before[:1])
@@ -125,22 +125,22 @@ def test_a_worker_that_retires_leaves_its_blocks_to_others(rng):
 
 def test_never_any_workers():
     with cluster(0), dask.config.set({"ling.patience": 0.5}):
-        design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+        design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
         with pytest.raises(ClusterLost, match=r"no worker for 0\.5 seconds"):
             design.gram()
 
 
 def test_blocks_that_nobody_may_make(monkeypatch):
-    monkeypatch.setattr(module, "STALLED", 0.5)
+    monkeypatch.setattr(module, "STALL_SECONDS", 0.5)
     with cluster(1) as client:
         array = client.persist(da.from_array(matrix(), chunks=(10, P)), workers=["127.0.0.1:1"])
         with pytest.raises(ClusterLost, match="no worker has done anything"):
-            DaskDesign.of(array).gram()
+            DaskStorage.from_array(array).gram()
 
 
 def test_a_client_that_was_closed():
     with cluster(1) as client:
-        design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+        design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
         design.gram()
         client.close()
         with pytest.raises(ClusterLost, match="connect a new Client"):
@@ -149,18 +149,18 @@ def test_a_client_that_was_closed():
 
 def test_a_cluster_that_goes_in_mid_pass():
     with cluster(1) as client:
-        design = DaskDesign.of(da.from_array(matrix(), chunks=(30, P)))
+        design = DaskStorage.from_array(da.from_array(matrix(), chunks=(30, P)))
         design.gram()
         closing = threading.Timer(0.5, client.cluster.close)
         closing.start()
         with pytest.raises(ClusterLost, match="and X with it"):
-            design.each_row(slow)
+            design.map_rows(slow)
         closing.join()
 
 
 def test_a_restart_of_the_cluster():
     with cluster(1) as client:
-        design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+        design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
         design.gram()
         client.restart()
         with pytest.raises(ClusterLost, match="make X again"):
@@ -169,12 +169,12 @@ def test_a_restart_of_the_cluster():
 
 def test_an_interrupt_gives_up_what_is_under_way():
     with cluster(1) as client:
-        design = DaskDesign.of(da.from_array(matrix(), chunks=(20, P)))
+        design = DaskStorage.from_array(da.from_array(matrix(), chunks=(20, P)))
         design.gram()
         main = threading.main_thread().ident
         threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            design.each_row(slow)
+            design.map_rows(slow)
         time.sleep(0.2)
         waiting = client.run_on_scheduler(
             lambda dask_scheduler: [k for k in dask_scheduler.tasks if "eachrow" in str(k)]

@@ -9,9 +9,9 @@ import pytest
 from sklearn.model_selection import KFold
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path
-from ling.design.dask import DaskDesign
-from ling.engines import ENGINES
+from ling.design.dask import DaskStorage
 from ling.errors import ClusterLost, WrongShape, WrongType
+from ling.solvers.engines import ENGINES
 from tests.cluster.conftest import cluster
 from tests.cluster.test_faults import Killer
 from tests.design.bad_chunks import CHANGES, bad, numbers
@@ -139,7 +139,7 @@ class Slowly:
     """Passes that leave time to die in."""
 
     def __init__(self, monkeypatch, seconds=0.15):
-        run = DaskDesign.run
+        run = DaskStorage.run
 
         def slow(design, operation):
             import time
@@ -147,7 +147,7 @@ class Slowly:
             time.sleep(seconds)
             return run(design, operation)
 
-        monkeypatch.setattr(DaskDesign, "run", slow)
+        monkeypatch.setattr(DaskStorage, "run", slow)
 
 
 def test_workers_that_die_in_mid_fit_change_nothing(data, monkeypatch):
@@ -171,7 +171,7 @@ def test_all_workers_lost_and_a_warm_start_elsewhere(data, monkeypatch):
     model = Ridge(0.01, **options)
     with cluster(2) as client, dask.config.set({"ling.patience": 1.0}):
         dX, dy = on_workers(*data)
-        run, passes = DaskDesign.run, []
+        run, passes = DaskStorage.run, []
 
         def losing(design, operation):
             passes.append(operation)
@@ -179,10 +179,10 @@ def test_all_workers_lost_and_a_warm_start_elsewhere(data, monkeypatch):
                 client.cluster.scale(0)
             return run(design, operation)
 
-        monkeypatch.setattr(DaskDesign, "run", losing)
+        monkeypatch.setattr(DaskStorage, "run", losing)
         with pytest.raises(ClusterLost, match="no worker"):
             model.fit(dX, dy)
-        monkeypatch.setattr(DaskDesign, "run", run)
+        monkeypatch.setattr(DaskStorage, "run", run)
     assert not hasattr(model, "coef_")
     model.fit(*data)  # in this process, or on another cluster
     assert model.n_iter_[0] < whole

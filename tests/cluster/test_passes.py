@@ -11,10 +11,10 @@ import pytest
 from distributed import wait
 from threadpoolctl import threadpool_limits
 
-from ling.design import AffineDesign, RowMap
-from ling.design.dask import DaskDesign
+from ling.design import AffineDesign, AffineRowTransform
+from ling.design.dask import DaskStorage
 from ling.design.dask import cluster as module
-from ling.design.dask.tasks import Pins, block_keys
+from ling.design.dask.task_graph import WorkerRestrictions, block_keys
 from ling.errors import BadOption, ClusterMemory, WrongType
 from tests.design.arrays import ARRAYS, P, matrix, pair
 from tests.design.products import EVERYTHING
@@ -25,17 +25,17 @@ pytestmark = pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("name", ARRAYS)
 def test_everything_agrees_with_dense(name, rng):
     array, X = pair(name)
-    design = DaskDesign.of(array)
+    design = DaskStorage.from_array(array)
     for everything in EVERYTHING:
         everything(design, X, rng)
 
 
 @pytest.mark.parametrize("name", ["many", "uneven"])
 def test_sums_made_on_the_workers(name, rng, monkeypatch):
-    monkeypatch.setattr(module, "LARGE", 0)
-    monkeypatch.setattr("ling.design.dask.tasks.INLINE", 0)
+    monkeypatch.setattr(module, "MAX_DIRECT_SUM_BYTES", 0)
+    monkeypatch.setattr("ling.design.dask.task_graph.MAX_INLINE_BYTES", 0)
     array, X = pair(name)
-    design = DaskDesign.of(array)
+    design = DaskStorage.from_array(array)
     for everything in EVERYTHING:
         everything(design, X, rng)
 
@@ -43,7 +43,7 @@ def test_sums_made_on_the_workers(name, rng, monkeypatch):
 def test_the_users_array_is_left_alone():
     array, _ = pair("unknown sizes")
     chunks = array.chunks
-    DaskDesign.of(array)
+    DaskStorage.from_array(array)
     assert array.chunks is chunks
 
 
@@ -51,15 +51,20 @@ def spread_over(client, X, workers):
     """The matrix on these workers, in turn."""
     array = da.from_array(X, chunks=(10, P), name=False)
     places = {key: workers[i % len(workers)] for i, key in enumerate(block_keys(array))}
-    with dask.annotate(workers=Pins(places)):
+    with dask.annotate(workers=WorkerRestrictions(places)):
         return client.persist(array)
 
 
 def bits(design, rng):
     y, V = rng.standard_normal((design.shape[0], 2)), rng.standard_normal((P, 2))
-    centred = AffineDesign.centred(design, np.abs(y[:, 0]))
-    residual = RowMap.of(1.0, y, -1.0)
-    found = [centred.gram_matmat(V, residual), residual.seen, residual.squares, centred.gram()]
+    centred = AffineDesign.centered(design, np.abs(y[:, 0]))
+    residual = AffineRowTransform.from_values(1.0, y, -1.0)
+    found = [
+        centred.gram_matmat(V, residual),
+        residual.row_output,
+        residual.squared_norms,
+        centred.gram(),
+    ]
     found += [design.rmatmat(y), design.matmat(V), *design.moments(None, y)]
     return [array.tobytes() for array in found]
 
@@ -67,11 +72,11 @@ def bits(design, rng):
 @pytest.mark.parametrize("large", [False, True])
 def test_the_number_of_workers_does_not_change_a_bit(client, workers, large, monkeypatch):
     if large:
-        monkeypatch.setattr(module, "LARGE", 0)
+        monkeypatch.setattr(module, "MAX_DIRECT_SUM_BYTES", 0)
     array, X = pair("even")
-    seen = [bits(DaskDesign.of(array), np.random.default_rng(1))]
+    seen = [bits(DaskStorage.from_array(array), np.random.default_rng(1))]
     for some in (workers[:1], workers[1:], workers[::-1]):
-        design = DaskDesign.of(spread_over(client, X, some))
+        design = DaskStorage.from_array(spread_over(client, X, some))
         seen.append(bits(design, np.random.default_rng(1)))
         assert set(design.blocks._placement.workers) == set(some)
     assert all(found == seen[0] for found in seen)
@@ -79,31 +84,31 @@ def test_the_number_of_workers_does_not_change_a_bit(client, workers, large, mon
 
 def test_without_a_cluster_the_bits_are_the_same(client):
     array, _ = pair("even")
-    there = bits(DaskDesign.of(array), np.random.default_rng(1))
+    there = bits(DaskStorage.from_array(array), np.random.default_rng(1))
     # Workers use one thread for a task: more would cut blocks into other pieces.
     with dask.config.set(scheduler="threads"), threadpool_limits(1):
-        here = DaskDesign.of(array)
+        here = DaskStorage.from_array(array)
         assert here.n_workers == 1
         assert bits(here, np.random.default_rng(1)) == there
 
 
 def test_calls_past_the_scheduler_give_the_same_bits(client, monkeypatch):
-    design = AffineDesign.centred(DaskDesign.of(pair("even")[0]), np.arange(1.0, 98.0))
+    design = AffineDesign.centered(DaskStorage.from_array(pair("even")[0]), np.arange(1.0, 98.0))
     V = np.random.default_rng(0).standard_normal((P, 2))
     wanted = design.gram_matmat(V).tobytes()  # by tasks, as weights have to be sent
-    monkeypatch.setattr(module.Graph, "submitted", None)
+    monkeypatch.setattr(module.TaskGraph, "submit", None)
     assert design.gram_matmat(V).tobytes() == wanted
 
 
 def test_calls_that_find_nothing_are_made_good_by_tasks(monkeypatch):
-    design = DaskDesign.of(pair("even")[0])
+    design = DaskStorage.from_array(pair("even")[0])
     wanted = design.gram_matmat(np.ones(P)).tobytes()
     placement = design.blocks._placement
-    kept = placement.of(design.layout).kept
-    kept[module.PLANS] = dataclasses.replace(kept[module.PLANS], keys=("a", "b", "c"))
-    for _ in range(module.CALLS + 2):
+    kept = placement.plan_for(design.layout).resident_arrays
+    kept[module.PLANS_KEY] = dataclasses.replace(kept[module.PLANS_KEY], keys=("a", "b", "c"))
+    for _ in range(module.MAX_FAILED_CALLS + 2):
         assert design.gram_matmat(np.ones(P)).tobytes() == wanted
-    assert placement.calls == 0
+    assert placement.remaining_calls == 0
 
 
 def test_blocks_do_not_travel(client, workers, monkeypatch):
@@ -111,10 +116,10 @@ def test_blocks_do_not_travel(client, workers, monkeypatch):
     array = client.persist(da.from_array(matrix(), chunks=(10, P)), workers=workers[:1])
     wait(array)
     before = client.who_has(array)
-    design = DaskDesign.of(array)
-    design.each_row(slow)
+    design = DaskStorage.from_array(array)
+    design.map_rows(slow)
     design.gram()
-    monkeypatch.setattr(module, "LARGE", 0)
+    monkeypatch.setattr(module, "MAX_DIRECT_SUM_BYTES", 0)
     design.gram()
     assert client.who_has(array) == before
     assert all(len(places) == 1 for places in before.values())
@@ -144,7 +149,7 @@ def kept(client):
 
 
 def test_arrays_are_sent_once_and_go_with_their_owner(kept):
-    design = DaskDesign.of(pair("even")[0])
+    design = DaskStorage.from_array(pair("even")[0])
     y = np.random.default_rng(0).standard_normal((97, 2))
     design.rmatmat(y)
     sent = kept()
@@ -152,7 +157,9 @@ def test_arrays_are_sent_once_and_go_with_their_owner(kept):
     for _ in range(3):
         design.rmatmat(y)
         design.moments(None, y)
-        design.gram_matmat(np.ones((P, 2)), RowMap.of(1.0, y, -1.0, whole=False))
+        design.gram_matmat(
+            np.ones((P, 2)), AffineRowTransform.from_values(1.0, y, -1.0, keep_rows=False)
+        )
     assert kept() == sent
     del y
     deadline = time.monotonic() + 5
@@ -162,19 +169,19 @@ def test_arrays_are_sent_once_and_go_with_their_owner(kept):
 
 
 def test_large_sums_share_the_arrays_of_small_ones(kept, monkeypatch):
-    design = DaskDesign.of(pair("even")[0])
-    weighted = AffineDesign.centred(design, np.arange(1.0, 98.0))
+    design = DaskStorage.from_array(pair("even")[0])
+    weighted = AffineDesign.centered(design, np.arange(1.0, 98.0))
     weighted.gram_matmat(np.ones(P))
     sent = kept()
     assert sent
-    monkeypatch.setattr(module, "LARGE", 0)
+    monkeypatch.setattr(module, "MAX_DIRECT_SUM_BYTES", 0)
     weighted.gram()
     assert kept() == sent
 
 
 def test_an_array_that_was_changed_is_sent_again():
     array, X = pair("even")
-    design = DaskDesign.of(array)
+    design = DaskStorage.from_array(array)
     y = np.ones(97)
     design.rmatmat(y)
     y *= 2
@@ -182,7 +189,7 @@ def test_an_array_that_was_changed_is_sent_again():
 
 
 def test_constants_are_sent_as_one_number(kept):
-    centred = AffineDesign.standardised(DaskDesign.of(pair("even")[0]), np.ones(P))
+    centred = AffineDesign.standardized(DaskStorage.from_array(pair("even")[0]), np.ones(P))
     centred.gram_matmat(np.ones(P))
     assert not kept()
 
@@ -191,13 +198,13 @@ def test_arrays_of_other_subsets_are_others(client):
     array, X = pair("even")
     y = np.arange(40.0)
     first, second = np.arange(40), np.arange(50, 90)
-    design = DaskDesign.of(array)
+    design = DaskStorage.from_array(array)
     for rows in (first, second):
         np.testing.assert_allclose(design.subset(rows).rmatmat(y), X[rows].T @ y)
 
 
 def test_chunks_stay_in_balance(workers):
-    design = DaskDesign.of(da.from_array(matrix(), chunks=(10, P)))
+    design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
     design.gram()
     placement = design.blocks._placement.workers
     counts = [placement.count(worker) for worker in workers]
@@ -208,7 +215,7 @@ def test_chunks_stay_in_balance(workers):
 
 def test_what_lies_there_already_is_used_as_it_is(client):
     array = client.persist(da.from_array(matrix(), chunks=(10, P)))
-    design = DaskDesign.of(array)
+    design = DaskStorage.from_array(array)
     assert [f.key for f in design.blocks.futures] == [k for (k,) in array.__dask_keys__()]
 
 
@@ -220,7 +227,7 @@ def test_no_memory_on_a_worker_names_rows_chunk_and_limit(client):
     with pytest.raises(
         ClusterMemory, match=r"rows \d+ to \d+ .* MB; the limit .* MB\. Use smaller"
     ):
-        DaskDesign.of(pair("even")[0]).each_row(no_room)
+        DaskStorage.from_array(pair("even")[0]).map_rows(no_room)
 
 
 def test_errors_of_the_source_are_its_own():
@@ -228,7 +235,7 @@ def test_errors_of_the_source_are_its_own():
         raise ConnectionError("no such bucket")
 
     array = da.zeros((4, 2), chunks=(2, 2)).map_blocks(fails, meta=np.empty((0, 0)))
-    design = DaskDesign.of(array)
+    design = DaskStorage.from_array(array)
     with pytest.raises(ConnectionError, match="no such bucket"):
         design.gram()
 
@@ -237,9 +244,9 @@ def test_errors_of_a_function_are_its_own():
     def fails(rows):
         raise ZeroDivisionError("oh")
 
-    design = DaskDesign.of(pair("even")[0])
+    design = DaskStorage.from_array(pair("even")[0])
     with pytest.raises(ZeroDivisionError, match="oh"):
-        design.each_row(fails)
+        design.map_rows(fails)
     assert np.isfinite(design.gram()).all()
 
 
@@ -249,14 +256,14 @@ def test_chunks_that_turn_out_to_be_sparse_are_refused():
     array = da.from_array(matrix(), chunks=(30, P))
     array = array.map_blocks(sparse.csr_matrix, meta=np.empty((0, 0)))
     with pytest.raises(WrongType, match="chunk"):
-        DaskDesign.of(array).gram()
+        DaskStorage.from_array(array).gram()
 
 
 def test_inside_of_a_task_it_is_refused(client):
     def inside():
         import dask.array
 
-        return DaskDesign.of(dask.array.ones((4, 2)))
+        return DaskStorage.from_array(dask.array.ones((4, 2)))
 
     with pytest.raises(BadOption, match="in a task on a worker"):
         client.submit(inside, pure=False).result()

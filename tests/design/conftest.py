@@ -2,7 +2,8 @@
 
 import pytest
 
-from ling.design import dense, sparse, threads
+from ling.design import dense, sparse
+from ling.linalg import threads
 from tests.design.registry import case_of
 
 
@@ -23,9 +24,9 @@ def treat_as_large(monkeypatch):
     """Makes small matrices take the way of large ones: compiled kernels, blocks, and threads."""
 
     def apply(n_threads):
-        monkeypatch.setattr(dense, "CACHED", 0)
-        monkeypatch.setattr(dense, "MB", 2**8)
-        monkeypatch.setattr(sparse, "SMALL", 0)
+        monkeypatch.setattr(dense, "MAX_CACHED_BYTES", 0)
+        monkeypatch.setattr(dense, "MIB", 2**8)
+        monkeypatch.setattr(sparse, "MIN_PARALLEL_ENTRIES", 0)
         monkeypatch.setattr(sparse, "BLOCK_ENTRIES", 2**7)
         monkeypatch.setattr(threads, "n_threads", lambda: n_threads)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ling.design import Design, RowMap
+from ling.design import AffineRowTransform, Design
 from tests.design.registry import OPERANDS, Case
 
 
@@ -130,11 +130,11 @@ def a_row_map_is_the_function_it_says(case: Case, rng) -> None:
     n, p = case.matrix.shape
     scale, shift, post = rng.uniform(-1, 1, (3, n))
     for v in (rng.standard_normal(p), rng.standard_normal((p, 1))):
-        rows = RowMap.of(scale, shift, post)
+        rows = AffineRowTransform.from_values(scale, shift, post)
         actual = case.design.gram_matmat(v, rows)
         seen = scale * (case.matrix @ v.ravel()) - shift
         sizes = np.abs(scale) * (case.magnitude @ np.abs(v.ravel())) + np.abs(shift)
-        assert_close(rows.seen, seen, sizes, what="seen")
+        assert_close(rows.row_output, seen, sizes, what="seen")
         expected = (case.matrix.T @ (post * seen)).reshape(v.shape)
         magnitude = (case.magnitude.T @ (np.abs(post) * sizes)).reshape(v.shape)
         assert_close(actual, expected, magnitude)
@@ -146,11 +146,11 @@ def a_row_map_may_have_several_columns(case: Case, rng) -> None:
     scale, post = rng.uniform(-1, 1, (2, n))
     for columns in (1, 3, 4, 6):
         V, shift = rng.standard_normal((p, columns)), rng.uniform(-1, 1, (n, columns))
-        rows = RowMap.of(scale, shift, post)
+        rows = AffineRowTransform.from_values(scale, shift, post)
         actual = case.design.gram_matmat(V, rows)
         seen = scale[:, None] * (case.matrix @ V) - shift
         sizes = np.abs(scale)[:, None] * (case.magnitude @ np.abs(V)) + np.abs(shift)
-        assert_close(rows.seen, seen, sizes, what="seen")
+        assert_close(rows.row_output, seen, sizes, what="seen")
         magnitude = case.magnitude.T @ (np.abs(post)[:, None] * sizes)
         assert_close(actual, case.matrix.T @ (post[:, None] * seen), magnitude)
 

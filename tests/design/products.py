@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ling.design import AffineDesign, DenseDesign, Masked, RowMap
-from ling.design.between import RowSums
+from ling.design import AffineDesign, AffineRowTransform, DenseStorage, FoldMask
+from ling.design.row_transform import RowReduction
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -24,11 +24,11 @@ def products(design, X, rng):
         agree(design.rmatmat(U), X.T @ U)
     agree(design.gram(np.float64), X.T @ X)
     agree(design.row_gram(np.float64), X @ X.T)
-    agree(design.each_row(lambda rows: rows[:, :1] ** 2), X[:, :1] ** 2)
+    agree(design.map_rows(lambda rows: rows[:, :1] ** 2), X[:, :1] ** 2)
     some = rng.integers(0, n, 9)
     agree(design.take(some), X[some])
     assert design.take(some[:0]).shape == (0, p)
-    assert design.first_not_finite() is None
+    assert design.find_nonfinite() is None
 
 
 def moments(design, X, rng):
@@ -42,15 +42,15 @@ def moments(design, X, rng):
 
 
 @dataclass(frozen=True, eq=False)
-class Squares(RowSums):
+class Squares(RowReduction):
     """X'left, and sums of x^2."""
 
     left: np.ndarray
 
-    def per_row(self):
+    def row_arrays(self):
         return {"left": self.left}
 
-    def with_rows(self, arrays):
+    def with_row_arrays(self, arrays):
         return Squares(**arrays)
 
     def __call__(self, X):
@@ -62,20 +62,22 @@ def between(design, X, rng):
     n, p = X.shape
     weights = rng.uniform(0.5, 2.0, n)
     left, right = rng.standard_normal((n, 2)), rng.standard_normal((p, 2))
-    pairs = [(design, DenseDesign(X))]
-    pairs += [tuple(AffineDesign.centred(d, w) for d in pairs[0]) for w in (None, weights)]
-    pairs += [tuple(AffineDesign.corrected(d, left, right) for d in pairs[2])]
+    pairs = [(design, DenseStorage(X))]
+    pairs += [tuple(AffineDesign.centered(d, w) for d in pairs[0]) for w in (None, weights)]
+    pairs += [tuple(AffineDesign.low_rank_corrected(d, left, right) for d in pairs[2])]
     V = rng.standard_normal((p, 3))
     for mine, dense in pairs:
         agree(mine.gram_matmat(V), dense.gram_matmat(V))
         agree(mine.gram(np.float64), dense.gram(np.float64))
         agree(mine.rmatmat(left), dense.rmatmat(left))
-        agree(mine.each_row(lambda rows: rows @ V), dense.each_row(lambda rows: rows @ V))
+        agree(mine.map_rows(lambda rows: rows @ V), dense.map_rows(lambda rows: rows @ V))
         _row_maps(mine, dense, V, rng)
         for training in (rng.integers(0, 3, (n, 2)), rng.integers(-1, 2, n).astype(np.int16)):
-            masked = Masked(training, weights, np.array([0, 1, 1]), rng.standard_normal(3))
+            masked = FoldMask(training, weights, np.array([0, 1, 1]), rng.standard_normal(3))
             agree(mine.gram_matmat(V, masked), dense.gram_matmat(V, masked))
-        for a, b in zip(mine.sum_rows(Squares(left)), dense.sum_rows(Squares(left)), strict=True):
+        for a, b in zip(
+            mine.reduce_rows(Squares(left)), dense.reduce_rows(Squares(left)), strict=True
+        ):
             agree(a, b)
         shift = rng.standard_normal((n, 3))
         moved = lambda U, rows, s=shift: U - s[rows]  # noqa: E731
@@ -85,11 +87,11 @@ def between(design, X, rng):
 def _row_maps(mine, dense, V, rng):
     shift = rng.standard_normal((mine.shape[0], 3))
     for whole in (True, False):
-        maps = [RowMap.of(2.0, shift, -1.0, whole) for _ in range(2)]
+        maps = [AffineRowTransform.from_values(2.0, shift, -1.0, whole) for _ in range(2)]
         agree(mine.gram_matmat(V, maps[0]), dense.gram_matmat(V, maps[1]))
-        agree(maps[0].squares, maps[1].squares)
+        agree(maps[0].squared_norms, maps[1].squared_norms)
         if whole:
-            agree(maps[0].seen, maps[1].seen)
+            agree(maps[0].row_output, maps[1].row_output)
 
 
 def subsets(design, X, rng):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import AffineDesign, ArraySource, ChunkedDesign, Design, Metered, as_design
+from ling.design import AffineDesign, ArraySource, ChunkedStorage, Design, Metered, as_design
 
 # --- values: every storage holds its numbers exactly, so that float64 accuracy can be asked of all
 
@@ -127,7 +127,7 @@ def _explicit_zeros(X):
 def _in_blocks(X, parts=3):
     """Read in a few blocks of rows."""
     height = -(-len(X) // parts)
-    return ChunkedDesign(ArraySource(X), room=4 * height * X.shape[1] * 8)
+    return ChunkedStorage(ArraySource(X), max_resident_bytes=4 * height * X.shape[1] * 8)
 
 
 DESIGNS = {
@@ -201,7 +201,7 @@ class Parts:
 
 def _standardise(design):
     parts = Parts.of(design)
-    return AffineDesign.standardised(design, parts.shift, parts.scale, parts.weights)
+    return AffineDesign.standardized(design, parts.shift, parts.scale, parts.weights)
 
 
 def _standardise_dense(X):
@@ -211,7 +211,7 @@ def _standardise_dense(X):
 
 def _correct(design):
     parts = Parts.of(design)
-    return AffineDesign.corrected(design, parts.left, parts.right)
+    return AffineDesign.low_rank_corrected(design, parts.left, parts.right)
 
 
 def _correct_dense(X):
@@ -226,7 +226,7 @@ def _centre_dense(X):
 WRAPPERS = {
     "plain": Wrapper(lambda design: design, lambda X: X),
     "metered": Wrapper(Metered, lambda X: X),
-    "centred": Wrapper(AffineDesign.centred, _centre_dense),
+    "centred": Wrapper(AffineDesign.centered, _centre_dense),
     "standardised": Wrapper(_standardise, _standardise_dense),
     "corrected": Wrapper(_correct, _correct_dense),
     "corrected-after-standardised": Wrapper(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import DenseDesign, Metered, SparseDesign, as_design
+from ling.design import DenseStorage, Metered, SparseStorage, as_design
 from ling.errors import LingError, WrongShape, WrongType
 from tests.design.registry import DESIGNS, designs, single
 
@@ -27,16 +27,16 @@ def read_only(csr):
 
 
 ACCEPTED = {
-    "lists": (TWO_BY_THREE.tolist(), DenseDesign),
-    "tuples": (tuple(map(tuple, TWO_BY_THREE.tolist())), DenseDesign),
-    "lists-of-ints": (TWO_BY_THREE.astype(int).tolist(), DenseDesign),
-    "float16": (TWO_BY_THREE.astype(np.float16), DenseDesign),
-    "long-double": (TWO_BY_THREE.astype(np.longdouble), DenseDesign),
-    "sparse-read-only": (read_only(sparse.csr_array(TWO_BY_THREE)), SparseDesign),
-    "sparse-int8": (sparse.csr_array(TWO_BY_THREE.astype(np.int8)), SparseDesign),
-    "sparse-long-double": (sparse.csr_array(TWO_BY_THREE.astype(np.longdouble)), SparseDesign),
+    "lists": (TWO_BY_THREE.tolist(), DenseStorage),
+    "tuples": (tuple(map(tuple, TWO_BY_THREE.tolist())), DenseStorage),
+    "lists-of-ints": (TWO_BY_THREE.astype(int).tolist(), DenseStorage),
+    "float16": (TWO_BY_THREE.astype(np.float16), DenseStorage),
+    "long-double": (TWO_BY_THREE.astype(np.longdouble), DenseStorage),
+    "sparse-read-only": (read_only(sparse.csr_array(TWO_BY_THREE)), SparseStorage),
+    "sparse-int8": (sparse.csr_array(TWO_BY_THREE.astype(np.int8)), SparseStorage),
+    "sparse-long-double": (sparse.csr_array(TWO_BY_THREE.astype(np.longdouble)), SparseStorage),
     **{
-        f"sparse-{form}": (sparse.csr_array(TWO_BY_THREE).asformat(form), SparseDesign)
+        f"sparse-{form}": (sparse.csr_array(TWO_BY_THREE).asformat(form), SparseStorage)
         for form in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
     },
 }
@@ -99,15 +99,15 @@ def test_the_first_number_that_is_not_finite_is_found(storage, bad, rng, treat_a
     X[:3] = 0.0  # rows without entries
     for row, column in ((399, 6), (257, 0), (200, 3), (0, 5)):
         X[row, column] = bad
-        assert DESIGNS[storage](X).first_not_finite() == (row, column)
+        assert DESIGNS[storage](X).find_nonfinite() == (row, column)
 
 
 @pytest.mark.parametrize("storage", DESIGNS)
 def test_finite_numbers_are_not_reported(storage, rng):
     stored = DESIGNS[storage]
     X = stored.values(rng.standard_normal((6, 4)))
-    assert stored(X).first_not_finite() is None
-    assert stored(X[:0]).first_not_finite() is None
+    assert stored(X).find_nonfinite() is None
+    assert stored(X[:0]).find_nonfinite() is None
 
 
 def test_small_integers_stored_twice_are_added_up_as_floats():

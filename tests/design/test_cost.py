@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import AffineDesign, DenseDesign, Design, Meter, Metered, SparseDesign
+from ling.design import AffineDesign, DenseStorage, Design, Meter, Metered, SparseStorage
 from ling.errors import WrongShape
-from ling.report import Cost
+from ling.results import Cost
 from tests.design.registry import every_design
 
 FOUR_BY_THREE = np.arange(12.0).reshape(4, 3)
@@ -32,11 +32,11 @@ class Count:
 
 COUNTS = {
     # 2 n p, n p (p + 1), p n (n + 1)
-    "dense": Count(lambda: DenseDesign(FOUR_BY_THREE), 24, 48, 60),
-    "dense-float32": Count(lambda: DenseDesign(FOUR_BY_THREE.astype(np.float32)), 24, 48, 60),
+    "dense": Count(lambda: DenseStorage(FOUR_BY_THREE), 24, 48, 60),
+    "dense-float32": Count(lambda: DenseStorage(FOUR_BY_THREE.astype(np.float32)), 24, 48, 60),
     # 2 nnz, and c (c + 1) for each row or column of c entries
     "sparse": Count(
-        lambda: SparseDesign(sparse.csr_array(FIVE_ENTRIES)),
+        lambda: SparseStorage(sparse.csr_array(FIVE_ENTRIES)),
         10,
         2 * 3 + 3 * 4,
         2 * 3 + 1 * 2 + 2 * 3,
@@ -44,14 +44,14 @@ COUNTS = {
     # In a product: a scale of n rows and p columns, and 2 (n + p) for each rank. In a Gram matrix
     # of a dense design, which maps its rows: n p for each scale, 2 n p for each rank.
     "shifted": Count(
-        lambda: AffineDesign.standardised(DenseDesign(FOUR_BY_THREE), shift=np.ones(3)),
+        lambda: AffineDesign.standardized(DenseStorage(FOUR_BY_THREE), shift=np.ones(3)),
         24 + 14,
         48 + 2 * 12,
         60 + 2 * 12,
     ),
     "standardised": Count(
-        lambda: AffineDesign.standardised(
-            DenseDesign(FOUR_BY_THREE), np.ones(3), np.ones(3), np.ones(4)
+        lambda: AffineDesign.standardized(
+            DenseStorage(FOUR_BY_THREE), np.ones(3), np.ones(3), np.ones(4)
         ),
         24 + 4 + 3 + 14,
         48 + (2 + 2) * 12,
@@ -59,14 +59,14 @@ COUNTS = {
     ),
     # A sparse one multiplies with L once, and adds L R' in two places.
     "corrected": Count(
-        lambda: AffineDesign.corrected(
-            SparseDesign(sparse.csr_array(FIVE_ENTRIES)), np.ones((3, 2)), np.ones((3, 2))
+        lambda: AffineDesign.low_rank_corrected(
+            SparseStorage(sparse.csr_array(FIVE_ENTRIES)), np.ones((3, 2)), np.ones((3, 2))
         ),
         10 + 2 * 12,
         18 + 2 * 10 + 2 * 4 * 9,
         14 + 2 * 10 + 2 * 4 * 9,
     ),
-    "metered": Count(lambda: Metered(DenseDesign(FOUR_BY_THREE)), 24, 48, 60),
+    "metered": Count(lambda: Metered(DenseStorage(FOUR_BY_THREE)), 24, 48, 60),
 }
 
 
@@ -112,7 +112,7 @@ def test_metering_any_design_adds_up_its_own_flops(case):
 
 
 def test_a_product_that_fails_costs_nothing():
-    metered = Metered(DenseDesign(FOUR_BY_THREE))
+    metered = Metered(DenseStorage(FOUR_BY_THREE))
     with pytest.raises(WrongShape):
         metered.matmat(np.ones(5))
     assert metered.cost == Cost()
@@ -132,7 +132,7 @@ def test_a_meter_adds_to_its_parent():
 
 def test_metered_designs_may_share_a_meter():
     meter = Meter()
-    designs = [Metered(DenseDesign(FOUR_BY_THREE), meter) for _ in range(2)]
+    designs = [Metered(DenseStorage(FOUR_BY_THREE), meter) for _ in range(2)]
     for design in designs:
         design.matmat(np.ones(3))
     assert meter.cost == designs[0].cost == designs[1].cost == Cost(48.0, 2.0)

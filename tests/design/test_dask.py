@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import ling.design.dask.design as module
-from ling.design.dask import DaskDesign
-from ling.design.dask.cluster import _rows_of
-from ling.design.dask.design import _sums
-from ling.design.dask.faults import needed
-from ling.design.dask.parts import GROUP, Layout, merged
-from ling.design.operations import Outcome
+import ling.design.dask.storage as module
+from ling.design.block_operations import BlockResult
+from ling.design.dask import DaskStorage
+from ling.design.dask.cluster import _group_rows
+from ling.design.dask.failures import import_optional
+from ling.design.dask.partition import SPLIT_EVERY, RowLayout, merge_nodes
+from ling.design.dask.storage import _joined_heights
 from ling.errors import ClusterMemory, NotInstalled, WrongShape, WrongType
 
 dask = pytest.importorskip("dask")
@@ -34,30 +34,30 @@ def no_cluster():
 @pytest.mark.parametrize("name", ARRAYS)
 def test_everything_agrees_with_dense(name, everything, rng):
     array, X = pair(name)
-    everything(DaskDesign.of(array), X, rng)
+    everything(DaskStorage.from_array(array), X, rng)
 
 
 def test_the_users_array_is_left_alone():
     array, _ = pair("unknown sizes")
     chunks = array.chunks
-    DaskDesign.of(array)
+    DaskStorage.from_array(array)
     assert array.chunks is chunks
 
 
 def test_what_was_done_to_chunks_is_noted():
-    (note,) = DaskDesign.of(pair("columns apart")[0]).notes
+    (note,) = DaskStorage.from_array(pair("columns apart")[0]).notes
     assert "3 chunks" in note
     assert "rechunk" in note
-    assert len(DaskDesign.of(pair("unknown, columns apart")[0]).notes) == 2
-    assert DaskDesign.of(pair("even")[0]).notes == ()
+    assert len(DaskStorage.from_array(pair("unknown, columns apart")[0]).notes) == 2
+    assert DaskStorage.from_array(pair("even")[0]).notes == ()
 
 
 def test_very_many_small_chunks_are_put_together(monkeypatch, rng):
-    monkeypatch.setattr(module, "MANY", 20)
-    monkeypatch.setattr(module, "JOINED", 9 * P * 8)
+    monkeypatch.setattr(module, "MAX_SMALL_CHUNKS", 20)
+    monkeypatch.setattr(module, "JOINED_CHUNK_BYTES", 9 * P * 8)
     array, X = pair("many")
-    design = DaskDesign.of(array)
-    assert design.height == 9
+    design = DaskStorage.from_array(array)
+    assert design.block_rows == 9
     assert "33 chunks" in design.notes[0]
     np.testing.assert_allclose(design.gram(), X.T @ X)
 
@@ -65,50 +65,53 @@ def test_very_many_small_chunks_are_put_together(monkeypatch, rng):
 @pytest.mark.parametrize("most", [1, 3, 10, 1000])
 def test_joined_heights_add_up(most, rng):
     heights = rng.integers(0, 5, 40).tolist()
-    assert sum(_sums(heights, most)) == sum(heights)
+    assert sum(_joined_heights(heights, most)) == sum(heights)
 
 
 def test_what_it_says_of_itself():
-    design = DaskDesign.of(pair("uneven")[0])
-    assert design.height == 60
+    design = DaskStorage.from_array(pair("uneven")[0])
+    assert design.block_rows == 60
     assert design.n_workers == 1
-    assert design.picks
-    assert design.rate is None
+    assert design.has_row_access
+    assert design.read_bandwidth is None
     assert repr(design) == f"DaskDesign({N} x {P}, float64, 4 blocks of up to 60 rows)"
 
 
 def test_the_first_number_that_is_not_finite():
     X = matrix()
     X[58, 3] = X[70, 0] = np.nan
-    assert DaskDesign.of(da.from_array(X, chunks=(25, P))).first_not_finite() == (58, 3)
+    assert DaskStorage.from_array(da.from_array(X, chunks=(25, P))).find_nonfinite() == (58, 3)
 
 
 def test_dtypes():
-    assert DaskDesign.of(pair("float32")[0]).dtype == np.float32
-    assert DaskDesign.of(pair("int")[0]).dtype == np.float64
+    assert DaskStorage.from_array(pair("float32")[0]).dtype == np.float32
+    assert DaskStorage.from_array(pair("int")[0]).dtype == np.float64
 
 
 def test_no_rows():
-    design = DaskDesign.of(da.zeros((0, 3)))
+    design = DaskStorage.from_array(da.zeros((0, 3)))
     assert design.shape == (0, 3)
     np.testing.assert_array_equal(design.gram_matmat(np.ones(3)), np.zeros(3))
 
 
 def test_no_columns():
-    assert DaskDesign.of(da.zeros((4, 0))).matmat(np.zeros((0, 2))).tolist() == [[0.0, 0.0]] * 4
+    assert (
+        DaskStorage.from_array(da.zeros((4, 0))).matmat(np.zeros((0, 2))).tolist()
+        == [[0.0, 0.0]] * 4
+    )
 
 
 def test_sparse_chunks_are_refused():
     array = da.from_array(matrix(), chunks=(30, P)).map_blocks(sparse.csr_matrix)
     with pytest.raises(WrongType, match=r"csr_matrix; pass a dask array of NumPy arrays"):
-        DaskDesign.of(array)
+        DaskStorage.from_array(array)
 
 
 def test_chunks_that_turn_out_to_be_sparse_are_refused():
     array = da.from_array(matrix(), chunks=(30, P))
     array = array.map_blocks(sparse.csr_matrix, meta=np.empty((0, 0)))
     with pytest.raises(WrongType, match="chunk of type"):
-        DaskDesign.of(array).gram()
+        DaskStorage.from_array(array).gram()
 
 
 @pytest.mark.parametrize(
@@ -122,12 +125,12 @@ def test_chunks_that_turn_out_to_be_sparse_are_refused():
 )
 def test_what_is_no_matrix_of_numbers_is_refused(array, error):
     with pytest.raises(error, match="pass"):
-        DaskDesign.of(array)
+        DaskStorage.from_array(array)
 
 
 def test_rows_out_of_order_are_refused():
     with pytest.raises(AssertionError, match="in order"):
-        DaskDesign.of(pair("even")[0]).subset(np.array([3, 2]))
+        DaskStorage.from_array(pair("even")[0]).subset(np.array([3, 2]))
 
 
 def test_errors_of_the_source_are_its_own():
@@ -136,7 +139,7 @@ def test_errors_of_the_source_are_its_own():
 
     array = da.zeros((4, 2), chunks=(2, 2)).map_blocks(fails, meta=np.empty((0, 0)))
     with pytest.raises(ConnectionError, match="no such bucket"):
-        DaskDesign.of(array).gram()
+        DaskStorage.from_array(array).gram()
 
 
 def no_room(rows):
@@ -145,55 +148,55 @@ def no_room(rows):
 
 def test_no_memory_names_the_rows():
     with pytest.raises(ClusterMemory, match=r"rows 0 to 10 of X.* chunk of .* MB.*rechunk"):
-        DaskDesign.of(pair("even")[0]).each_row(no_room)
+        DaskStorage.from_array(pair("even")[0]).map_rows(no_room)
 
 
-@pytest.mark.parametrize("count", [1, 2, GROUP, GROUP + 1, 3 * GROUP**2 + 5])
+@pytest.mark.parametrize("count", [1, 2, SPLIT_EVERY, SPLIT_EVERY + 1, 3 * SPLIT_EVERY**2 + 5])
 def test_sums_do_not_depend_on_who_makes_them(count, rng):
     values = rng.standard_normal(count) * 10.0 ** rng.integers(-8, 8, count)
     stacks = rng.standard_normal((count, 2))
 
     def several(numbers):
-        return {(0, int(i)): Outcome((values[[i]],), (stacks[[i]],)) for i in numbers}
+        return {(0, int(i)): BlockResult((values[[i]],), (stacks[[i]],)) for i in numbers}
 
-    (wanted,) = merged(count, several(range(count))).values()
-    np.testing.assert_array_equal(wanted.stacked[0], stacks)
+    (wanted,) = merge_nodes(count, several(range(count))).values()
+    np.testing.assert_array_equal(wanted.per_row[0], stacks)
     for workers in (2, 3, 7):
         owner = rng.integers(0, workers, count)
-        nodes = [merged(count, several(np.flatnonzero(owner == w))) for w in range(workers)]
+        nodes = [merge_nodes(count, several(np.flatnonzero(owner == w))) for w in range(workers)]
         rng.shuffle(nodes)
-        (found,) = merged(count, *nodes).values()
-        assert found.summed[0].tobytes() == wanted.summed[0].tobytes()
-        np.testing.assert_array_equal(found.stacked[0], stacks)
+        (found,) = merge_nodes(count, *nodes).values()
+        assert found.reduced[0].tobytes() == wanted.reduced[0].tobytes()
+        np.testing.assert_array_equal(found.per_row[0], stacks)
 
 
 def test_merging_changes_nothing_in_place(rng):
-    nodes = {(0, i): Outcome((rng.standard_normal(3),)) for i in range(5)}
-    before = [outcome.summed[0].copy() for outcome in nodes.values()]
-    merged(5, nodes)
+    nodes = {(0, i): BlockResult((rng.standard_normal(3),)) for i in range(5)}
+    before = [outcome.reduced[0].copy() for outcome in nodes.values()]
+    merge_nodes(5, nodes)
     for outcome, was in zip(nodes.values(), before, strict=True):
-        np.testing.assert_array_equal(outcome.summed[0], was)
+        np.testing.assert_array_equal(outcome.reduced[0], was)
 
 
 def test_layouts_of_subsets_of_subsets(rng):
     heights = [3, 0, 10, 1, 25]
     block = np.repeat(np.arange(5), heights)
     place = np.concatenate([np.arange(height) for height in heights])
-    layout, rows = Layout.whole(heights, P), np.arange(39)
+    layout, rows = RowLayout.from_heights(heights, P), np.arange(39)
     while len(rows) > 3:
         some = np.sort(rng.choice(len(rows), max(1, len(rows) * 3 // 4), replace=False))
         layout, rows = layout.subset(some), rows[some]
-        found = [(part.block, p) for part in layout.parts for p in layout._places(part)]
+        found = [(part.block, p) for part in layout.parts for p in layout._indices_in_block(part)]
         assert found == list(zip(block[rows], place[rows], strict=True))
 
 
 def test_rows_of_a_share():
-    from ling.design.dask.cluster import Bundle
+    from ling.design.dask.cluster import TaskGroup
 
-    layout, array = Layout.whole([3, 4, 5], 2), np.arange(24.0).reshape(12, 2)
-    np.testing.assert_array_equal(_rows_of(array, layout, Bundle("", (0, 1), 0)), array[:7])
+    layout, array = RowLayout.from_heights([3, 4, 5], 2), np.arange(24.0).reshape(12, 2)
+    np.testing.assert_array_equal(_group_rows(array, layout, TaskGroup("", (0, 1), 0)), array[:7])
     apart = np.vstack([array[:3], array[7:]])
-    np.testing.assert_array_equal(_rows_of(array, layout, Bundle("", (0, 2), 0)), apart)
+    np.testing.assert_array_equal(_group_rows(array, layout, TaskGroup("", (0, 2), 0)), apart)
 
 
 def test_dask_is_not_imported_without_need():
@@ -206,10 +209,10 @@ def test_dask_is_not_imported_without_need():
 def test_dask_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(NotInstalled, match=r"pip install 'ling\[dask\]'"):
-        needed("dask")
+        import_optional("dask")
 
 
 def test_without_distributed_blocks_are_made_here(monkeypatch):
     array, X = pair("even")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    np.testing.assert_allclose(DaskDesign.of(array).gram(), X.T @ X)
+    np.testing.assert_allclose(DaskStorage.from_array(array).gram(), X.T @ X)

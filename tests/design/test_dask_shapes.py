@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from ling import Ridge, RidgeClassifier, RidgeCV
-from ling.design.dask import DaskDesign
+from ling.design.dask import DaskStorage
 from ling.errors import WrongShape
 from tests.design.bad_chunks import (
     CHANGES,
@@ -69,8 +69,8 @@ def test_columns_in_several_chunks(name):
 def test_very_many_small_chunks():
     """Which are put together as well: then they have as many rows as they should."""
     array = da.ones((3003, P), chunks=(3, P)).map_blocks(rows_shifted, dtype=float)
-    design = DaskDesign.of(array)
-    assert design.height == 3003
+    design = DaskStorage.from_array(array)
+    assert design.block_rows == 3003
     with pytest.raises(WrongShape, match=r"chunk \([12], 0\) of X has shape \([24], 4\)"):
         design.gram()
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ling.design.gram import add_gram, form_gram, sum_of_grams, tile_slices
+from ling.linalg.gram import add_gram, form_gram, sum_of_grams, tile_slices
 from tests.memory import peak_memory
 
 TILE = 8

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from ling.design import ChunkedDesign, as_design
+from ling.design import ChunkedStorage, as_design
 from tests.design.laws import call_everything
 from tests.design.registry import DESIGNS, MATRICES, WRAPPERS, Case, every_design
 
 
 def arrays_of(raw) -> list[np.ndarray]:
     """The arrays that a user's matrix consists of."""
-    if isinstance(raw, ChunkedDesign):
+    if isinstance(raw, ChunkedStorage):
         return [raw.source.array]
     if isinstance(raw, np.ndarray):
         return [raw]
@@ -30,7 +30,7 @@ def exercised(case: Case, rng):
     operands.append((rng.standard_normal((p, 2)), rng.standard_normal((n, 2))))
     results = [call_everything(case.design, V, U) for V, U in operands]
     if hasattr(case.design, "first_not_finite"):
-        case.design.first_not_finite()
+        case.design.find_nonfinite()
     return [array for pair in operands for array in pair], results
 
 

@@ -55,7 +55,7 @@ def test_a_sparse_gram_matrix_too_large_for_one_per_thread(
     storage, wrapper, treat_as_large, monkeypatch, rng
 ):
     treat_as_large(3)
-    monkeypatch.setattr(sparse, "SHARED_GRAM", 4)
+    monkeypatch.setattr(sparse, "MAX_THREAD_GRAM_BYTES", 4)
     check(grams_are_the_dense_ones, cases_of(storage, wrapper), rng)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import SparseDesign, dense
+from ling.design import SparseStorage, dense
 from tests.design.laws import PRODUCTS
 from tests.design.registry import WRAPPERS, build
 from tests.memory import peak_memory
@@ -36,7 +36,7 @@ def five_million():
 )
 def test_dense_data_is_converted_block_by_block(storage, wrapper, five_million, monkeypatch):
     # The blocks of a Gram matrix are as large as this whole matrix, if they are not made smaller.
-    monkeypatch.setattr(dense, "MB", 2**16)
+    monkeypatch.setattr(dense, "MIB", 2**16)
     design = build(storage, wrapper, five_million).design
     for method, call in {**calls(design), "gram": partial(design.gram, np.float64)}.items():
         assert peak_memory(call) < 12 * MB, method
@@ -52,7 +52,7 @@ def sparse_million():
 @pytest.mark.parametrize("wrapper", ["plain", "standardised"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sparse_data_is_not_copied(dtype, wrapper, sparse_million):
-    design = WRAPPERS[wrapper].wrap(SparseDesign(sparse_million.astype(dtype)))
+    design = WRAPPERS[wrapper].wrap(SparseStorage(sparse_million.astype(dtype)))
     for method, call in calls(design).items():
         call()  # compiles the kernels
         assert peak_memory(call) < sparse_million.data.nbytes / 4, method
@@ -61,6 +61,6 @@ def test_sparse_data_is_not_copied(dtype, wrapper, sparse_million):
 @pytest.mark.parametrize("wrapper", ["plain", "standardised"])
 def test_sparse_data_is_not_copied_for_its_gram_matrix(wrapper, sparse_million):
     """`Storage.affine_gram` promises it: one pass and no copy of X."""
-    design = WRAPPERS[wrapper].wrap(SparseDesign(sparse_million))
+    design = WRAPPERS[wrapper].wrap(SparseStorage(sparse_million))
     design.gram()  # compiles the kernel
     assert peak_memory(design.gram) < sparse_million.data.nbytes / 2

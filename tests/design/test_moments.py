@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ling.design import AffineDesign, DenseDesign, as_design, dense
+from ling.design import AffineDesign, DenseStorage, as_design, dense
 from tests.design.laws import assert_close
 from tests.design.registry import designs
 
@@ -36,7 +36,7 @@ def test_moments_are_sums_of_products_and_of_squares(
 def test_the_gram_matrix_of_few_columns(n, p, dtype, treat_as_large, rng):
     treat_as_large(2)
     X = (3 + rng.standard_normal((n, p))).astype(dtype)
-    design = AffineDesign.centred(as_design(X), rng.uniform(0.5, 2, n))
+    design = AffineDesign.centered(as_design(X), rng.uniform(0.5, 2, n))
     exact = design.take(np.arange(n))
     assert_close(design.gram(np.float64), exact.T @ exact, 20 * (np.abs(X).T @ np.abs(X)) + 1)
 
@@ -45,7 +45,7 @@ def test_a_dense_design_can_be_told_to_be_compiled(rng):
     X = rng.standard_normal((6, 5))
     V = rng.standard_normal((5, 3))
     for compiled in (True, False, None):
-        design = DenseDesign(X, compiled=compiled)
-        assert (design.compiled_columns > 0) is (compiled is True)
+        design = DenseStorage(X, compiled=compiled)
+        assert (design.max_compiled_columns > 0) is (compiled is True)
         assert np.allclose(design.gram_matmat(V), X.T @ (X @ V))
-    assert X.nbytes < dense.CACHED
+    assert X.nbytes < dense.MAX_CACHED_BYTES

@@ -1,4 +1,5 @@
-"""`RowMap`, which compiled loops read without looking at its length: what does not fit is refused.
+"""`AffineRowTransform`, which compiled loops read without looking at its length: what does not fit
+is refused.
 
 That it computes what it says is one of the laws.
 """
@@ -6,7 +7,7 @@ That it computes what it says is one of the laws.
 import numpy as np
 import pytest
 
-from ling.design import RowMap
+from ling.design import AffineRowTransform
 from ling.errors import WrongShape
 from tests.design.laws import assert_close
 from tests.design.registry import designs
@@ -17,7 +18,7 @@ large_or_not = pytest.mark.parametrize("large", [False, True])
 
 def row_map(n, length):
     """A map of `length` rows, which lie in room for `n`, so that writing past them does no harm."""
-    return RowMap(
+    return AffineRowTransform(
         np.ones(n)[:length], np.zeros(n)[:length], np.ones(n)[:length], np.ones(n)[:length]
     )
 
@@ -48,6 +49,6 @@ def test_whole_numbers_are_as_good_as_others(tall_case, large, treat_as_large, r
     n, p = tall_case.design.shape
     v, X, sizes = rng.standard_normal(p), tall_case.matrix, tall_case.magnitude
     scale, shift, post = rng.integers(-2, 3, (3, n))
-    actual = tall_case.design.gram_matmat(v, RowMap.of(scale, shift, post))
+    actual = tall_case.design.gram_matmat(v, AffineRowTransform.from_values(scale, shift, post))
     magnitude = sizes.T @ (np.abs(post) * (np.abs(scale) * (sizes @ np.abs(v)) + np.abs(shift)))
     assert_close(actual, X.T @ (post * (scale * (X @ v) - shift)), magnitude)

@@ -8,20 +8,22 @@ from ling.design import AffineDesign
 SIZES = [(1, 1), (31, 3), (32, 5), (100, 7), (70, 4100)]
 
 
-def shortened(design, units=None):
+def quantize(design, column_scales=None):
     p = design.shape[1]
-    return design.storage.shortened(design.affine, np.ones(p) if units is None else units)
+    return design.storage.quantize(
+        design.affine, np.ones(p) if column_scales is None else column_scales
+    )
 
 
 def numbers(copy, n):
     """What the copy stands for."""
-    steps = np.repeat(copy.steps.astype(float), len(copy.short) // len(copy.steps), axis=0)
-    return (copy.short * steps * copy.units)[:n]
+    scales = np.repeat(copy.scales.astype(float), len(copy.codes) // len(copy.scales), axis=0)
+    return (copy.codes * scales * copy.column_scales)[:n]
 
 
-def centred(rng, n, p, weighted=False, units=1.0):
-    X = (1e3 + rng.standard_t(2, (n, p))) * units
-    return AffineDesign.centred(X, rng.uniform(0, 2, n) if weighted else None)
+def centred(rng, n, p, weighted=False, column_scales=1.0):
+    X = (1e3 + rng.standard_t(2, (n, p))) * column_scales
+    return AffineDesign.centered(X, rng.uniform(0, 2, n) if weighted else None)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -30,16 +32,18 @@ def test_the_copy_is_of_the_centred_matrix_and_knows_its_error(n, p, weighted, t
     treat_as_large(2)
     design = centred(rng, n, p, weighted)
     exact = design.take(np.arange(n))
-    copy = shortened(design)
+    copy = quantize(design)
     error = np.linalg.norm(numbers(copy, n) - exact)
-    assert error <= np.sqrt(copy.error) + 1e-12 * np.sqrt(n * p)  # the means are about 1000
-    assert copy.error <= 1e-7 * np.linalg.norm(exact) ** 2 + 1e-12
+    assert error <= np.sqrt(copy.squared_error_bound) + 1e-12 * np.sqrt(
+        n * p
+    )  # the means are about 1000
+    assert copy.squared_error_bound <= 1e-7 * np.linalg.norm(exact) ** 2 + 1e-12
 
 
 @pytest.mark.parametrize(("n", "p"), SIZES)
 def test_products_are_those_of_the_copy(n, p, treat_as_large, rng):
     treat_as_large(2)
-    copy = shortened(centred(rng, n, p))
+    copy = quantize(centred(rng, n, p))
     Z = numbers(copy, n)
     V = rng.standard_normal((p, 2))
     found = copy.gram_matmat(V)
@@ -50,30 +54,30 @@ def test_products_are_those_of_the_copy(n, p, treat_as_large, rng):
 
 def test_units_of_columns_do_not_matter(treat_as_large, rng):
     treat_as_large(2)
-    units = 10.0 ** rng.uniform(-20, 20, 6)
-    design = centred(rng, 80, 6, units=units)
+    column_scales = 10.0 ** rng.uniform(-20, 20, 6)
+    design = centred(rng, 80, 6, column_scales=column_scales)
     exact = design.take(np.arange(80))
-    copy = shortened(design, units)
-    assert np.abs((numbers(copy, 80) - exact) / units).max() <= 1e-3
-    v = rng.standard_normal(6) / units
-    found = copy.gram_matmat(v) / units
-    assert np.allclose(found, exact.T @ (exact @ v) / units, rtol=1e-3)
+    copy = quantize(design, column_scales)
+    assert np.abs((numbers(copy, 80) - exact) / column_scales).max() <= 1e-3
+    v = rng.standard_normal(6) / column_scales
+    found = copy.gram_matmat(v) / column_scales
+    assert np.allclose(found, exact.T @ (exact @ v) / column_scales, rtol=1e-3)
 
 
 def test_a_number_far_out_costs_only_its_neighbours_precision(treat_as_large, rng):
     treat_as_large(2)
     X = rng.standard_normal((320, 4))
     X[5, 2] = 1e6
-    design = AffineDesign.standardised(X)
-    error = np.abs(numbers(shortened(design), 320) - X)
+    design = AffineDesign.standardized(X)
+    error = np.abs(numbers(quantize(design), 320) - X)
     assert error[32:].max() < 1e-4
     assert error[:32, 2].max() > 1e-2
 
 
 def test_columns_of_zeros_stay_zero(treat_as_large):
     treat_as_large(2)
-    copy = shortened(AffineDesign.standardised(np.zeros((40, 3))))
-    assert copy.error == 0
+    copy = quantize(AffineDesign.standardized(np.zeros((40, 3))))
+    assert copy.squared_error_bound == 0
     assert not copy.gram_matmat(np.ones(3)).any()
     assert not copy.gram_matmat(np.zeros(3)).any()
 
@@ -90,17 +94,17 @@ def test_whatever_x_is(kind, treat_as_large, rng, tmp_path):
     if kind == "memory map":
         np.save(tmp_path / "X.npy", X)
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    design = AffineDesign.centred(X, weights)
-    copy = shortened(design)
+    design = AffineDesign.centered(X, weights)
+    copy = quantize(design)
     exact = design.take(np.arange(70))
-    assert np.linalg.norm(numbers(copy, 70) - exact) ** 2 <= copy.error + 1e-20
+    assert np.linalg.norm(numbers(copy, 70) - exact) ** 2 <= copy.squared_error_bound + 1e-20
     assert np.allclose(copy.gram_matmat(np.ones(5)), exact.T @ exact.sum(axis=1), atol=1e-2)
 
 
 def test_there_is_no_copy_where_loops_would_not_read_it(rng, treat_as_large):
-    small = AffineDesign.centred(rng.standard_normal((5, 3)))
-    assert not small.storage.shortens(small.affine)
+    small = AffineDesign.centered(rng.standard_normal((5, 3)))
+    assert not small.storage.can_quantize(small.affine)
     treat_as_large(1)
-    assert small.storage.shortens(small.affine)
-    turned = AffineDesign.centred(np.asfortranarray(rng.standard_normal((5, 3))))
-    assert not turned.storage.shortens(turned.affine)
+    assert small.storage.can_quantize(small.affine)
+    turned = AffineDesign.centered(np.asfortranarray(rng.standard_normal((5, 3))))
+    assert not turned.storage.can_quantize(turned.affine)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from ling.design import threads
+from ling.linalg import threads
 from tests.design.laws import assert_close, call_everything
 from tests.design.registry import DESIGNS, case_of, designs
 
@@ -66,7 +66,7 @@ def test_run_keeps_the_order_of_the_parts():
         time.sleep(0.002 * (3 - part))  # the last part is the first to finish
         return part
 
-    assert threads.run(task, range(4)) == [0, 1, 2, 3]
+    assert threads.parallel_map(task, range(4)) == [0, 1, 2, 3]
 
 
 def test_an_error_in_a_part_is_raised():
@@ -74,7 +74,7 @@ def test_an_error_in_a_part_is_raised():
         raise ZeroDivisionError(f"in part {part}")
 
     with pytest.raises(ZeroDivisionError, match="in part 0"):
-        threads.run(task, range(3))
+        threads.parallel_map(task, range(3))
 
 
 # A dense design hands blocks to `between` in the thread that asked, and leaves the rest to BLAS.

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
-from ling.design import ArraySource, ChunkedDesign
+from ling.design import ArraySource, ChunkedStorage
 from ling.errors import LingError, Stopped
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has them from 1.9 on")
@@ -134,7 +134,7 @@ def test_scores_can_be_monitored(name, data):
 
 
 def test_more_passes_than_expected_belong_to_the_last_task(data, monkeypatch):
-    monkeypatch.setattr("ling.estimators.resuming.expectation", lambda *_: (1.2, 0.1))
+    monkeypatch.setattr("ling.estimators.warm_start.expected_fit_cost", lambda *_: (1.2, 0.1))
     recorder = Recorder()
     model = fitted(Ridge(solver="krylov").set_callbacks(recorder), data)
     assert model.report_.cost.passes > 3
@@ -153,7 +153,7 @@ def test_partial_fit_has_tasks_too(data):
 
 def test_data_that_are_read_into_memory(data):
     recorder = Recorder()
-    X = ChunkedDesign(ArraySource(data[0]))
+    X = ChunkedStorage(ArraySource(data[0]))
     model = Ridge().set_callbacks(recorder).fit(X, data[1])
     assert recorder.told[1] == ("begin", "fit", 0, 3)
     assert recorder.data[0] is X

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling import Ridge, ridge_path
 from ling.errors import NotFinite
-from ling.report import Status
+from ling.results import Status
 from tests import reference
 
 
@@ -21,7 +21,7 @@ def true_error(model, X, y, alpha, weights=None):
     )
 
 
-def fit_quietly(model, *args, **kwargs):
+def fit_without_warnings(model, *args, **kwargs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(*args, **kwargs)
@@ -112,6 +112,6 @@ def test_certificate_covers_the_intercept(seed, y_offset, x_offset, alpha, singl
     y = X @ rng.standard_normal(p) + rng.standard_normal(n) + 10**y_offset
     X = X.astype(np.float32 if single else np.float64)
     weights = rng.gamma(0.5, size=n) if weighted else None
-    model = fit_quietly(Ridge(alpha=10**alpha), X, y, sample_weight=weights)
+    model = fit_without_warnings(Ridge(alpha=10**alpha), X, y, sample_weight=weights)
     error = true_error(model, X, y, 10**alpha, weights)
     assert model.report_.certificate.bound >= error * (1 - 1e-6)

@@ -12,11 +12,11 @@ import pytest
 import zarr
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path, write_report
-from ling.design import ChunkedDesign
+from ling.design import ChunkedStorage
 from ling.errors import MissingData
+from ling.io import scan_arrow, scan_csv, scan_feather, scan_npy, scan_parquet, scan_zarr
+from ling.io.table_profile import OpenTable
 from ling.progress import watch
-from ling.scan import scan_arrow, scan_csv, scan_feather, scan_npy, scan_parquet, scan_zarr
-from ling.scan.survey import Table
 
 N, P = 300, 6
 #: Too small for X, so that every pass reads it again.
@@ -107,13 +107,13 @@ class Files:
 
 
 def of_pyarrow(folder):
-    return scan_arrow(pa.dataset.dataset(folder, format="parquet"), target="y")
+    return scan_arrow(pa.build_dataset.build_dataset(folder, format="parquet"), target="y")
 
 
 def surveyed(folder):
-    files = Table.open(folder, "parquet")
-    survey = files.survey(files.names)
-    return files.dataset("y", survey.encoding(files.names[:-1], "error"), survey.counts)
+    files = OpenTable.open(folder, "parquet")
+    survey = files.profile(files.names)
+    return files.build_dataset("y", survey.encoding(files.names[:-1], "error"), survey.counts)
 
 
 KINDS = {
@@ -217,10 +217,10 @@ def test_since_the_scan(kind, tmp_path):
 def test_while_it_was_scanned(tmp_path):
     kind = KINDS["parquet"]
     kind.write(tmp_path, 0)
-    files = Table.open(tmp_path, "parquet")
-    survey = files.survey(files.names)
+    files = OpenTable.open(tmp_path, "parquet")
+    survey = files.profile(files.names)
     kind.write(tmp_path, 1)
-    data = files.dataset("y", survey.encoding(files.names[:-1], "error"), survey.counts)
+    data = files.build_dataset("y", survey.encoding(files.names[:-1], "error"), survey.counts)
     with pytest.raises(MissingData, match=r"b\.parquet"):
         Ridge().fit(data.X, np.zeros(N))
 
@@ -348,7 +348,7 @@ def test_a_subset_is_checked_too(tmp_path):
     kind = KINDS["npy"]
     kind.write(tmp_path, 0)
     rows = kind.scan(tmp_path).X.subset(np.arange(0, N, 2))
-    assert isinstance(rows, ChunkedDesign)
+    assert isinstance(rows, ChunkedStorage)
     kind.write(tmp_path, 1)
     with pytest.raises(MissingData, match=r"X\.npy"):
         rows.take(np.array([3]))

@@ -16,8 +16,8 @@ import pytest
 from sklearn.model_selection import KFold
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy
-from ling.design import ArraySource, ChunkedDesign
-from ling.design.journal import HEADER, _locked, digest
+from ling.design import ArraySource, ChunkedStorage
+from ling.design.pass_cache import HEADER_FILE, _acquire_lock, digest
 from ling.errors import BadCheckpoint, BadOption, NotFinite
 from ling.progress import watch
 
@@ -38,7 +38,7 @@ class Killed(BaseException):
     """What no `except Exception` catches."""
 
 
-class Mortal(ChunkedDesign):
+class Mortal(ChunkedStorage):
     """Rows that can be read so many times."""
 
     lives = 1000
@@ -61,8 +61,8 @@ def data():
 @pytest.fixture(autouse=True)
 def many_lives(monkeypatch):
     # As long as nothing is scanned into memory, and parts of X count as X.
-    monkeypatch.setattr("ling.estimators.lazy.KEPT", 0.0)
-    monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
+    monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
+    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
     monkeypatch.setattr(Mortal, "lives", 1000)
     monkeypatch.setattr(Mortal, "passes", 0)
     # The plan goes by it, and two fits are compared bit by bit.
@@ -114,7 +114,7 @@ def test_a_seed_is_kept(data, tmp_path):
     """With random_state=None the second start draws what the first one did."""
     with pytest.raises(Killed):
         fitted(MODELS["krylov"], data, tmp_path, 5)
-    seed = json.loads((tmp_path / HEADER).read_text().splitlines()[0])["free"]["seed"]
+    seed = json.loads((tmp_path / HEADER_FILE).read_text().splitlines()[0])["free"]["seed"]
     again, more = fitted(MODELS["krylov"], data, tmp_path)
     known, passes = fitted(MODELS["krylov"], data, tmp_path / "other", random_state=seed)
     assert more < passes
@@ -198,7 +198,7 @@ def test_an_error_keeps_the_checkpoint(data, tmp_path):
     for _ in range(2):  # the fault is found again
         with pytest.raises(NotFinite, match="row 200, column 3"):
             fitted(MODELS["direct"], (spoilt, y), folder)
-        assert (folder / HEADER).exists()
+        assert (folder / HEADER_FILE).exists()
     with pytest.raises(BadCheckpoint, match=r"another fit: X differ.*delete it to start anew"):
         fitted(MODELS["direct"], data, folder)
     shutil.rmtree(folder)
@@ -248,7 +248,7 @@ def test_a_full_disk_keeps_the_checkpoint(tmp_path):
     kept = os.listdir(tmp_path / "kept")
     passes = sum(name.endswith(".pass") for name in kept)
     assert passes >= 6
-    assert sorted(name for name in kept if not name.endswith(".pass")) == [HEADER, "lock"]
+    assert sorted(name for name in kept if not name.endswith(".pass")) == [HEADER_FILE, "lock"]
     notes, resumed = fit("roomy")
     assert f"Resumed after {passes} passes" in notes
     np.testing.assert_allclose([float(number) for number in resumed.split()], coef, atol=1e-4)
@@ -257,7 +257,7 @@ def test_a_full_disk_keeps_the_checkpoint(tmp_path):
 
 def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
     X, y = data
-    lock = _locked(tmp_path)
+    lock = _acquire_lock(tmp_path)
     with pytest.raises(BadCheckpoint, match="in use by another fit"):
         Ridge(checkpoint=tmp_path).fit(X, y)
     lock.close()
@@ -296,11 +296,11 @@ def test_damage_is_noticed(data, tmp_path):
             with pytest.raises(BadCheckpoint, match="is damaged; delete its folder"):
                 fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
         file.write_bytes(whole)
-    (tmp_path / HEADER).write_text("{")
+    (tmp_path / HEADER_FILE).write_text("{")
     with pytest.raises(BadCheckpoint, match="is damaged"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
-    later = b'{"version": 99, "mine": {}, "free": {}}'
-    (tmp_path / HEADER).write_bytes(later + b"\n" + sha256(later).hexdigest().encode())
+    later = b'{"version": 99, "fingerprint": {}, "free": {}}'
+    (tmp_path / HEADER_FILE).write_bytes(later + b"\n" + sha256(later).hexdigest().encode())
     with pytest.raises(BadCheckpoint, match="has format 99"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
 
@@ -351,7 +351,7 @@ def test_folders_links_and_locks_of_others_are_foreign(data, tmp_path):
     folder = tmp_path / "kept"
     for name, make in {
         f"{'0' * 64}.pass": Path.mkdir,
-        f".{HEADER}.12-0123abcd.part": lambda path: path.symlink_to(tmp_path / "text"),
+        f".{HEADER_FILE}.12-0123abcd.part": lambda path: path.symlink_to(tmp_path / "text"),
         "lock": lambda path: path.write_text("of another program"),
     }.items():
         folder.mkdir()
@@ -380,7 +380,7 @@ def test_foreign_files_that_appear_during_a_fit_are_kept(data, tmp_path):
 def test_temporary_files_of_a_killed_process_are_deleted(resumed, data, tmp_path):
     folder = tmp_path / "kept"
     folder.mkdir()
-    stale = [folder / f".{name}.12-0123abcd.part" for name in (HEADER, f"{'0' * 64}.pass")]
+    stale = [folder / f".{name}.12-0123abcd.part" for name in (HEADER_FILE, f"{'0' * 64}.pass")]
     for file in stale:
         file.write_bytes(b"cut o")
     if resumed:

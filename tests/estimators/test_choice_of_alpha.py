@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling import RidgeCV
 from ling.errors import BadOption
-from ling.selection.choice import is_useless, undecided
-from ling.selection.results import CVResults
+from ling.model_selection.results import CVResults
+from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
 
 
 @pytest.fixture
@@ -66,39 +66,43 @@ def results(scores, certified, std_error=0.01, alphas=None):
 
 
 def test_nothing_is_undecided_where_everything_is_proved():
-    assert undecided(results([0, 1, 2, 1], [1, 1, 1, 1])).size == 0
+    assert undecided_alphas(results([0, 1, 2, 1], [1, 1, 1, 1])).size == 0
 
 
 def test_unproved_scores_do_not_matter_below_proven_scores_that_fall():
-    assert undecided(results([0, 0, 1, 2, 3, 2], [0, 0, 1, 1, 1, 1])).size == 0
+    assert undecided_alphas(results([0, 0, 1, 2, 3, 2], [0, 0, 1, 1, 1, 1])).size == 0
 
 
 def test_an_unproved_best_score_matters():
-    best_and_above = undecided(results([9, 0, 1, 2, 3, 2], [0, 0, 1, 1, 1, 1]))
+    best_and_above = undecided_alphas(results([9, 0, 1, 2, 3, 2], [0, 0, 1, 1, 1, 1]))
     np.testing.assert_array_equal(best_and_above, [1e0, 1e1])
 
 
 def test_unproved_scores_matter_above_the_best_and_next_to_it():
-    np.testing.assert_array_equal(undecided(results([0, 1, 3, 2, 1], [1, 1, 1, 1, 0])), [1e4])
-    np.testing.assert_array_equal(undecided(results([0, 1, 3, 2, 1], [1, 0, 1, 1, 1])), [1e1])
+    np.testing.assert_array_equal(
+        undecided_alphas(results([0, 1, 3, 2, 1], [1, 1, 1, 1, 0])), [1e4]
+    )
+    np.testing.assert_array_equal(
+        undecided_alphas(results([0, 1, 3, 2, 1], [1, 0, 1, 1, 1])), [1e1]
+    )
 
 
 def test_unproved_scores_matter_below_proven_scores_that_are_flat():
     flat = results([0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1])
-    np.testing.assert_array_equal(undecided(flat), [1e1, 1e2, 1e3])
-    assert is_useless(flat)
-    assert not is_useless(results([0, 0, 0, 0, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1]))
+    np.testing.assert_array_equal(undecided_alphas(flat), [1e1, 1e2, 1e3])
+    assert is_inconclusive(flat)
+    assert not is_inconclusive(results([0, 0, 0, 0, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1]))
 
 
 def test_every_target_has_to_be_decided():
     falls, flat = [0, 0, 0, 1, 2, 3], [0, 0, 5, 5, 5, 5]
     certified = [0, 0, 1, 1, 1, 1]
-    assert undecided(results(falls, certified)).size == 0
-    assert undecided(results(np.c_[falls, flat], certified)).size > 0
+    assert undecided_alphas(results(falls, certified)).size == 0
+    assert undecided_alphas(results(np.c_[falls, flat], certified)).size > 0
 
 
 def test_the_order_of_alphas_does_not_matter():
     order = [3, 0, 4, 1, 2]
     scores, certified = np.array([0, 1, 3, 2, 1]), np.array([1, 0, 1, 1, 1])
     shuffled = results(scores[order], certified[order], alphas=10.0 ** np.array(order))
-    np.testing.assert_array_equal(undecided(shuffled), [1e1])
+    np.testing.assert_array_equal(undecided_alphas(shuffled), [1e1])

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ling import RidgeClassifier, RidgeClassifierCV
-from ling.report import Status
+from ling.results import Status
 
 pytestmark = pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 ALPHAS = np.geomspace(1e-2, 1e4, 7)

@@ -20,9 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
-from ling.engines import ENGINES
 from ling.errors import LingError
-from ling.report import Status
+from ling.results import Status
+from ling.solvers.engines import ENGINES
 from tests import reference
 
 SOLVERS = ["auto", *ENGINES]

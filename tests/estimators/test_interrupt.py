@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ling
-from ling.design import ArraySource, ChunkedDesign
+from ling.design import ArraySource, ChunkedStorage
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are sent")
 
@@ -104,8 +104,8 @@ def test_the_reader_ends_with_the_pass_though_the_traceback_lives_on(error):
         assert len(readers()) == 1
         raise error
 
-    design = ChunkedDesign(ArraySource(np.ones((400, 5))), room=4 * 10 * 40)
+    design = ChunkedStorage(ArraySource(np.ones((400, 5))), max_resident_bytes=4 * 10 * 40)
     with pytest.raises(error) as caught:
-        design.each_row(work)
+        design.map_rows(work)
     assert traceback.extract_tb(caught.tb)
     assert readers() == []

@@ -13,32 +13,32 @@ from sklearn.model_selection import (
 )
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, plan, ridge_path
-from ling.design import AffineDesign, ArraySource, ChunkedDesign
-from ling.engines import ENGINES
+from ling.design import AffineDesign, ArraySource, ChunkedStorage
 from ling.errors import LingError, NotFinite, WrongShape, WrongType
-from ling.estimators import lazy
-from ling.scan import scan_npy
-from ling.selection import route
+from ling.estimators import open_data
+from ling.io import scan_npy
+from ling.model_selection import strategy
+from ling.solvers.engines import ENGINES
 
 
 class Sequential(ArraySource):
     """Rows that can only be read in order."""
 
-    picks = False
+    has_row_access = False
 
     def take(self, rows):
         raise AssertionError("rows are not to be picked")
 
 
 def in_blocks(X, source=Sequential, height=32):
-    return ChunkedDesign(source(X), room=4 * height * X.shape[1] * X.itemsize)
+    return ChunkedStorage(source(X), max_resident_bytes=4 * height * X.shape[1] * X.itemsize)
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_kept(monkeypatch):
     """Small data would be read into memory, and blocks made larger."""
-    monkeypatch.setattr(lazy, "KEPT", 0.0)
-    monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
+    monkeypatch.setattr(open_data, "IN_MEMORY_BUDGET_FRACTION", 0.0)
+    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
 
 
 def data(n=400, p=30, t=1, seed=0, offset=3.0):
@@ -166,8 +166,8 @@ def test_a_memory_map_larger_than_the_budget_is_read_in_blocks(tmp_path, monkeyp
     X, y = data(4000, 300)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert lazy.opened(mapped, "1MB") is not None
-    assert lazy.opened(mapped, "1GB") is None
+    assert open_data.open_storage(mapped, "1MB") is not None
+    assert open_data.open_storage(mapped, "1GB") is None
     options = {"tol": 1e-9}
     assert_same(
         Ridge(memory_budget="8MB", **options).fit(mapped, y), Ridge(**options).fit(X, y), 1e-6
@@ -268,7 +268,7 @@ SPLITS = {
 def test_scores_are_those_of_predictions(cv, scoring, weighted, iterates, monkeypatch):
     """Samples add to scores in the pass that predicts them; in memory they are predicted first."""
     if iterates:
-        monkeypatch.setattr(route, "_direct_bytes", lambda samples: np.inf)
+        monkeypatch.setattr(strategy, "_factorization_bytes", lambda samples: np.inf)
     X, y = data(t=2)
     weights = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
     options = {"cv": cv, "scoring": scoring, "alpha_per_target": True, "random_state": 0}
@@ -329,7 +329,7 @@ def test_folds_are_read_as_often_as_is_told(name):
     X, y = data(1000, 5)
     Counting.read = 0
     design = in_blocks(X, Counting)
-    assert design.rate  # measured once, which is no pass
+    assert design.read_bandwidth  # measured once, which is no pass
     before = Counting.read
     model = RidgeCV(np.logspace(-3, 3, 7), cv=SPLITS[name]).fit(design, y)
     assert (Counting.read - before) / len(X) == pytest.approx(model.report_.cost.passes, abs=0.3)
@@ -357,9 +357,9 @@ def test_a_plan_is_of_what_a_fit_would_do(tmp_path, monkeypatch):
     X, y = data()
     np.save(tmp_path / "X.npy", X)
     design = scan_npy(tmp_path / "X.npy").X
-    assert not plan(design, y).shape.blocked
-    assert plan(design, y, memory_budget="100KB").shape.blocked
-    monkeypatch.setattr(lazy, "KEPT", 0.0)
+    assert not plan(design, y).shape.is_out_of_core
+    assert plan(design, y, memory_budget="100KB").shape.is_out_of_core
+    monkeypatch.setattr(open_data, "IN_MEMORY_BUDGET_FRACTION", 0.0)
     planned = plan(design, y, memory_budget="100MB")
     assert planned.memory_budget == pytest.approx(75e6)
     assert planned.steps[0].fits
@@ -370,8 +370,8 @@ def test_integers_that_are_mapped_count_as_what_they_become(tmp_path, monkeypatc
     counts = np.random.default_rng(0).integers(0, 9, (2000, 50), dtype=np.uint8)
     np.save(tmp_path / "X.npy", counts)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert lazy.opened(mapped, 4 * counts.nbytes) is not None
-    assert lazy.opened(mapped, 16 * counts.nbytes) is None
+    assert open_data.open_storage(mapped, 4 * counts.nbytes) is not None
+    assert open_data.open_storage(mapped, 16 * counts.nbytes) is None
 
 
 def test_what_is_wrong_is_named(tmp_path):
@@ -392,7 +392,7 @@ def test_what_is_wrong_is_named(tmp_path):
     with pytest.raises(NotFinite, match="row 123, column 7"):
         list(Ridge().fit(X, y).predict_blocks(in_blocks(spoilt)))
     with pytest.raises(WrongType, match="a map of other data"):
-        Ridge().fit(AffineDesign.centred(X), y)
+        Ridge().fit(AffineDesign.centered(X), y)
     with pytest.raises(WrongType, match="y is not numeric"):
         Ridge().fit(in_blocks(X), np.full(len(X), "word"))
     with pytest.raises(LingError, match="no rows"):

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from ling import Ridge
 from ling.errors import BadOption, LingError, NotFinite, WrongShape
-from ling.report import Status
+from ling.results import Status
 from tests.reference import minimum_norm, prediction_error
 
 CONTAINERS = {"dense": np.asarray, "sparse": sparse.csr_array, "fortran": np.asfortranarray}
@@ -398,7 +398,7 @@ def test_an_interrupted_call_changes_nothing(rng, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ling.estimators.partial._updated", interrupted)
+    monkeypatch.setattr("ling.estimators.partial_fit._update_statistics", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[:, :3], Y)
     assert vars(model) == before

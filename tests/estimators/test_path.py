@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ling import Ridge, RidgeCV, ridge_path
 from ling.errors import BadOption
 from tests import reference
-from tests.selection.problems import DATA
+from tests.model_selection.problems import DATA
 
 ALPHAS = np.geomspace(1e-2, 1e4, 9)
 WAYS = {"one factorisation": None, "one subspace, iterated": 1.0}
@@ -20,7 +20,9 @@ WAYS = {"one factorisation": None, "one subspace, iterated": 1.0}
 def way(request, monkeypatch):
     """Direct and iterated, whatever would be faster."""
     direct = 0.0 if request.param == "one factorisation" else np.inf
-    monkeypatch.setattr("ling.selection.path.seconds", lambda *_: (direct, 1.0))
+    monkeypatch.setattr(
+        "ling.model_selection.path.direct_and_pass_seconds", lambda *_: (direct, 1.0)
+    )
     return request.param
 
 

@@ -16,8 +16,8 @@ from sklearn.model_selection import (
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy
 from ling.errors import BadOption, WrongShape, WrongType
-from ling.estimators.revisited import held_out, revisit
-from ling.selection import route
+from ling.estimators.out_of_sample import predict_held_out, rebuild_problem
+from ling.model_selection import strategy
 
 SHUFFLED = KFold(5, shuffle=True, random_state=0)
 
@@ -29,7 +29,7 @@ def data(rng):
 
 
 def found(model, X, y, weights=None):
-    return held_out(revisit(model, X, y, weights)).predictions
+    return predict_held_out(rebuild_problem(model, X, y, weights)).predictions
 
 
 class TestRegressions:
@@ -98,10 +98,10 @@ class TestRegressions:
         np.save(tmp_path / "X.npy", X)
         scan = scan_npy(tmp_path / "X.npy", y=y)
         model = Ridge(memory_budget=5.5e6).fit(scan.X, y)
-        again = revisit(model, scan.X, y)
-        assert again.by_blocks
+        again = rebuild_problem(model, scan.X, y)
+        assert again.is_out_of_core
         expected = cross_val_predict(sk.Ridge(), X, y, cv=KFold(5))
-        np.testing.assert_allclose(held_out(again).predictions[:, 0], expected, rtol=1e-8)
+        np.testing.assert_allclose(predict_held_out(again).predictions[:, 0], expected, rtol=1e-8)
 
     def test_a_budget_that_is_too_small_says_so(self, data, tmp_path):
         X, y = (np.tile(part.T, 40).T for part in data)
@@ -114,8 +114,8 @@ class TestRegressions:
     def test_folds_by_shared_passes(self, data, monkeypatch):
         X, y = data
         model = RidgeCV(cv=4, tol=1e-8).fit(X, y)
-        monkeypatch.setattr(route, "iterations_promise_more", lambda *_: True)
-        found = held_out(revisit(model, X, y))
+        monkeypatch.setattr(strategy, "is_iteration_worthwhile", lambda *_: True)
+        found = predict_held_out(rebuild_problem(model, X, y))
         expected = cross_val_predict(sk.Ridge(model.alpha_), X, y, cv=4)
         np.testing.assert_allclose(found.predictions[:, 0], expected, rtol=1e-5)
         assert found.certified
@@ -130,7 +130,7 @@ class TestSplits:
         for train, test in cv.split(X):
             total[test] += sk.Ridge(model.alpha_).fit(X[train], y[train]).predict(X[test])
             count[test] += 1
-        again = held_out(revisit(model, X, y))
+        again = predict_held_out(rebuild_problem(model, X, y))
         assert count.min() == 0
         assert count.max() > 1
         np.testing.assert_array_equal(again.rows, np.flatnonzero(count))
@@ -141,7 +141,7 @@ class TestSplits:
     def test_groups_are_not_known_any_more(self, data):
         X, y = data
         model = RidgeCV(cv=GroupKFold(3)).fit(X, y, groups=np.arange(90) % 9)
-        again = held_out(revisit(model, X, y))
+        again = predict_held_out(rebuild_problem(model, X, y))
         assert "groups" in again.notes[0]
         expected = cross_val_predict(sk.Ridge(model.alpha_), X, y, cv=SHUFFLED)
         np.testing.assert_allclose(again.predictions[:, 0], expected, rtol=1e-8)
@@ -149,7 +149,7 @@ class TestSplits:
     def test_estimated_leave_one_out_is_not_taken_for_true(self, data):
         X, y = data
         model = RidgeCV(gcv_mode="stochastic").fit(X, y)
-        again = held_out(revisit(model, X, y))
+        again = predict_held_out(rebuild_problem(model, X, y))
         assert "estimated" in again.notes[0]
         expected = cross_val_predict(sk.Ridge(model.alpha_), X, y, cv=SHUFFLED)
         np.testing.assert_allclose(again.predictions[:, 0], expected, rtol=1e-8)
@@ -190,16 +190,16 @@ class TestClassifiers:
 def test_what_does_not_fit_is_refused(data):
     X, y = data
     with pytest.raises(WrongType, match="pass a fitted Ridge"):
-        revisit(sk.Ridge().fit(X, y), X, y)
+        rebuild_problem(sk.Ridge().fit(X, y), X, y)
     with pytest.raises(WrongShape, match="fitted to 90"):
-        revisit(Ridge().fit(X, y), X[:50], y[:50])
+        rebuild_problem(Ridge().fit(X, y), X[:50], y[:50])
     with pytest.raises(WrongShape, match="y has 2 targets"):
-        revisit(Ridge().fit(X, y), X, np.c_[y, y])
+        rebuild_problem(Ridge().fit(X, y), X, np.c_[y, y])
     classifier = RidgeClassifier().fit(X, np.where(y > 0, "a", "b"))
     with pytest.raises(BadOption, match="y has the class 'c'"):
-        revisit(classifier, X, np.where(y > 0, "a", "c"))
+        rebuild_problem(classifier, X, np.where(y > 0, "a", "c"))
     with pytest.raises(ValueError, match="features"):
-        revisit(Ridge().fit(X, y), X[:, :3], y)
+        rebuild_problem(Ridge().fit(X, y), X[:, :3], y)
 
 
 @pytest.mark.parametrize(
@@ -212,12 +212,12 @@ def test_what_does_not_fit_is_refused(data):
 )
 def test_how_samples_were_left_out_in_words(data, cv, words):
     X, y = data
-    assert held_out(revisit(RidgeCV(cv=cv).fit(X, y), X, y)).how == words
+    assert predict_held_out(rebuild_problem(RidgeCV(cv=cv).fit(X, y), X, y)).how == words
 
 
 def test_whether_x_is_read(data, tmp_path):
     X, y = data
-    assert not revisit(Ridge().fit(X, y), X, y).is_read
+    assert not rebuild_problem(Ridge().fit(X, y), X, y).is_from_storage
     np.save(tmp_path / "X.npy", X)
     scanned = scan_npy(tmp_path / "X.npy", y=y)
-    assert revisit(Ridge().fit(scanned.X, y), scanned.X, y).is_read
+    assert rebuild_problem(Ridge().fit(scanned.X, y), scanned.X, y).is_from_storage

@@ -18,10 +18,11 @@ from sklearn.datasets import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 
-from ling import Ridge, RidgeCV, datasets
+from ling import Ridge, RidgeCV
 from ling.errors import BadOption, EdgeOfGrid, LingError, NotFinite
 from ling.paper import models
-from ling.report import Status
+from ling.reproduction import datasets
+from ling.results import Status
 
 pytestmark = pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 ALPHAS = np.geomspace(1e-4, 1e6, 21)
@@ -362,7 +363,7 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ling.selection.folds.form_of", interrupt)
+    monkeypatch.setattr("ling.model_selection.direct_folds.form_of", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert not hasattr(model, "coef_")

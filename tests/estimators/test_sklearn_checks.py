@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
-from ling.engines import ENGINES
+from ling.solvers.engines import ENGINES
 
 SOLVERS = ["auto", *ENGINES]
 N_ITER = "check_non_transformer_estimators_n_iter"

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from ling import Ridge, RidgeClassifier
-from ling.design import ArraySource, ChunkedDesign
+from ling.design import ArraySource, ChunkedStorage
 from ling.errors import ClusterLost
 
 
-class Losing(ChunkedDesign):
+class Losing(ChunkedStorage):
     """Rows that are gone after so many passes."""
 
     lives = 1000
@@ -22,8 +22,8 @@ class Losing(ChunkedDesign):
 
 @pytest.fixture
 def data(monkeypatch):
-    monkeypatch.setattr("ling.estimators.lazy.KEPT", 0.0)
-    monkeypatch.setattr(ChunkedDesign, "within", lambda design, budget: design)
+    monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
+    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 60)) @ np.diag(np.linspace(3, 0.05, 60))
     return X, X @ rng.standard_normal(60) + rng.standard_normal(500)
@@ -57,7 +57,7 @@ def test_the_last_iterate_survives_the_loss_of_the_rows(data, solver):
     model.fit(Losing(ArraySource(X)), y)
     assert model.n_iter_[0] <= whole - (solver != "krylov")  # whose space is complete
     assert model.report_.certificate.holds
-    assert not hasattr(model, "_iterate")
+    assert not hasattr(model, "_partial_coef")
 
 
 def test_other_shapes_start_from_nothing(data):

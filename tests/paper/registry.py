@@ -101,7 +101,7 @@ def _standardised(X):
 
 
 def _affine(X, storage=np.asarray):
-    return AffineDesign.standardised(as_design(storage(X)), _shift(X), _scale(X), _weights(X))
+    return AffineDesign.standardized(as_design(storage(X)), _shift(X), _scale(X), _weights(X))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ STORAGES = {
     "csr-non-canonical": Storage(non_canonical),
     "csc": Storage(sparse.csc_array),
     "affine-centred": Storage(
-        lambda X: AffineDesign.centred(as_design(X)), lambda X: X - X.mean(axis=0)
+        lambda X: AffineDesign.centered(as_design(X)), lambda X: X - X.mean(axis=0)
     ),
     "affine-dense": Storage(_affine, _standardised),
     "affine-csr": Storage(

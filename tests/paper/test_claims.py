@@ -5,22 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ling.paper import claims
-from ling.paper.claims import (
+from ling.reproduction import claims
+from ling.reproduction.claims import (
+    ALTERNATIVE_CRITERIA,
     CLAIMS,
-    CLOSE,
-    GENERAL,
-    LEVELS,
+    DEFAULT_CRITERION,
+    JOINT_CLAIMS,
     Curve,
-    Summary,
-    judge,
-    judge_together,
-    summarise,
+    ExperimentSummary,
+    judge_claims,
+    judge_joint_claims,
+    summarize_repeats,
 )
-from ling.paper.experiments import EXPERIMENTS, Point, Repeat, Theory
+from ling.reproduction.experiments import EXPERIMENTS, Point, Repeat, TheoryCheck
 
 NULL = 1000.0
-FAIR = Theory(
+FAIR = TheoryCheck(
     1.0,
     1.0,
     risk_deviation=0.01,
@@ -40,7 +40,7 @@ def curve(name: str, points: dict[float, float], seconds_per_flop: float = 1e-9)
     return Curve(name, parameters, flops, flops / 10, flops * seconds_per_flop, values)
 
 
-def world(experiment: str = "model1", data: str = "made up", **curves) -> Summary:
+def world(experiment: str = "model1", data: str = "made up", **curves) -> ExperimentSummary:
     """A world in which every algorithm gets from far off (500) to close (1) at cost 50."""
     usual = {name: {10: 500.0, 50: 1.0} for name in ("PCR", "GD", "SVRG", "LING k=5", "LING k=15")}
     usual["LING+SVRG k=5"] = {10: 500.0, 50: 1.0}
@@ -48,7 +48,9 @@ def world(experiment: str = "model1", data: str = "made up", **curves) -> Summar
     given = {name.replace("_", " k=").replace("plus", "+SVRG"): c for name, c in curves.items()}
     made = {n: c if isinstance(c, Curve) else curve(n, c) for n, c in (usual | given).items()}
     shape = (2000, 1500)
-    return Summary(EXPERIMENTS[experiment], data, shape, 0.1, NULL, 3, made, [FAIR] * 3, [])
+    return ExperimentSummary(
+        EXPERIMENTS[experiment], data, shape, 0.1, NULL, 3, made, [FAIR] * 3, []
+    )
 
 
 def uneven(name: str) -> Curve:
@@ -57,7 +59,7 @@ def uneven(name: str) -> Curve:
     return replace(even, values=even.values * np.array([1.0, 1.0, 2.0]))
 
 
-def with_theory(**changes) -> Summary:
+def with_theory(**changes) -> ExperimentSummary:
     return replace(world(), theory=[replace(FAIR, **changes)] * 3)
 
 
@@ -120,7 +122,7 @@ WORLDS = {
         world(LING_5=curve("LING k=5", SOON, 1e-10), LING_15=curve("LING k=15", SOON, 1e-10)),
         world(),
     ),
-    claims.ling_not_at_the_mercy_of_the_sketch: (
+    claims.ling_robust_to_sketch: (
         world(PCR=uneven("PCR")),
         world(PCR=uneven("PCR"), LING_15=uneven("LING k=15")),
     ),
@@ -136,33 +138,35 @@ WORLDS = {
 }
 
 
-CHECKS = {claim.check for claim in [*CLAIMS, *GENERAL]}
+CHECKS = {claim.check for claim in [*CLAIMS, *JOINT_CLAIMS]}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 def test_every_claim_can_hold_and_can_fail(check):
     holds, fails = WORLDS[check]
-    assert check(holds, CLOSE).verdict is True, check(holds, CLOSE).measured
-    assert check(fails, CLOSE).verdict is False, check(fails, CLOSE).measured
+    assert check(holds, DEFAULT_CRITERION).verdict is True, check(holds, DEFAULT_CRITERION).measured
+    assert check(fails, DEFAULT_CRITERION).verdict is False, check(
+        fails, DEFAULT_CRITERION
+    ).measured
 
 
 def test_every_experiment_has_claims_and_they_are_judged_under_all_levels():
     for name in EXPERIMENTS:
-        verdicts = judge(world(name))
+        verdicts = judge_claims(world(name))
         assert verdicts
         assert {v.experiment for v in verdicts} == {name}
-        assert all(set(v.otherwise) == set(LEVELS) for v in verdicts)
+        assert all(set(v.otherwise) == set(ALTERNATIVE_CRITERIA) for v in verdicts)
 
 
 def test_claims_of_several_experiments_wait_for_all_of_them():
-    assert judge_together(MODELS[:2]) == []
-    assert [v.experiment for v in judge_together(MODELS)] == ["model1 model2 model3"] * 2
-    everything = judge_together(world(name) for name in EXPERIMENTS)
-    assert [v.claim for v in everything] == [claim.text for claim in GENERAL]
+    assert judge_joint_claims(MODELS[:2]) == []
+    assert [v.experiment for v in judge_joint_claims(MODELS)] == ["model1 model2 model3"] * 2
+    everything = judge_joint_claims(world(name) for name in EXPERIMENTS)
+    assert [v.claim for v in everything] == [claim.text for claim in JOINT_CLAIMS]
 
 
 def test_other_data_than_the_papers_cannot_tell_its_error():
-    found = claims.paper_error(world("gisette", "Gisette, first 1000 columns"), CLOSE)
+    found = claims.paper_error(world("gisette", "Gisette, first 1000 columns"), DEFAULT_CRITERION)
     assert found.verdict is None
     assert "first 1000 columns" in found.measured
 
@@ -170,11 +174,14 @@ def test_other_data_than_the_papers_cannot_tell_its_error():
 def test_before_its_first_point_a_curve_predicts_nothing():
     """Otherwise a curve that starts where the other has arrived would look as good."""
     late = world(SVRG={1: 2.0, 2: 1.5}, LINGplus_5={50: 1.5})
-    assert claims.conjecture(late, CLOSE).verdict is False
+    assert claims.conjecture(late, DEFAULT_CRITERION).verdict is False
 
 
 def test_close_is_within_a_tenth_and_two_wider_meanings():
-    found = [world().level(level) for level in (CLOSE, *LEVELS.values())]
+    found = [
+        world().close_threshold(level)
+        for level in (DEFAULT_CRITERION, *ALTERNATIVE_CRITERIA.values())
+    ]
     assert found == pytest.approx([1.1, 2.0, 1 + 1e-3 * (NULL - 1)])
 
 
@@ -184,7 +191,7 @@ def test_a_summary_averages_over_repeats_by_parameter():
         for r in (0, 1)
     ]
     repeats = [Repeat("made up", (3, 2), 0.1, 9.0, p) for p in points]
-    summary = summarise(EXPERIMENTS["model1"], repeats)
+    summary = summarize_repeats(EXPERIMENTS["model1"], repeats)
     assert summary.n_repeats == 2
     assert summary.rr.value == pytest.approx([2.5])
     assert summary.rr.deviation == pytest.approx([0.5])

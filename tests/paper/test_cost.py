@@ -6,7 +6,7 @@ from scipy import sparse
 
 from ling import paper
 from ling.design import Metered, as_design
-from ling.report import Cost
+from ling.results import Cost
 from tests.paper.registry import ALGORITHMS, SHAPES, gaussian, over, thinned
 
 K = 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import AffineDesign, DenseDesign, SparseDesign
+from ling.design import AffineDesign, DenseStorage, SparseStorage
 from tests.memory import peak_memory
 from tests.paper.registry import FITS, memory_mapped, over
 
@@ -23,16 +23,16 @@ def _mapped():
 
 
 def _standardised(design):
-    return AffineDesign.standardised(
+    return AffineDesign.standardized(
         design, shift=np.ones(P), scale=np.full(P, 2.0), weights=np.full(N, 3.0)
     )
 
 
 LARGE = {
     "csr": _thin,
-    "csr-standardised": lambda: _standardised(SparseDesign(_thin())),
+    "csr-standardised": lambda: _standardised(SparseStorage(_thin())),
     "memmap": _mapped,
-    "memmap-standardised": lambda: _standardised(DenseDesign(_mapped())),
+    "memmap-standardised": lambda: _standardised(DenseStorage(_mapped())),
     "memmap-float32": lambda: memory_mapped(np.asarray(_mapped(), dtype=np.float32)),
 }
 # Ridge alone needs a matrix beside X: the Gram matrix.

@@ -19,25 +19,25 @@ from typer.testing import CliRunner
 from ling import paper
 from ling.cli.app import app
 from ling.cli.reproduce import parse_choices
-from ling.datasets import Dataset
 from ling.errors import MissingData, WrongShape
-from ling.paper import experiments, reproduction
-from ling.paper.claims import summarise
-from ling.paper.experiments import EXPERIMENTS, Choices, Grid
 from ling.paper.models import model1
-from ling.paper.page import render
-from ling.paper.reproduction import Run, run_experiment
+from ling.reproduction import experiments, runner
+from ling.reproduction.claims import summarize_repeats
+from ling.reproduction.datasets import Dataset
+from ling.reproduction.experiments import EXPERIMENTS, Choices, ParameterGrid
+from ling.reproduction.pages import render_page
+from ling.reproduction.runner import ReproductionSettings, run_experiment
 
 
 def tiny(name: str = "model1"):
     """A real experiment, with a grid and data that take a moment."""
-    grid = Grid(k1=(2, 5), n1=(1, 3), k2=(4,), n2=(1, 2), n_svrg=(1, 2))
-    return replace(EXPERIMENTS[name], grid=grid, make=partial(small_model))
+    grid = ParameterGrid(k1=(2, 5), n1=(1, 3), k2=(4,), n2=(1, 2), n_svrg=(1, 2))
+    return replace(EXPERIMENTS[name], grid=grid, make_problem=partial(small_model))
 
 
 def small_model(data, rng, choices, quick):
     model = model1(rng, n=50, p=35, noise=choices.noise)
-    return experiments.Problem(
+    return experiments.ExperimentProblem(
         "Model 1, 50 x 35", model.X, model.y, model.lam * choices.lam_factor,
         lambda fit: model.risk(fit.fitted), float((model.mean**2).mean()), model,
     )  # fmt: skip
@@ -51,7 +51,7 @@ def rows(out: Path) -> list[dict]:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """One finished run of the tiny experiment."""
-    run = Run(tmp_path_factory.mktemp("whole"), repeats=3, quick=True)
+    run = ReproductionSettings(tmp_path_factory.mktemp("whole"), repeats=3, quick=True)
     return run, run_experiment(tiny(), None, run)
 
 
@@ -89,10 +89,10 @@ def test_grids_and_repeats_are_the_papers():
 @pytest.mark.parametrize("quick", [False, True])
 def test_buzz_is_split_without_overlap_however_few_rows_there_are(quick, rng):
     data = Dataset("a few rows", rng.random((40, 77)), np.arange(40.0), Path("x"))
-    problem = EXPERIMENTS["buzz"].make(data, rng, Choices(), quick)
+    problem = EXPERIMENTS["buzz"].make_problem(data, rng, Choices(), quick)
     assert problem.X.shape == (30 if not quick else 26, 3080)
     fit = paper.ridge(problem.X, problem.y, problem.lam)
-    assert np.isfinite(problem.judge(fit))
+    assert np.isfinite(problem.evaluate(fit))
 
 
 def test_every_file_is_there_and_says_which_data_it_shows(done):
@@ -116,11 +116,11 @@ def test_every_algorithm_and_parameter_is_in_the_points(done):
     wanted |= {("LING k=4", str(n)) for n in grid.n2}
     found = [(row["algorithm"], row["parameter"]) for row in rows(done[0].out)]
     assert set(found) == wanted
-    assert len(found) == 3 * len(wanted) == 3 * (experiments.n_tasks(tiny()) - 2)
+    assert len(found) == 3 * len(wanted) == 3 * (experiments.n_progress_steps(tiny()) - 2)
 
 
 def test_a_diverging_curve_does_not_flatten_the_figure(done):
-    from ling.paper.figures import cost_figure
+    from ling.reproduction.figures import cost_figure
 
     summary = done[1].summary
     wild = replace(summary.curves["SVRG"], values=summary.curves["SVRG"].values * 1e12)
@@ -133,7 +133,7 @@ def test_a_diverging_curve_does_not_flatten_the_figure(done):
 
 
 def test_a_quick_run_says_so_on_every_figure(done, tmp_path):
-    from ling.paper.figures import cost_figure, spectrum_figure
+    from ling.reproduction.figures import cost_figure, spectrum_figure
 
     for draw in (cost_figure, spectrum_figure):
         assert "quick run" in draw(done[1].summary, quick=True).axes[0].get_title()
@@ -142,12 +142,12 @@ def test_a_quick_run_says_so_on_every_figure(done, tmp_path):
 
 def test_a_second_start_runs_only_what_is_missing(done, tmp_path):
     steps = []
-    first = Run(tmp_path, repeats=1, quick=True)
+    first = ReproductionSettings(tmp_path, repeats=1, quick=True)
     run_experiment(tiny(), None, first)
     again = replace(first, repeats=3)
-    assert reproduction.finished(tiny(), None, again) == 1
+    assert runner.count_finished(tiny(), None, again) == 1
     run_experiment(tiny(), None, again, lambda: steps.append(1))
-    assert len(steps) == 2 * experiments.n_tasks(tiny())
+    assert len(steps) == 2 * experiments.n_progress_steps(tiny())
     assert rows(tmp_path) == rows(done[0].out), "the same numbers as in one go"
 
 
@@ -163,35 +163,35 @@ def test_killed_at_any_moment_it_continues_with_the_same_numbers(done, tmp_path)
     )
     here = Path(__file__).parents[2]
     killed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path), str(experiments.n_tasks(tiny()) + 4)],
+        [sys.executable, "-c", code, str(tmp_path), str(experiments.n_progress_steps(tiny()) + 4)],
         cwd=here, env={**os.environ, "PYTHONPATH": str(here)}, check=False,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL
-    run = Run(tmp_path, repeats=3, quick=True)
-    assert reproduction.finished(tiny(), None, run) == 1
+    run = ReproductionSettings(tmp_path, repeats=3, quick=True)
+    assert runner.count_finished(tiny(), None, run) == 1
     run_experiment(tiny(), None, run)
     assert rows(tmp_path) == rows(done[0].out)
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"choices": Choices(noise=2.0)}, {"quick": False}])
 def test_repeats_of_another_run_are_not_taken_for_this_one(done, change):
-    assert reproduction.finished(tiny(), None, done[0]) == 3
-    assert reproduction.finished(tiny(), None, replace(done[0], **change)) == 0
+    assert runner.count_finished(tiny(), None, done[0]) == 3
+    assert runner.count_finished(tiny(), None, replace(done[0], **change)) == 0
 
 
 def test_a_damaged_repeat_is_made_again(done, tmp_path):
-    run = Run(tmp_path, repeats=3, quick=True)
+    run = ReproductionSettings(tmp_path, repeats=3, quick=True)
     shutil.copytree(done[0].out, tmp_path, dirs_exist_ok=True)
     (file,) = tmp_path.glob("model1/repeats/*/001.json")
     file.write_text("{")
-    assert reproduction.finished(tiny(), None, run) == 2
+    assert runner.count_finished(tiny(), None, run) == 2
     run_experiment(tiny(), None, run)
     assert rows(tmp_path) == rows(done[0].out)
 
 
 def test_repeats_of_other_data_are_not_mixed_in(done):
     data = Dataset("Gisette, first 1000 columns", np.ones((2, 2)), np.ones(2), Path("x"))
-    assert reproduction.finished(tiny(), data, done[0]) == 0
+    assert runner.count_finished(tiny(), data, done[0]) == 0
     other = replace(done[1].summary, data="else")
     kept = [json.loads(f.read_text()) for f in done[0].out.glob("model1/repeats/*/*.json")]
     points = [[experiments.Point(**p) for p in k["points"]] for k in kept]
@@ -200,7 +200,7 @@ def test_repeats_of_other_data_are_not_mixed_in(done):
         for name, p in zip(("a", "b"), points, strict=False)
     ]
     with pytest.raises(WrongShape, match="different data"):
-        summarise(other.experiment, mixed)
+        summarize_repeats(other.experiment, mixed)
 
 
 def test_choices_change_the_problem():
@@ -296,7 +296,7 @@ def probe(page: Path, width: int, scratch: Path) -> tuple[dict, str]:
 def test_a_browser_shows_the_page(done, tmp_path, width):
     run, outcome = done
     page = tmp_path / "index.html"
-    page.write_text(render([outcome], {"buzz": "no data"}, run))
+    page.write_text(render_page([outcome], {"buzz": "no data"}, run))
     seen, console = probe(page, width, tmp_path / "profile")
     assert seen["images"] == [True, True]
     assert seen["wide"] <= width
@@ -305,7 +305,7 @@ def test_a_browser_shows_the_page(done, tmp_path, width):
 
 def test_the_page_needs_no_network_and_holds_every_claim(done):
     run, outcome = done
-    text = render([outcome], {"buzz": "no data"}, run)
+    text = render_page([outcome], {"buzz": "no data"}, run)
     assert not re.search(r"""(src|href)=["']?(https?:|//)""", text)
     assert text.count("<tr>") >= len(outcome.verdicts)
     for word in ("Quick run", "Model 1, 50 x 35", "buzz was not run"):

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from ling import paper
 from ling.errors import BadOption, Diverged
-from ling.report import Cost
+from ling.results import Cost
 from tests import reference
 from tests.paper import transcriptions
 from tests.paper.registry import (

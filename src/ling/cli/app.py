@@ -8,15 +8,20 @@ from typing import Annotated, Any
 import typer
 
 import ling
-from ling.cli.answers import CODES, NOT_CERTIFIED, Command, Group
-from ling.cli.out import Out
-from ling.cli.wanted import Wanted
+from ling.cli.console import CommandOutput
+from ling.cli.exit_codes import EXIT_CODES, EXIT_NOT_CERTIFIED, Command, CommandGroup
+from ling.cli.options import DataOptions
 
-YOURS, PAPER = "Your data", "The paper and the project"
-HELP = "Ridge regression on data of any size: a file in, a model with a proof out."
+DATA_PANEL, PAPER_PANEL = "Your data", "The paper and the project"
+APP_HELP = "Ridge regression on data of any size: a file in, a model with a proof out."
 
 
-COLUMNS, PENALTY, FITTING, OUTPUT = "Columns", "Penalty", "Fitting", "Output"
+COLUMNS_PANEL, PENALTY_PANEL, FITTING_PANEL, OUTPUT_PANEL = (
+    "Columns",
+    "Penalty",
+    "Fitting",
+    "Output",
+)
 
 
 def _examples(*commands: str) -> str:
@@ -25,11 +30,11 @@ def _examples(*commands: str) -> str:
     return "\n".join(lines)
 
 
-Skip = Annotated[
+SkipMissingTarget = Annotated[
     bool,
     typer.Option(
         "--skip-missing-target", metavar="", help="Leave out rows without a target.",
-        rich_help_panel=COLUMNS,
+        rich_help_panel=COLUMNS_PANEL,
     ),
 ]  # fmt: skip
 
@@ -40,7 +45,7 @@ def _flag(*names: str, help: str, panel: str | None = None) -> Any:  # noqa: A00
 
 app = typer.Typer(
     name="ling",
-    cls=Group,
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -54,31 +59,35 @@ app = typer.Typer(
             "  [cyan]ling predict model.ling new.csv --out out.csv[/cyan]   predictions with it",
             "",
             "[bold]Exit codes[/bold]",
-            *(f"  {code:>3}  {meaning}" for code, meaning in CODES.items()),
+            *(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()),
         ]
     ),
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"ling {ling.__version__}")
         raise typer.Exit
 
 
-@app.callback(help=HELP)
+@app.callback(help=APP_HELP)
 def root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, metavar="", help="Show the version."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            metavar="",
+            help="Show the version.",
         ),
     ] = False,
 ) -> None:
     """What comes before a command."""
 
 
-Data = Annotated[
+DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
@@ -86,65 +95,68 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Model = Annotated[
+ModelArgument = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="What ling fit has written.", show_default=False),
 ]
-Target = Annotated[
+TargetOption = Annotated[
     str,
     typer.Option(
         "--target", "-t", metavar="COLUMN", show_default=False,
         help="The column to predict; for X.npy, the file y.npy.",
     ),
 ]  # fmt: skip
-Features = Annotated[
+FeaturesOption = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,...", help="Predict from these; all but the target, if not given.",
-        rich_help_panel=COLUMNS,
+        rich_help_panel=COLUMNS_PANEL,
     ),
 ]  # fmt: skip
-Drop = Annotated[
+DropOption = Annotated[
     str | None,
-    typer.Option(metavar="A,B,...", help="Or from all but these.", rich_help_panel=COLUMNS),
+    typer.Option(metavar="A,B,...", help="Or from all but these.", rich_help_panel=COLUMNS_PANEL),
 ]
-Weights = Annotated[
+WeightsOption = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Weights of the rows.", rich_help_panel=COLUMNS),
+    typer.Option(metavar="COLUMN", help="Weights of the rows.", rich_help_panel=COLUMNS_PANEL),
 ]
-Missing = Annotated[
+MissingOption = Annotated[
     str,
     typer.Option(
-        metavar="error|mean", rich_help_panel=COLUMNS,
+        metavar="error|mean", rich_help_panel=COLUMNS_PANEL,
         help="At missing values, stop, or put the mean there (for text: no category).",
     ),
 ]  # fmt: skip
-Budget = Annotated[
+MemoryBudgetOption = Annotated[
     str | None,
     typer.Option(
         metavar="1GB", help="Memory to stay within; a quarter of all, if not given.",
-        rich_help_panel=FITTING,
+        rich_help_panel=FITTING_PANEL,
     ),
 ]  # fmt: skip
-Tol = Annotated[
+TolOption = Annotated[
     float,
     typer.Option(
-        min=0, metavar="N", rich_help_panel=FITTING,
+        min=0, metavar="N", rich_help_panel=FITTING_PANEL,
         help="Accuracy to prove: of predictions, in units of the target's spread.",
     ),
 ]  # fmt: skip
-Seed = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Of all random draws.", rich_help_panel=FITTING)
+SeedOption = Annotated[
+    int,
+    typer.Option(min=0, metavar="N", help="Of all random draws.", rich_help_panel=FITTING_PANEL),
 ]
-Json = Annotated[
-    bool, _flag("--json", help="Print JSON on stdout, and nothing else there.", panel=OUTPUT)
+JsonOption = Annotated[
+    bool, _flag("--json", help="Print JSON on stdout, and nothing else there.", panel=OUTPUT_PANEL)
 ]
-Quiet = Annotated[bool, _flag("--quiet", "-q", help="Print nothing but errors.", panel=OUTPUT)]
+QuietOption = Annotated[
+    bool, _flag("--quiet", "-q", help="Print nothing but errors.", panel=OUTPUT_PANEL)
+]
 
 
 @app.command(
     cls=Command,
-    rich_help_panel=YOURS,
+    rich_help_panel=DATA_PANEL,
     epilog=_examples(
         "ling fit sales.parquet --target price",
         "ling fit sales.csv -t price --drop id,address --missing mean --out price.ling",
@@ -153,22 +165,22 @@ Quiet = Annotated[bool, _flag("--quiet", "-q", help="Print nothing but errors.",
     ),
 )
 def fit(
-    data: Data,
-    target: Target,
+    data: DataArgument,
+    target: TargetOption,
     classify: Annotated[
         bool, _flag("--classify", help="Predict a class rather than a number.")
     ] = False,
-    drop: Drop = None,
-    features: Features = None,
-    weights: Weights = None,
-    missing: Missing = "error",
-    skip_missing_target: Skip = False,
+    drop: DropOption = None,
+    features: FeaturesOption = None,
+    weights: WeightsOption = None,
+    missing: MissingOption = "error",
+    skip_missing_target: SkipMissingTarget = False,
     alphas: Annotated[
         str,
         typer.Option(
             metavar="auto|A,B,...",
             help="What to choose from; auto: what suits the data.",
-            rich_help_panel=PENALTY,
+            rich_help_panel=PENALTY_PANEL,
         ),
     ] = "auto",
     alpha: Annotated[
@@ -177,7 +189,7 @@ def fit(
             min=0,
             metavar="N",
             help="This one: nothing is chosen, and nothing scored.",
-            rich_help_panel=PENALTY,
+            rich_help_panel=PENALTY_PANEL,
         ),
     ] = None,
     cv: Annotated[
@@ -186,30 +198,38 @@ def fit(
             min=2,
             metavar="N",
             help="Folds of the cross-validation; 5, if not given (fewer of very few rows).",
-            rich_help_panel=PENALTY,
+            rich_help_panel=PENALTY_PANEL,
         ),
     ] = None,
     shuffle: Annotated[
         bool,
         _flag(
-            "--shuffle", help="Folds of random rows, not of rows that lie together.", panel=PENALTY
+            "--shuffle",
+            help="Folds of random rows, not of rows that lie together.",
+            panel=PENALTY_PANEL,
         ),
     ] = False,
-    memory_budget: Budget = None,
-    tol: Tol = 1e-4,
-    seed: Seed = 0,
+    memory_budget: MemoryBudgetOption = None,
+    tol: TolOption = 1e-4,
+    seed: SeedOption = 0,
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="Write the model there.", rich_help_panel=OUTPUT
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write the model there.",
+            rich_help_panel=OUTPUT_PANEL,
         ),
     ] = Path("model.ling"),
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write an HTML report there.", rich_help_panel=OUTPUT),
+        typer.Option(
+            metavar="FILE", help="Write an HTML report there.", rich_help_panel=OUTPUT_PANEL
+        ),
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Fit a model to a file.
 
@@ -217,22 +237,24 @@ def fit(
     a proven accuracy and writes the model. Text becomes a column of 0 and 1
     for each value.
     """
-    from ling.cli.fit import FitOptions, run
+    from ling.cli.fit import FitCommandOptions, run
 
     if alpha is not None and alphas != "auto":
         raise typer.BadParameter("--alpha and --alphas are both given; pass one of them.")
     if alpha is not None and (cv is not None or shuffle):
         option = "--shuffle" if shuffle else "--cv"
         raise typer.BadParameter(f"--alpha is given, so there are no folds; leave out {option}.")
-    wanted = _wanted(data, target, features, drop, missing, skip_missing_target, weights, classify)
-    options = FitOptions(_numbers(alphas), alpha, cv, shuffle, memory_budget, tol, seed)
-    if not run(wanted, options, out, report, Out(json, quiet)).certified:
-        raise typer.Exit(NOT_CERTIFIED)
+    wanted = _data_options(
+        data, target, features, drop, missing, skip_missing_target, weights, classify
+    )
+    options = FitCommandOptions(_parse_alphas(alphas), alpha, cv, shuffle, memory_budget, tol, seed)
+    if not run(wanted, options, out, report, CommandOutput(json, quiet)).certified:
+        raise typer.Exit(EXIT_NOT_CERTIFIED)
 
 
 @app.command(
     cls=Command,
-    rich_help_panel=YOURS,
+    rich_help_panel=DATA_PANEL,
     epilog=_examples(
         "ling predict model.ling new.parquet --out predictions.parquet",
         "ling predict model.ling new.csv --out predictions.csv --keep id,date",
@@ -240,8 +262,8 @@ def fit(
     ),
 )
 def predict(
-    model: Model,
-    data: Data,
+    model: ModelArgument,
+    data: DataArgument,
     out: Annotated[
         Path,
         typer.Option(
@@ -266,26 +288,26 @@ def predict(
     strict: Annotated[
         bool, _flag("--strict", help="Stop at columns that the model does not know.")
     ] = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Predict new data with a model file.
 
     Columns are matched by name, in any order, and read a block of rows at a
     time. If the target is there too, the score is told.
     """
-    from ling.cli.predict import PredictOptions, run
+    from ling.cli.predict import PredictCommandOptions, run
 
-    options = PredictOptions(
-        _named(keep) or (), strict, _one_of(unknown, "unknown", ("error", "ignore"))
+    options = PredictCommandOptions(
+        _split_names(keep) or (), strict, _check_one_of(unknown, "unknown", ("error", "ignore"))
     )
-    run(model, data, out, options, Out(json, quiet))
+    run(model, data, out, options, CommandOutput(json, quiet))
 
 
-@app.command(cls=Command, rich_help_panel=YOURS, epilog=_examples("ling inspect model.ling"))
+@app.command(cls=Command, rich_help_panel=DATA_PANEL, epilog=_examples("ling inspect model.ling"))
 def inspect(
-    model: Model,
-    json: Json = False,
+    model: ModelArgument,
+    json: JsonOption = False,
 ) -> None:
     """Show what is in a model file.
 
@@ -295,38 +317,38 @@ def inspect(
     """
     from ling.cli.inspect import run
 
-    run(model, Out(json))
+    run(model, CommandOutput(json))
 
 
 @app.command(
     cls=Command,
-    rich_help_panel=YOURS,
+    rich_help_panel=DATA_PANEL,
     epilog=_examples(
         "ling plan big.parquet --target price",
         "ling plan 'parts/*.parquet' -t price --memory-budget 2GB",
     ),
 )
 def plan(
-    data: Data,
-    target: Target,
-    drop: Drop = None,
-    features: Features = None,
-    missing: Missing = "error",
-    skip_missing_target: Skip = False,
-    memory_budget: Budget = None,
-    tol: Tol = 1e-4,
-    json: Json = False,
+    data: DataArgument,
+    target: TargetOption,
+    drop: DropOption = None,
+    features: FeaturesOption = None,
+    missing: MissingOption = "error",
+    skip_missing_target: SkipMissingTarget = False,
+    memory_budget: MemoryBudgetOption = None,
+    tol: TolOption = 1e-4,
+    json: JsonOption = False,
 ) -> None:
     """Tell what a fit would cost, before any of it is done."""
     from ling.cli.plan import run
 
-    wanted = _wanted(data, target, features, drop, missing, skip_missing_target)
-    run(wanted, memory_budget, tol, Out(json))
+    wanted = _data_options(data, target, features, drop, missing, skip_missing_target)
+    run(wanted, memory_budget, tol, CommandOutput(json))
 
 
 @app.command(
     cls=Command,
-    rich_help_panel=PAPER,
+    rich_help_panel=PAPER_PANEL,
     epilog=_examples("ling demo", "ling demo --rows 20000 --out /tmp/demo"),
 )
 def demo(
@@ -334,8 +356,8 @@ def demo(
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write to.")
     ] = Path("ling-demo"),
     rows: Annotated[int, typer.Option(min=200, metavar="N", help="Houses to fit to.")] = 100_000,
-    seed: Seed = 0,
-    json: Json = False,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
 ) -> None:
     """See it work, beside scikit-learn.
 
@@ -344,12 +366,12 @@ def demo(
     """
     from ling.cli.demo import run
 
-    run(out, rows, seed, Out(json))
+    run(out, rows, seed, CommandOutput(json))
 
 
 @app.command(
     cls=Command,
-    rich_help_panel=PAPER,
+    rich_help_panel=PAPER_PANEL,
     epilog=_examples("ling bench", "ling bench --data sales.parquet --target price"),
 )
 def bench(
@@ -360,11 +382,11 @@ def bench(
     target: Annotated[
         str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Its target.")
     ] = None,
-    drop: Drop = None,
-    missing: Missing = "error",
-    skip_missing_target: Skip = False,
-    seed: Seed = 0,
-    json: Json = False,
+    drop: DropOption = None,
+    missing: MissingOption = "error",
+    skip_missing_target: SkipMissingTarget = False,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
 ) -> None:
     """Time Ridge and RidgeCV beside scikit-learn's.
 
@@ -376,13 +398,13 @@ def bench(
         raise typer.BadParameter("--data and --target go together; pass both or neither.")
     wanted = None
     if data is not None and target is not None:
-        wanted = _wanted(data, target, None, drop, missing, skip_missing_target)
-    run(wanted, seed, Out(json))
+        wanted = _data_options(data, target, None, drop, missing, skip_missing_target)
+    run(wanted, seed, CommandOutput(json))
 
 
 @app.command(
     cls=Command,
-    rich_help_panel=PAPER,
+    rich_help_panel=PAPER_PANEL,
     epilog=_examples("ling compare", "ling compare --rows 500 --columns 400"),
 )
 def compare(
@@ -391,7 +413,7 @@ def compare(
     ] = 0,
     rows: Annotated[int, typer.Option(min=15, metavar="N", help="Rows of X.")] = 2000,
     columns: Annotated[int, typer.Option(min=15, metavar="N", help="Columns of X.")] = 1500,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare the algorithms of the LING paper.
 
@@ -405,7 +427,7 @@ def compare(
 
 @app.command(
     cls=Command,
-    rich_help_panel=PAPER,
+    rich_help_panel=PAPER_PANEL,
     epilog=_examples("ling reproduce model3 --quick", "ling reproduce all"),
 )
 def reproduce(
@@ -435,7 +457,7 @@ def reproduce(
             metavar="NAME=VALUE", help="What the paper leaves open, such as lam_factor=10."
         ),
     ] = None,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Redo the paper's experiments.
 
@@ -443,31 +465,41 @@ def reproduce(
     continues from the finished repeats.
     """
     from ling.cli.reproduce import parse_choices, run
-    from ling.paper.reproduction import Run
+    from ling.reproduction.runner import ReproductionSettings
 
-    run(experiment, Run(out, seed, quick, repeats, parse_choices(choice or [])), as_json=json)
+    run(
+        experiment,
+        ReproductionSettings(out, seed, quick, repeats, parse_choices(choice or [])),
+        as_json=json,
+    )
 
 
-def _wanted(
+def _data_options(
     data: str, target: str, features: str | None, drop: str | None, missing: str, skip: bool,
     weights: str | None = None, classify: bool = False,
-) -> Wanted:  # fmt: skip
+) -> DataOptions:  # fmt: skip
     if features is not None and drop is not None:
         raise typer.BadParameter("--features and --drop are both given; pass one of them.")
-    return Wanted(
-        data, target, _named(features), _named(drop) or (), weights, _one_of(missing, "missing"),
-        skip, classify,
-    )  # fmt: skip
+    return DataOptions(
+        data,
+        target,
+        _split_names(features),
+        _split_names(drop) or (),
+        weights,
+        _check_one_of(missing, "missing"),
+        skip,
+        classify,
+    )
 
 
-def _named(text: str | None) -> tuple[str, ...] | None:
+def _split_names(text: str | None) -> tuple[str, ...] | None:
     """Names of columns from a list with commas."""
     if text is None:
         return None
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _numbers(text: str) -> tuple[float, ...] | None:
+def _parse_alphas(text: str) -> tuple[float, ...] | None:
     if text == "auto":
         return None
     try:
@@ -478,7 +510,7 @@ def _numbers(text: str) -> tuple[float, ...] | None:
         ) from None
 
 
-def _one_of(text: str, name: str, choices: tuple[str, ...] = ("error", "mean")) -> str:
+def _check_one_of(text: str, name: str, choices: tuple[str, ...] = ("error", "mean")) -> str:
     if text not in choices:
         raise typer.BadParameter(
             f"{text!r} is none of {', '.join(choices)}.", param_hint=f"--{name}"

@@ -13,28 +13,28 @@ from typing import Any
 import numpy as np
 from sklearn import linear_model as theirs
 
-from ling.cli.out import Out, grid
-from ling.cli.reading import understand
-from ling.cli.wanted import Wanted
-from ling.design.chunked import in_memory
+from ling.cli.console import CommandOutput, make_table
+from ling.cli.options import DataOptions
+from ling.cli.training_table import read_training_table
+from ling.design.chunked import read_all
 from ling.errors import WrongType
 from ling.estimators import Ridge, RidgeCV
-from ling.machine import measured_machine
+from ling.solvers.machine import measured_machine
 
 # What everybody has to reach, measured: the error of the training predictions.
-ERROR = 1e-4
+TARGET_ERROR = 1e-4
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
 # Turns, and seconds after which there is no further one.
-TURNS, ENOUGH = 3, 8.0
+MAX_ROUNDS, ROUNDS_BUDGET_SECONDS = 3, 8.0
 ALPHAS = np.logspace(-2, 5, 10)
-FOLDS = 5
-MADE_UP = (8_000, 400)
+N_FOLDS = 5
+SYNTHETIC_SHAPE = (8_000, 400)
 # Seconds that all fits of a cross-validation may take, as predicted from one fit.
-PATIENCE = 20.0
+MAX_CV_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Result:
+class TimedFit:
     """A contestant; `error` is that of its training predictions, or its alpha of a choice."""
 
     task: str
@@ -44,20 +44,22 @@ class Result:
     alpha: float | None = None
 
 
-def run(wanted: Wanted | None, seed: int, out: Out) -> None:
+def run(wanted: DataOptions | None, seed: int, out: CommandOutput) -> None:
     """Make or read the data, time, tell."""
-    with out.doing("making the data" if wanted is None else f"reading {wanted.path}"):
-        X, y = _made_up(seed) if wanted is None else _read(wanted)
+    with out.show_status("making the data" if wanted is None else f"reading {wanted.path}"):
+        X, y = _synthetic_data(seed) if wanted is None else _read_data(wanted)
         measured_machine()
         RidgeCV(cv=2).fit(X[:50, :5], y[:50])  # what a first call loads and compiles is no fit
-    with out.doing("one fit"):
-        fits = _fits(X, y)
+    with out.show_status("one fit"):
+        fits = _time_fits(X, y)
     n, p = X.shape
-    rows = _rows_in_time(n, fits)
-    with out.doing("choosing alpha"):
-        choices = _choices(X[:rows], y[:rows])
-    out.show(f"{n:,} x {p:,}, {os.cpu_count()} cores; fastest of up to {TURNS} turns", style="bold")
-    table = grid("", "", ">seconds", ">ling is", ">error", ">alpha")
+    rows = _rows_within_budget(n, fits)
+    with out.show_status("choosing alpha"):
+        choices = _time_alpha_choice(X[:rows], y[:rows])
+    out.show(
+        f"{n:,} x {p:,}, {os.cpu_count()} cores; fastest of up to {MAX_ROUNDS} turns", style="bold"
+    )
+    table = make_table("", "", ">seconds", ">ling is", ">error", ">alpha")
     for results in (fits, choices):
         for result in results:
             ratio = result.seconds / results[0].seconds
@@ -73,7 +75,8 @@ def run(wanted: Wanted | None, seed: int, out: Out) -> None:
     out.show()
     out.show(
         f"error: of the training predictions, measured against a float64 solution, in units of y's "
-        f"spread. lsqr has the loosest tolerance that reaches {ERROR:g}; ling proves that it does. "
+        f"spread. lsqr has the loosest tolerance that reaches {TARGET_ERROR:g}; ling proves that "
+        f"it does. "
         "ling is: so many times faster (below 1: slower).",
         style="dim",
     )
@@ -81,7 +84,7 @@ def run(wanted: Wanted | None, seed: int, out: Out) -> None:
         out.note(
             f"alphas were chosen with the first {rows:,} rows: with all it would take minutes."
         )
-    out.result(
+    out.print_json(
         {
             "shape": [n, p],
             "rows_for_choice": rows,
@@ -90,8 +93,8 @@ def run(wanted: Wanted | None, seed: int, out: Out) -> None:
     )
 
 
-def _made_up(seed: int) -> tuple[Any, Any]:
-    return correlated_data(*MADE_UP, seed)
+def _synthetic_data(seed: int) -> tuple[Any, Any]:
+    return correlated_data(*SYNTHETIC_SHAPE, seed)
 
 
 def correlated_data(n: int, p: int, seed: int) -> tuple[Any, Any]:
@@ -102,14 +105,14 @@ def correlated_data(n: int, p: int, seed: int) -> tuple[Any, Any]:
     return X, X @ rng.standard_normal(p) + rng.standard_normal(n)
 
 
-def _read(wanted: Wanted) -> tuple[Any, Any]:
-    found = understand(wanted)
+def _read_data(wanted: DataOptions) -> tuple[Any, Any]:
+    found = read_training_table(wanted)
     if found.data.y.dtype.kind in "US":
         raise WrongType(f"the target {wanted.target!r} is text; pass a target of numbers.")
-    return in_memory(found.data.X).array, np.asarray(found.data.y, np.float64)
+    return read_all(found.data.X).array, np.asarray(found.data.y, np.float64)
 
 
-def _fits(X: Any, y: Any) -> list[Result]:
+def _time_fits(X: Any, y: Any) -> list[TimedFit]:
     """One alpha: everybody to the same measured error."""
     alpha = 1e-3 * len(y)
     exact = theirs.Ridge(alpha, solver="svd" if min(X.shape) < 1000 else "cholesky").fit(X, y)
@@ -119,55 +122,61 @@ def _fits(X: Any, y: Any) -> list[Result]:
         return float(np.linalg.norm(model.predict(X) - known)) / spread
 
     contestants: dict[str, Callable[[], Any]] = {
-        "ling Ridge()": partial(fit_quietly, Ridge(alpha, random_state=0), X, y),
-        "scikit-learn Ridge()": partial(fit_quietly, theirs.Ridge(alpha), X, y),
+        "ling Ridge()": partial(fit_without_warnings, Ridge(alpha, random_state=0), X, y),
+        "scikit-learn Ridge()": partial(fit_without_warnings, theirs.Ridge(alpha), X, y),
     }
     for tol in TOLERANCES:
         model = theirs.Ridge(alpha, solver="lsqr", tol=tol)
-        if error(fit_quietly(model, X, y)) <= ERROR:
-            contestants[f"scikit-learn lsqr, tol={tol:g}"] = partial(fit_quietly, model, X, y)
+        if error(fit_without_warnings(model, X, y)) <= TARGET_ERROR:
+            contestants[f"scikit-learn lsqr, tol={tol:g}"] = partial(
+                fit_without_warnings, model, X, y
+            )
             break
-    times, models = take_turns(contestants)
-    return [Result("one fit", name, times[name], error(models[name])) for name in contestants]
+    times, models = time_interleaved(contestants)
+    return [TimedFit("one fit", name, times[name], error(models[name])) for name in contestants]
 
 
-def _rows_in_time(n: int, fits: list[Result]) -> int:
+def _rows_within_budget(n: int, fits: list[TimedFit]) -> int:
     """Rows with which scikit-learn's cross-validation takes seconds, not minutes."""
-    predicted = len(ALPHAS) * FOLDS * fits[1].seconds
-    return min(n, max(FOLDS * 20, int(n * PATIENCE / predicted)))
+    predicted = len(ALPHAS) * N_FOLDS * fits[1].seconds
+    return min(n, max(N_FOLDS * 20, int(n * MAX_CV_SECONDS / predicted)))
 
 
-def _choices(X: Any, y: Any) -> list[Result]:
+def _time_alpha_choice(X: Any, y: Any) -> list[TimedFit]:
     """The same ten alphas and five folds."""
     contestants: dict[str, Callable[[], Any]] = {
-        "ling RidgeCV(cv=5)": partial(fit_quietly, RidgeCV(ALPHAS, cv=FOLDS, random_state=0), X, y),
-        "scikit-learn RidgeCV(cv=5)": partial(fit_quietly, theirs.RidgeCV(ALPHAS, cv=FOLDS), X, y),
+        "ling RidgeCV(cv=5)": partial(
+            fit_without_warnings, RidgeCV(ALPHAS, cv=N_FOLDS, random_state=0), X, y
+        ),
+        "scikit-learn RidgeCV(cv=5)": partial(
+            fit_without_warnings, theirs.RidgeCV(ALPHAS, cv=N_FOLDS), X, y
+        ),
     }
-    times, models = take_turns(contestants)
+    times, models = time_interleaved(contestants)
     return [
-        Result("ten alphas", name, times[name], alpha=float(models[name].alpha_))
+        TimedFit("ten alphas", name, times[name], alpha=float(models[name].alpha_))
         for name in contestants
     ]
 
 
-def fit_quietly(model: Any, X: Any, y: Any) -> Any:
+def fit_without_warnings(model: Any, X: Any, y: Any) -> Any:
     """Fit without warnings."""
     with warnings.catch_warnings(action="ignore"):
         return model.fit(X, y)
 
 
-def take_turns(
+def time_interleaved(
     contestants: dict[str, Callable[[], Any]],
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Seconds of the fastest of a few turns, and the models; in each turn all are run once."""
     times = dict.fromkeys(contestants, float("inf"))
     models: dict[str, Any] = {}
     begun = time.perf_counter()
-    for _ in range(TURNS):
+    for _ in range(MAX_ROUNDS):
         for name, contestant in contestants.items():
             started = time.perf_counter()
             models[name] = contestant()
             times[name] = min(times[name], time.perf_counter() - started)
-        if time.perf_counter() - begun > ENOUGH:
+        if time.perf_counter() - begun > ROUNDS_BUDGET_SECONDS:
             break
     return times, models

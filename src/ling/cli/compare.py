@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ling import paper
-from ling.design import Array
+from ling._typing import Array
 from ling.paper.models import Model, model3
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One line of the table; `distance` is that from the fitted values of ridge."""
 
     algorithm: str
@@ -41,10 +41,10 @@ def run(seed: int, n: int, p: int, *, as_json: bool) -> None:
     if as_json:
         Console().print_json(json.dumps([asdict(row) for row in rows]))
     else:
-        _print(console, model, rows)
+        _print_table(console, model, rows)
 
 
-def compare(model: Model, seed: int) -> Iterator[Row]:
+def compare(model: Model, seed: int) -> Iterator[ComparisonRow]:
     """Every algorithm of the paper on one model, ridge first."""
     X, y, lam = model.X, model.y, model.lam
     few, many = min(20, *X.shape), min(100, *X.shape)
@@ -73,13 +73,13 @@ def compare(model: Model, seed: int) -> Iterator[Row]:
         seconds = time.perf_counter() - started
         exact = result.fitted if exact is None else exact
         distance = np.linalg.norm(result.fitted - exact) / np.linalg.norm(y - y.mean())
-        yield Row(
+        yield ComparisonRow(
             algorithm, parameters, result.cost.flops, result.cost.passes, seconds,
             model.risk(result.fitted), float(distance),
         )  # fmt: skip
 
 
-def _print(console: Console, model: Model, rows: list[Row]) -> None:
+def _print_table(console: Console, model: Model, rows: list[ComparisonRow]) -> None:
     n, p = model.X.shape
     console.print(
         f"\n[bold]{model.name}[/bold] of the LING paper: X is {n} x {p}, "

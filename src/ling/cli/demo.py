@@ -11,28 +11,28 @@ from typing import Any
 
 import numpy as np
 
+from ling.atomic_write import atomic_write
 from ling.cli import bench, fit, predict
-from ling.cli.houses import houses
-from ling.cli.out import Out, grid
-from ling.cli.wanted import Wanted
+from ling.cli.console import CommandOutput, make_table
+from ling.cli.demo_data import make_houses
+from ling.cli.options import DataOptions
 from ling.estimators import RidgeCV
-from ling.files import whole
-from ling.progress_bar import duration
-from ling.saving import load
-from ling.scan.files import need_pyarrow
+from ling.io.tables import check_pyarrow_installed
+from ling.model_file import load
+from ling.progress_bar import format_duration
 
-TARGET, NUMBER = "price", "house_id"
+TARGET_COLUMN, ID_COLUMN = "price", "house_id"
 # Both get the same: scikit-learn has no grid of its own that suits the data.
-ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
-REPORT = Path("demo-report.html")
+FILE_ALPHAS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
+REPORT_PATH = Path("demo-report.html")
 # The data and the grid of the comparison of `RidgeCV`; fewer rows and columns for a small --rows.
 # One turn of all three models takes about 6 s on two cores: the demo stays within a minute.
-MAX_ROWS, MAX_COLUMNS = 5_000, 1_000
+MAX_CV_ROWS, MAX_CV_COLUMNS = 5_000, 1_000
 CV_ALPHAS = np.logspace(-3, 4, 20)
 
 
 @dataclass(frozen=True, eq=False)
-class Theirs:
+class SklearnFit:
     """What scikit-learn made of the same file."""
 
     alpha: float
@@ -50,30 +50,33 @@ class CVTiming:
     bound: float | None = None
 
 
-def run(folder: Path, rows: int, seed: int, out: Out) -> None:
+def run(folder: Path, rows: int, seed: int, out: CommandOutput) -> None:
     """Write the file, fit, predict, compare."""
-    need_pyarrow()
+    check_pyarrow_installed()
     folder.mkdir(parents=True, exist_ok=True)
     sold, new = folder / "houses.parquet", folder / "new-houses.parquet"
     held_out = max(1, rows // 10)
-    with out.doing(f"making up {rows + held_out:,} houses"):
-        _write(sold, houses(rows, seed))
-        _write(new, houses(held_out, seed, first=rows))
+    with out.show_status(f"making up {rows + held_out:,} houses"):
+        _write_parquet(sold, make_houses(rows, seed))
+        _write_parquet(new, make_houses(held_out, seed, first=rows))
     model, predictions = folder / "model.ling", folder / "predictions.parquet"
-    report = REPORT if find_spec("matplotlib") else None
-    alphas = ",".join(f"{alpha:g}" for alpha in ALPHAS)
-    command = f"ling fit {sold} --target {TARGET} --drop {NUMBER} --alphas {alphas} --out {model}"
-    _step(out, command, report)
-    wanted = Wanted(str(sold), TARGET, drop=(NUMBER,))
-    done = fit.run(wanted, fit.FitOptions(ALPHAS, seed=seed), model, report, _silent(out))
-    _step(out, f"ling predict {model} {new} --keep {NUMBER} --out {predictions}")
-    options = predict.PredictOptions(keep=(NUMBER,))
-    predict.run(model, str(new), predictions, options, _silent(out))
-    with out.doing("the same with scikit-learn"):
-        theirs = _theirs(sold, new)
-    found = _compare(model, predictions, new, done.seconds, theirs, out)
-    shape = min(MAX_ROWS, rows // 20), min(MAX_COLUMNS, rows // 100)
-    with out.doing(f"choosing alpha on {shape[0]:,} x {shape[1]:,} numbers"):
+    report = REPORT_PATH if find_spec("matplotlib") else None
+    alphas = ",".join(f"{alpha:g}" for alpha in FILE_ALPHAS)
+    columns = f"--target {TARGET_COLUMN} --drop {ID_COLUMN}"
+    command = f"ling fit {sold} {columns} --alphas {alphas} --out {model}"
+    _show_command(out, command, report)
+    wanted = DataOptions(str(sold), TARGET_COLUMN, drop=(ID_COLUMN,))
+    done = fit.run(
+        wanted, fit.FitCommandOptions(FILE_ALPHAS, seed=seed), model, report, _without_json(out)
+    )
+    _show_command(out, f"ling predict {model} {new} --keep {ID_COLUMN} --out {predictions}")
+    options = predict.PredictCommandOptions(keep=(ID_COLUMN,))
+    predict.run(model, str(new), predictions, options, _without_json(out))
+    with out.show_status("the same with scikit-learn"):
+        theirs = _fit_sklearn(sold, new)
+    found = _show_comparison(model, predictions, new, done.seconds, theirs, out)
+    shape = min(MAX_CV_ROWS, rows // 20), min(MAX_CV_COLUMNS, rows // 100)
+    with out.show_status(f"choosing alpha on {shape[0]:,} x {shape[1]:,} numbers"):
         timings = _time_ridge_cv(*shape, seed)
     _show_ridge_cv(shape, timings, out)
     if report is None:
@@ -81,7 +84,7 @@ def run(folder: Path, rows: int, seed: int, out: Out) -> None:
     else:
         out.show()
         out.show(f"Look at {report}")
-    out.result(
+    out.print_json(
         {
             **found,
             "ridge_cv": {"shape": shape, "results": [asdict(timing) for timing in timings]},
@@ -92,35 +95,35 @@ def run(folder: Path, rows: int, seed: int, out: Out) -> None:
     )
 
 
-def _silent(out: Out) -> Out:
+def _without_json(out: CommandOutput) -> CommandOutput:
     """The page of a command, and no JSON of its own."""
-    return Out(quiet=out.as_json or out.quiet)
+    return CommandOutput(quiet=out.as_json or out.quiet)
 
 
-def _step(out: Out, command: str, report: Path | None = None) -> None:
+def _show_command(out: CommandOutput, command: str, report: Path | None = None) -> None:
     out.show()
     out.show(f"$ {command}{'' if report is None else f' --report {report}'}", style="bold cyan")
 
 
-def _write(path: Path, table: Any) -> None:
+def _write_parquet(path: Path, table: Any) -> None:
     from pyarrow.parquet import write_table
 
-    with whole(path) as part:
+    with atomic_write(path) as part:
         write_table(table, part)
 
 
-def _theirs(sold: Path, new: Path) -> Theirs:
+def _fit_sklearn(sold: Path, new: Path) -> SklearnFit:
     """One-hot columns and RidgeCV of scikit-learn, with the same alphas and folds."""
     from sklearn.linear_model import RidgeCV
 
     started = time.perf_counter()
-    encode, X, y = _encoded(sold)
-    model = RidgeCV(ALPHAS, cv=5).fit(X, y)
+    encode, X, y = _one_hot_reader(sold)
+    model = RidgeCV(FILE_ALPHAS, cv=5).fit(X, y)
     seconds = time.perf_counter() - started
-    return Theirs(float(model.alpha_), model.predict(encode(new)[0]), seconds)
+    return SklearnFit(float(model.alpha_), model.predict(encode(new)[0]), seconds)
 
 
-def _encoded(path: Path) -> tuple[Any, Any, Any]:
+def _one_hot_reader(path: Path) -> tuple[Any, Any, Any]:
     """A function that reads a file as numbers, and X and y of this one."""
     from pyarrow.parquet import read_table
     from sklearn.preprocessing import OneHotEncoder
@@ -128,10 +131,12 @@ def _encoded(path: Path) -> tuple[Any, Any, Any]:
     encoder = OneHotEncoder(sparse_output=False)
 
     def read(file: Path, fits: bool = False) -> tuple[Any, Any]:
-        table = read_table(file).drop_columns([NUMBER])
-        y = table.column(TARGET).to_numpy()
+        table = read_table(file).drop_columns([ID_COLUMN])
+        y = table.column(TARGET_COLUMN).to_numpy()
         columns = {
-            name: table.column(name).to_numpy() for name in table.column_names if name != TARGET
+            name: table.column(name).to_numpy()
+            for name in table.column_names
+            if name != TARGET_COLUMN
         }
         texts = np.column_stack([c for c in columns.values() if c.dtype.kind == "O"])
         rest = np.column_stack([c for c in columns.values() if c.dtype.kind != "O"])
@@ -142,24 +147,24 @@ def _encoded(path: Path) -> tuple[Any, Any, Any]:
     return read, X, y
 
 
-def _compare(
-    model: Path, predictions: Path, new: Path, ours: float, theirs: Theirs, out: Out
+def _show_comparison(
+    model: Path, predictions: Path, new: Path, ours: float, theirs: SklearnFit, out: CommandOutput
 ) -> dict[str, Any]:
     """Show both fits of the file side by side; the same as data."""
     from pyarrow.parquet import read_table
 
     mine = read_table(predictions).column("prediction").to_numpy()
-    y = read_table(new).column(TARGET).to_numpy()
+    y = read_table(new).column(TARGET_COLUMN).to_numpy()
     apart = float(np.abs(mine - theirs.predictions).max() / y.std())
     fitted = load(model)
     out.show()
     out.show("The same file, the same alphas, the same folds", style="bold")
-    table = grid("", ">file to model", ">alpha", ">R² on new houses")
+    table = make_table("", ">file to model", ">alpha", ">R² on new houses")
     for name, seconds, alpha, found in (
         ("ling fit", ours, fitted.alpha_, mine),
         ("scikit-learn", theirs.seconds, theirs.alpha, theirs.predictions),
     ):
-        table.add_row(name, duration(seconds), f"{alpha:.4g}", f"{_r2(y, found):.6f}")
+        table.add_row(name, format_duration(seconds), f"{alpha:.4g}", f"{_r2(y, found):.6f}")
     out.show(table)
     out.show()
     out.show(
@@ -188,8 +193,8 @@ def _time_ridge_cv(n: int, p: int, seed: int) -> list[CVTiming]:
         "scikit-learn RidgeCV()": linear_model.RidgeCV(CV_ALPHAS),
         'scikit-learn RidgeCV(gcv_mode="svd")': linear_model.RidgeCV(CV_ALPHAS, gcv_mode="svd"),
     }
-    seconds, fitted = bench.take_turns(
-        {name: partial(bench.fit_quietly, model, X, y) for name, model in models.items()}
+    seconds, fitted = bench.time_interleaved(
+        {name: partial(bench.fit_without_warnings, model, X, y) for name, model in models.items()}
     )
     bounds = {"ling RidgeCV()": fitted["ling RidgeCV()"].report_.certificate.bound}
     return [
@@ -198,7 +203,7 @@ def _time_ridge_cv(n: int, p: int, seed: int) -> list[CVTiming]:
     ]
 
 
-def _show_ridge_cv(shape: tuple[int, int], timings: list[CVTiming], out: Out) -> None:
+def _show_ridge_cv(shape: tuple[int, int], timings: list[CVTiming], out: CommandOutput) -> None:
     ours, *others = timings
     out.show()
     out.show(
@@ -206,7 +211,7 @@ def _show_ridge_cv(shape: tuple[int, int], timings: list[CVTiming], out: Out) ->
         f"{shape[0]:,} x {shape[1]:,}",
         style="bold",
     )
-    table = grid("", ">time", ">time / ling's", ">alpha")
+    table = make_table("", ">time", ">time / ling's", ">alpha")
     for timing in timings:
         ratio = f"{timing.seconds / ours.seconds:.1f}"
         table.add_row(timing.name, f"{timing.seconds:.3g} s", ratio, f"{timing.alpha:.4g}")

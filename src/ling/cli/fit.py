@@ -18,30 +18,30 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from ling.cli import words
-from ling.cli.answers import in_its_words
-from ling.cli.out import Out
-from ling.cli.places import check_no_data, check_places
-from ling.cli.progress import shown
-from ling.cli.reading import Understood, files_of, understand
-from ling.cli.wanted import Wanted
+from ling.cli import model_summary
+from ling.cli.console import CommandOutput
+from ling.cli.exit_codes import to_cli_wording
+from ling.cli.options import DataOptions
+from ling.cli.output_paths import check_not_data_file, check_output_paths
+from ling.cli.progress import show_progress
+from ling.cli.training_table import TrainingTable, expand_path, read_training_table
 from ling.errors import BadOption, LingError, WrongType
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
-from ling.progress_bar import duration
-from ling.report import Status
-from ling.saving import save
+from ling.model_file import save
+from ling.progress_bar import format_duration
+from ling.results import Status
 
 # Whole numbers of so many values are often classes.
-FEW_VALUES = 20
-MOST_CLASSES = 1000
+MAX_DISCRETE_VALUES = 20
+MAX_CLASSES = 1000
 # Share of y's variance between folds from which rows seem to be in order.
-IN_ORDER = 0.05
+ORDERED_ROWS_VARIANCE_SHARE = 0.05
 # Folds if nothing is said of them, and rows of each that R^2 takes.
-FOLDS, ROWS_OF_FOLD = 5, 2
+DEFAULT_FOLDS, MIN_ROWS_PER_FOLD = 5, 2
 
 
 @dataclass(frozen=True)
-class FitOptions:
+class FitCommandOptions:
     """How to fit, as the command line says."""
 
     alphas: tuple[float, ...] | None = None
@@ -54,7 +54,7 @@ class FitOptions:
 
 
 @dataclass(frozen=True)
-class Done:
+class FitOutcome:
     """What came of it; `seconds` are from the file to the model, and the report comes after."""
 
     certified: bool
@@ -62,57 +62,69 @@ class Done:
     report_seconds: float | None
 
 
-def run(wanted: Wanted, options: FitOptions, path: Path, report: Path | None, out: Out) -> Done:
+def run(
+    wanted: DataOptions,
+    options: FitCommandOptions,
+    path: Path,
+    report: Path | None,
+    out: CommandOutput,
+) -> FitOutcome:
     """Read, fit, write, tell."""
-    check_no_data("--out", path)
-    check_places({"--out": path, "--report": report}, _read_by(wanted))
-    write_report = None if report is None else import_module("ling.html").write_report
+    check_not_data_file("--out", path)
+    check_output_paths({"--out": path, "--report": report}, _input_files(wanted))
+    write_report = None if report is None else import_module("ling.report").write_report
     started = time.perf_counter()
-    with out.doing(f"looking at {wanted.path}"):
-        found = understand(wanted)
+    with out.show_status(f"looking at {wanted.path}"):
+        found = read_training_table(wanted)
         _check_target(found.data.y, wanted)
-        options, fewer = _with_folds(found.data.y, wanted, options)
+        options, fewer = _resolve_folds(found.data.y, wanted, options)
     out.show("What was understood", style="bold")
-    out.facts(found.facts)
-    for note in (*found.notes, *fewer, *_hints(found.data.y, wanted, options)):
+    out.show_pairs(found.summary)
+    for note in (*found.notes, *fewer, *_target_hints(found.data.y, wanted, options)):
         out.note(note)
-    model, said = fitted(found, make_model(options, wanted.classify), out)
-    about = _about(wanted, found, options)
+    model, said = fit_model(found, make_model(options, wanted.classify), out)
+    about = _model_metadata(wanted, found, options)
     save(model, path, about=about)
-    said = [in_its_words(note) for note in said] + _doubts(model, found.data.y, wanted.target)
+    said = [to_cli_wording(note) for note in said] + _baseline_warnings(
+        model, found.data.y, wanted.target
+    )
     for note in said:
         out.note(note)
     seconds = time.perf_counter() - started
-    _show(model, wanted, path, seconds, out)
+    _show_model(model, wanted, path, seconds, out)
     report_seconds = None
     if report is not None and write_report is not None:
         started = time.perf_counter()
-        with out.doing(f"writing {report}"), _model_is_there(path, report):
+        with out.show_status(f"writing {report}"), _tell_model_is_written(path, report):
             write_report(
                 report, model, found.data.X, found.data.y, sample_weight=found.weights,
                 title=f"{wanted.target} from {Path(wanted.path).name}", target=wanted.target,
-                source=wanted.path, about=_told(found),
+                source=wanted.path, about=_report_metadata(found),
             )  # fmt: skip
         report_seconds = time.perf_counter() - started
-        out.show(f"Report: {report}, in another {duration(report_seconds)}")
-    out.result(
+        out.show(f"Report: {report}, in another {format_duration(report_seconds)}")
+    out.print_json(
         {
-            **words.as_data(model), "written": str(path), "report": report and str(report),
-            "seconds_in_all": seconds, "seconds_of_report": report_seconds, "about": about,
+            **model_summary.model_as_dict(model),
+            "written": str(path),
+            "report": report and str(report),
+            "seconds_in_all": seconds,
+            "seconds_of_report": report_seconds,
+            "about": about,
             "warnings": said,
         }
-    )  # fmt: skip
-    return Done(model.report_.status is not Status.NOT_REACHED, seconds, report_seconds)
+    )
+    return FitOutcome(model.report_.status is not Status.NOT_REACHED, seconds, report_seconds)
 
 
-def _read_by(wanted: Wanted) -> list[str]:
+def _input_files(wanted: DataOptions) -> list[str]:
     """All files that a fit reads."""
     beside = [name for name in (wanted.target, wanted.weights) if name and os.path.isfile(name)]
-    return [*files_of(wanted.path), *beside]
+    return [*expand_path(wanted.path), *beside]
 
 
 @contextmanager
-def _model_is_there(path: Path, report: Path) -> Iterator[None]:
+def _tell_model_is_written(path: Path, report: Path) -> Iterator[None]:
     """Says so if an interrupt comes after it was written."""
     try:
         yield
@@ -120,9 +132,9 @@ def _model_is_there(path: Path, report: Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"{path} is written, {report} is not.") from None
 
 
-def fitted(found: Understood, model: Any, out: Out) -> tuple[Any, list[str]]:
+def fit_model(found: TrainingTable, model: Any, out: CommandOutput) -> tuple[Any, list[str]]:
     """The model, fitted, and what was warned of."""
-    with warnings.catch_warnings(record=True) as caught, shown(out):
+    with warnings.catch_warnings(record=True) as caught, show_progress(out):
         warnings.simplefilter("always")
         try:
             model.fit(found.data.X, found.data.y, found.weights)
@@ -133,7 +145,7 @@ def fitted(found: Understood, model: Any, out: Out) -> tuple[Any, list[str]]:
     return model, list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-def make_model(options: FitOptions, classify: bool = False) -> Any:
+def make_model(options: FitCommandOptions, classify: bool = False) -> Any:
     """The estimator that was asked for."""
     common: dict[str, Any] = {
         "tol": options.tol, "random_state": options.seed, "memory_budget": options.memory_budget,
@@ -150,7 +162,7 @@ def make_model(options: FitOptions, classify: bool = False) -> Any:
     return choosing(alphas, cv=cv, **common)
 
 
-def _check_target(y: Any, wanted: Wanted) -> None:
+def _check_target(y: Any, wanted: DataOptions) -> None:
     name = wanted.target
     if y.ndim > 1:
         raise BadOption(f"the target {name!r} has {y.shape[1]} columns; pass one of them.")
@@ -162,14 +174,18 @@ def _check_target(y: Any, wanted: Wanted) -> None:
     values = len(np.unique(y))
     if values == 1:
         raise BadOption(f"the target {name!r} is {y[0]} in every row: there is nothing to predict.")
-    if wanted.classify and (values > MOST_CLASSES or (y.dtype.kind == "f" and values > FEW_VALUES)):
+    if wanted.classify and (
+        values > MAX_CLASSES or (y.dtype.kind == "f" and values > MAX_DISCRETE_VALUES)
+    ):
         raise BadOption(
             f"the target {name!r} has {values:,} different values, too many for classes; leave "
             "out --classify to predict a number."
         )
 
 
-def _with_folds(y: Any, wanted: Wanted, options: FitOptions) -> tuple[FitOptions, list[str]]:
+def _resolve_folds(
+    y: Any, wanted: DataOptions, options: FitCommandOptions
+) -> tuple[FitCommandOptions, list[str]]:
     """As many folds as there are rows for, and a note if these are fewer than usual."""
     if options.alpha is not None:
         return options, []
@@ -179,8 +195,8 @@ def _with_folds(y: Any, wanted: Wanted, options: FitOptions) -> tuple[FitOptions
         most, usual = int(counts.max()), max(int(counts.min()), 2)
         need, of = options.cv or 2, "rows of some class"
     else:
-        most = usual = len(y) // ROWS_OF_FOLD
-        need, of = ROWS_OF_FOLD * (options.cv or 2), "rows"
+        most = usual = len(y) // MIN_ROWS_PER_FOLD
+        need, of = MIN_ROWS_PER_FOLD * (options.cv or 2), "rows"
     if most < (options.cv or 2):
         have = most if wanted.classify else len(y)
         asked = "choosing alpha" if options.cv is None else f"--cv {options.cv}"
@@ -189,22 +205,30 @@ def _with_folds(y: Any, wanted: Wanted, options: FitOptions) -> tuple[FitOptions
             f"{asked} needs at least {need} {of}, and there are {have}; pass {smaller}--alpha 1, "
             "say, to choose nothing."
         )
-    folds = options.cv or min(FOLDS, usual)
-    few = [] if options.cv or folds == FOLDS else [f"so few rows allow {folds} folds, not {FOLDS}."]
+    folds = options.cv or min(DEFAULT_FOLDS, usual)
+    few = (
+        []
+        if options.cv or folds == DEFAULT_FOLDS
+        else [f"so few rows allow {folds} folds, not {DEFAULT_FOLDS}."]
+    )
     return replace(options, cv=folds), few
 
 
-def _hints(y: Any, wanted: Wanted, options: FitOptions) -> list[str]:
+def _target_hints(y: Any, wanted: DataOptions, options: FitCommandOptions) -> list[str]:
     hints, name = [], wanted.target
-    if not wanted.classify and len(y) > FEW_VALUES:
+    if not wanted.classify and len(y) > MAX_DISCRETE_VALUES:
         values = np.unique(y)
-        if y.dtype.kind in "iub" and len(values) <= FEW_VALUES:
+        if y.dtype.kind in "iub" and len(values) <= MAX_DISCRETE_VALUES:
             hints.append(
                 f"{name!r} has only {len(values)} different values; if they are classes rather "
                 "than amounts, pass --classify."
             )
     ordered = options.cv is not None and not wanted.classify and not options.shuffle
-    if ordered and _share_between(np.asarray(y, np.float64), options.cv or FOLDS) > IN_ORDER:
+    if (
+        ordered
+        and _between_fold_variance_share(np.asarray(y, np.float64), options.cv or DEFAULT_FOLDS)
+        > ORDERED_ROWS_VARIANCE_SHARE
+    ):
         hints.append(
             f"{name!r} differs a lot between the first and the last rows. Folds are rows that lie "
             "together; if the order of rows means nothing, pass --shuffle."
@@ -212,9 +236,9 @@ def _hints(y: Any, wanted: Wanted, options: FitOptions) -> list[str]:
     return hints
 
 
-def _doubts(model: Any, y: Any, name: str) -> list[str]:
+def _baseline_warnings(model: Any, y: Any, name: str) -> list[str]:
     """A model that is no better than none."""
-    score = words.chosen_score(model)
+    score = model_summary.cv_score(model)
     if score is None:
         return []
     least, without = score[0] - score[1], 0.0
@@ -226,7 +250,7 @@ def _doubts(model: Any, y: Any, name: str) -> list[str]:
     return [f"these columns tell little or nothing of {name!r}: {instead} predicts it as well."]
 
 
-def _share_between(y: Any, n_folds: int) -> float:
+def _between_fold_variance_share(y: Any, n_folds: int) -> float:
     """Of y's variance, the share that is between folds of consecutive rows, but for chance."""
     if len(y) < 20 * n_folds:
         return 0.0
@@ -234,43 +258,53 @@ def _share_between(y: Any, n_folds: int) -> float:
     return float(np.var(means) / np.var(y) - n_folds / len(y))
 
 
-def _about(wanted: Wanted, found: Understood, options: FitOptions) -> dict[str, Any]:
+def _model_metadata(
+    wanted: DataOptions, found: TrainingTable, options: FitCommandOptions
+) -> dict[str, Any]:
     return {
         "source": wanted.path,
         "target": wanted.target,
         "weights": wanted.weights,
         "left_out": list(found.dropped),
         "missing": found.missing,
-        "understood": dict(found.facts),
+        "understood": dict(found.summary),
         "shuffled": options.shuffle,
         "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def _told(found: Understood) -> dict[str, str]:
+def _report_metadata(found: TrainingTable) -> dict[str, str]:
     """Of what was understood, what a report cannot see in the model."""
-    told = {name: what for name, what in found.facts if name in ("missing", "weights", "left out")}
+    told = {
+        name: what for name, what in found.summary if name in ("missing", "weights", "left out")
+    }
     if "weights" in told:
         told["weights"] = f"column {told['weights']}"
     return told
 
 
-def _show(model: Any, wanted: Wanted, path: Path, seconds: float, out: Out) -> None:
+def _show_model(
+    model: Any, wanted: DataOptions, path: Path, seconds: float, out: CommandOutput
+) -> None:
     out.show()
     out.show("The model", style="bold")
-    out.facts(
+    out.show_pairs(
         [
-            ("alpha", words.alpha_words(model)),
-            ("score", words.score_words(model)),
-            ("proof", words.certificate(model.report_)),
-            ("work", f"{words.work(model.report_)}; {duration(seconds)} from file to model"),
+            ("alpha", model_summary.describe_alpha(model)),
+            ("score", model_summary.describe_score(model)),
+            ("proof", model_summary.describe_certificate(model.report_)),
+            (
+                "work",
+                f"{model_summary.describe_work(model.report_)}; {format_duration(seconds)} from "
+                f"file to model",
+            ),
         ]
     )
     out.show()
-    strongest = words.effects(model)
-    out.show(words.effects_table(strongest, Path(wanted.target).name))
+    strongest = model_summary.strongest_effects(model)
+    out.show(model_summary.effects_table(strongest, Path(wanted.target).name))
     out.show()
-    out.show(words.effects_explained(strongest), style="dim")
+    out.show(model_summary.explain_effects(strongest), style="dim")
     out.show()
     name = shlex.quote(str(path))
     out.show(f"Written to {name}. Next: ling predict {name} new-data --out predictions.csv")

@@ -6,53 +6,54 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from ling.cli.fit import FOLDS
-from ling.cli.out import Out, grid
-from ling.cli.reading import understand
-from ling.cli.wanted import Wanted
+from ling.cli.console import CommandOutput, make_table
+from ling.cli.fit import DEFAULT_FOLDS
+from ling.cli.options import DataOptions
+from ling.cli.training_table import read_training_table
 from ling.estimators import plan
-from ling.planning import Plan
-from ling.progress_bar import duration
-from ling.selection.grid import N_ALPHAS
-from ling.selection.route import expectation
+from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
+from ling.model_selection.strategy import expected_cv_cost
+from ling.progress_bar import format_duration
+from ling.solvers.planning import Plan
 
 # What takes less is lost among what is not counted.
-AT_ONCE = 0.1
+MIN_SHOWN_SECONDS = 0.1
 
 
-def run(wanted: Wanted, memory_budget: str | None, tol: float, out: Out) -> None:
+def run(wanted: DataOptions, memory_budget: str | None, tol: float, out: CommandOutput) -> None:
     """Look at the data, and predict."""
     started = time.perf_counter()
-    with out.doing(f"looking at {wanted.path}"):
-        found = understand(wanted)
+    with out.show_status(f"looking at {wanted.path}"):
+        found = read_training_table(wanted)
         looking = time.perf_counter() - started
         planned = plan(found.data.X, found.data.y, memory_budget=memory_budget, tol=tol)
     out.show("What was understood", style="bold")
-    out.facts(found.facts)
+    out.show_pairs(found.summary)
     for note in found.notes:
         out.note(note)
     out.show()
     out.show(f"One fit, with {planned.memory_budget / 1e6:,.0f} MB for its own work", style="bold")
-    out.show(_engines(planned))
+    out.show(_engine_table(planned))
     out.show()
-    passes, seconds = expectation(planned, FOLDS, N_ALPHAS)
+    passes, seconds = expected_cv_cost(planned, DEFAULT_FOLDS, DEFAULT_N_ALPHAS)
     out.show("From file to model", style="bold")
-    out.facts(
+    out.show_pairs(
         [
-            ("looking at the file", f"{duration(looking)}, as now"),
+            ("looking at the file", f"{format_duration(looking)}, as now"),
             (
                 "choosing alpha, and the fit",
-                f"{_about(seconds)}, {passes:.0f} passes ({FOLDS} folds, {N_ALPHAS} alphas)",
+                f"{_format_estimate(seconds)}, {passes:.0f} passes ({DEFAULT_FOLDS} folds, "
+                f"{DEFAULT_N_ALPHAS} alphas)",
             ),
         ]
-    )  # fmt: skip
+    )
     out.show()
     out.show(
         "Seconds are those of reading and arithmetic; starting up, a second or so, is not in them. "
         "The engine that is tried first is dropped if the data turn out harder than assumed.",
         style="dim",
     )
-    out.result(
+    out.print_json(
         {
             "rows": found.data.shape[0],
             "columns": found.data.shape[1],
@@ -61,25 +62,29 @@ def run(wanted: Wanted, memory_budget: str | None, tol: float, out: Out) -> None
             "seconds_looking": looking,
             "choosing": {"seconds": seconds, "passes": passes},
             "engines": [asdict(step) for step in planned.predictions],
-            "understood": dict(found.facts),
+            "understood": dict(found.summary),
         }
     )
 
 
-def _engines(planned: Plan) -> Any:
+def _engine_table(planned: Plan) -> Any:
     """What each would take."""
-    table = grid("engine", ">seconds", ">memory", ">passes", "")
+    table = make_table("engine", ">seconds", ">memory", ">passes", "")
     first = planned.steps[0]
     for step in planned.predictions:
         words = "first choice" if step is first else "" if step.fits else "does not fit in memory"
         table.add_row(
-            step.engine, duration(step.seconds), f"{step.n_bytes / 1e6:,.0f} MB",
+            step.engine, format_duration(step.seconds), f"{step.n_bytes / 1e6:,.0f} MB",
             f"{step.passes:.0f}", words,
         )  # fmt: skip
     return table
 
 
-def _about(seconds: float | None) -> str:
+def _format_estimate(seconds: float | None) -> str:
     if seconds is None:
         return "nobody can tell how long"
-    return f"about {duration(seconds)}" if seconds >= AT_ONCE else "less than a second"
+    return (
+        f"about {format_duration(seconds)}"
+        if seconds >= MIN_SHOWN_SECONDS
+        else "less than a second"
+    )

@@ -12,22 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from ling.cli.out import Out
-from ling.cli.places import check_places
-from ling.cli.reading import SCANS, files_of, kind_of
-from ling.cli.writing import PREDICTION, check_sink, sink
+from ling.cli.console import CommandOutput
+from ling.cli.output_paths import check_output_paths
+from ling.cli.prediction_writer import (
+    PREDICTION_COLUMN,
+    check_prediction_path,
+    open_prediction_writer,
+)
+from ling.cli.training_table import SCANNERS, expand_path, file_format
 from ling.errors import BadOption, UnknownColumn, WrongType
-from ling.progress_bar import duration
-from ling.saving import Saved, read
-from ling.scan import Dataset, scan_csv, scan_npy
-from ling.scan.arrow import ArrowSource, TableOthers
-from ling.scan.asked import check_known
-from ling.scan.convert import Tally, is_number, is_string, numbers
-from ling.scan.dataset import listed
+from ling.io import Dataset, scan_csv, scan_npy
+from ling.io.arrow_source import ArrowSource, TableTargetReader
+from ling.io.column_spec import check_column_names
+from ling.io.column_writers import EncodingCounts, is_numeric_type, is_string_type, numeric_to_numpy
+from ling.io.dataset import abbreviate_list
+from ling.model_file import SavedModel, read_model_file
+from ling.progress_bar import format_duration
 
 
 @dataclass(frozen=True)
-class PredictOptions:
+class PredictCommandOptions:
     """What the command line says."""
 
     keep: tuple[str, ...] = ()
@@ -36,34 +40,34 @@ class PredictOptions:
 
 
 @dataclass
-class Score:
+class StreamingScore:
     """R^2, or the share of right classes, of rows whose target is known; from sums alone."""
 
-    classes: bool
+    is_classification: bool
     #: Whether classes are text.
-    texts: bool = False
+    has_text_classes: bool = False
     n: int = 0
-    right: int = 0
+    n_correct: int = 0
     #: Rows of each class, and how many of them are predicted right.
     by_class: dict[Any, tuple[int, int]] = field(default_factory=dict)
     mean: float = 0.0
-    around: float = 0.0
-    off: float = 0.0
+    total_sum_of_squares: float = 0.0
+    residual_sum_of_squares: float = 0.0
     #: The type of targets that nothing can be compared with.
-    other: Any = None
+    incomparable_type: Any = None
 
-    def takes(self, kind: Any) -> bool:
+    def can_compare(self, kind: Any) -> bool:
         """Whether targets of this Arrow type can be compared."""
-        fits = is_string(kind) if self.texts else is_number(kind)
-        self.other = self.other if fits else kind
+        fits = is_string_type(kind) if self.has_text_classes else is_numeric_type(kind)
+        self.incomparable_type = self.incomparable_type if fits else kind
         return fits
 
-    def add(self, y: NDArray[Any], predicted: NDArray[Any]) -> None:
+    def update(self, y: NDArray[Any], predicted: NDArray[Any]) -> None:
         """Some more rows."""
         if not len(y):
             return
-        if self.classes:
-            self.n, self.right = self.n + len(y), self.right + int((y == predicted).sum())
+        if self.is_classification:
+            self.n, self.n_correct = self.n + len(y), self.n_correct + int((y == predicted).sum())
             for kind, count in zip(*np.unique(y, return_counts=True), strict=True):
                 rows, right = self.by_class.get(kind.item(), (0, 0))
                 here = int(((y == kind) & (y == predicted)).sum())
@@ -71,9 +75,11 @@ class Score:
             return
         mean, m, n = float(y.mean()), len(y), self.n
         # Chan, Golub & LeVeque's update: squares around a mean that is not known before.
-        self.around += float(((y - mean) ** 2).sum()) + (mean - self.mean) ** 2 * n * m / (n + m)
+        self.total_sum_of_squares += float(((y - mean) ** 2).sum()) + (
+            mean - self.mean
+        ) ** 2 * n * m / (n + m)
         self.mean += (mean - self.mean) * m / (n + m)
-        self.off += float(((y - predicted) ** 2).sum())
+        self.residual_sum_of_squares += float(((y - predicted) ** 2).sum())
         self.n += m
 
     @property
@@ -86,86 +92,105 @@ class Score:
     @property
     def value(self) -> float | None:
         """None if it is not defined."""
-        if self.classes:
-            return self.right / self.n if self.n else None
-        return 1 - self.off / self.around if self.around > 0 else None
+        if self.is_classification:
+            return self.n_correct / self.n if self.n else None
+        return (
+            1 - self.residual_sum_of_squares / self.total_sum_of_squares
+            if self.total_sum_of_squares > 0
+            else None
+        )
 
 
 @dataclass
-class Alongside:
+class RowAligner:
     """Columns of the file that go along with blocks of predictions."""
 
     batches: Iterator[Any]
-    waiting: list[Any] = field(default_factory=list)
+    leftover: list[Any] = field(default_factory=list)
 
-    def take(self, count: int) -> Any:
+    def next_rows(self, count: int) -> Any:
         """The next rows, as a `pyarrow.Table`."""
         import pyarrow as pa
 
         taken = []
         while count:
-            batch = self.waiting.pop() if self.waiting else next(self.batches)
+            batch = self.leftover.pop() if self.leftover else next(self.batches)
             taken.append(batch.slice(0, count))
             if batch.num_rows > count:
-                self.waiting.append(batch.slice(count))
+                self.leftover.append(batch.slice(count))
             count -= taken[-1].num_rows
-        tables = [pa.Table.from_batches([_decoded(batch)]) for batch in taken]
+        tables = [pa.Table.from_batches([_decode_dictionaries(batch)]) for batch in taken]
         # Files of a folder need not have the same columns besides those of the model.
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-def run(path: Path, new: str, to: Path, options: PredictOptions, out: Out) -> None:
+def run(path: Path, new: str, to: Path, options: PredictCommandOptions, out: CommandOutput) -> None:
     """Read, predict, write, tell."""
-    check_sink(to, options.keep)
-    check_places({"--out": to}, [path, *files_of(new)])
+    check_prediction_path(to, options.keep)
+    check_output_paths({"--out": to}, [path, *expand_path(new)])
     started = time.perf_counter()
-    saved = read(path)
-    data = _scanned(saved, new, options)
-    target = _target(saved, data)
-    extra = _extra(saved, data, target, options)
+    saved = read_model_file(path)
+    data = _scan_new_data(saved, new, options)
+    target = _target_column(saved, data)
+    extra = _unused_columns(saved, data, target, options)
     if extra and options.strict:
         raise UnknownColumn(
-            f"{new!r} has columns that the model does not know: {listed(map(repr, extra))}; leave "
+            f"{new!r} has columns that the model does not know: "
+            f"{abbreviate_list(map(repr, extra))}; leave "
             "out --strict to ignore them, or name them in --keep."
         )
     if extra:
-        out.note(f"ignored, as the model does not use them: {listed(extra)}")
-    score, tally = _score(saved.model), Tally()
+        out.note(f"ignored, as the model does not use them: {abbreviate_list(extra)}")
+    score, tally = _empty_score(saved.model), EncodingCounts()
     if isinstance(data.source, ArrowSource):
-        data.source.tally = tally
-    with out.doing(f"predicting {data.shape[0]:,} rows"), sink(to, data.shape[0]) as written:
-        for table in _tables(saved.model, data, options.keep, target, score):
+        data.source.encoding_counts = tally
+    with (
+        out.show_status(f"predicting {data.shape[0]:,} rows"),
+        open_prediction_writer(to, data.shape[0]) as written,
+    ):
+        for table in _prediction_tables(saved.model, data, options.keep, target, score):
             written.write(table)
     seconds = time.perf_counter() - started
-    notes = list(_notes(tally, score, target, data.shape[0]))
+    notes = list(_data_notes(tally, score, target, data.shape[0]))
     for note in notes:
         out.note(note)
-    _tell(data.shape[0], to, target, score, seconds, out)
-    out.result(
+    _show_result(data.shape[0], to, target, score, seconds, out)
+    out.print_json(
         {
-            "rows": data.shape[0], "written": str(to), "ignored": extra, "seconds": seconds,
-            "filled": +tally.missing, "unknown": +tally.unknown, "warnings": notes,
-            "score": None if score.value is None else {
-                "name": _score_name(score), "value": score.value, "rows": score.n,
-                **({"recall": score.recall} if score.classes else {}),
+            "rows": data.shape[0],
+            "written": str(to),
+            "ignored": extra,
+            "seconds": seconds,
+            "filled": +tally.filled,
+            "unknown": +tally.unknown,
+            "warnings": notes,
+            "score": None
+            if score.value is None
+            else {
+                "name": _score_name(score),
+                "value": score.value,
+                "rows": score.n,
+                **({"recall": score.recall} if score.is_classification else {}),
             },
         }
-    )  # fmt: skip
+    )
 
 
-def _score(model: Any) -> Score:
+def _empty_score(model: Any) -> StreamingScore:
     if not is_classifier(model):
-        return Score(classes=False)
-    return Score(classes=True, texts=np.asarray(model.classes_).dtype.kind in "UO")
+        return StreamingScore(is_classification=False)
+    return StreamingScore(
+        is_classification=True, has_text_classes=np.asarray(model.classes_).dtype.kind in "UO"
+    )
 
 
-def _scanned(saved: Saved, new: str, options: PredictOptions) -> Dataset:
-    kind, model = kind_of(new), saved.model
+def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) -> Dataset:
+    kind, model = file_format(new), saved.model
     named = getattr(model, "encoding_", None) is not None
     if kind == "npy" and named:
         raise WrongType(
             f"{new!r} has no names of columns, and the model needs "
-            f"{listed(map(repr, model.encoding_.inputs))}; pass Parquet, CSV or Feather."
+            f"{abbreviate_list(map(repr, model.encoding_.inputs))}; pass Parquet, CSV or Feather."
         )
     if kind != "npy" and not named:
         raise WrongType(
@@ -180,54 +205,56 @@ def _scanned(saved: Saved, new: str, options: PredictOptions) -> Dataset:
         texts = [name for name in options.keep if name not in used]
         data = scan_csv(new, like=model, unknown=options.unknown, texts=texts)
     else:
-        data = SCANS[kind](new, like=model, unknown=options.unknown)
+        data = SCANNERS[kind](new, like=model, unknown=options.unknown)
     if not data.shape[0]:
         raise BadOption(f"{new!r} has no rows.")
     return data
 
 
-def _known(data: Dataset) -> tuple[str, ...]:
-    return data.others.known if isinstance(data.others, TableOthers) else ()
+def _column_names(data: Dataset) -> tuple[str, ...]:
+    return data.others.column_names if isinstance(data.others, TableTargetReader) else ()
 
 
-def _target(saved: Saved, data: Dataset) -> str | None:
+def _target_column(saved: SavedModel, data: Dataset) -> str | None:
     """The column that was predicted, if the new data have it too."""
     name = saved.about.get("target")
-    return name if name in _known(data) else None
+    return name if name in _column_names(data) else None
 
 
-def _extra(saved: Saved, data: Dataset, target: str | None, options: PredictOptions) -> list[str]:
+def _unused_columns(
+    saved: SavedModel, data: Dataset, target: str | None, options: PredictCommandOptions
+) -> list[str]:
     """Columns that nobody has a use for; those that the fit left out are no surprise."""
-    known = _known(data)
-    check_known(options.keep, known, "--keep")
+    known = _column_names(data)
+    check_column_names(options.keep, known, "--keep")
     encoding = saved.model.encoding_ if known else None
     used = {*(encoding.inputs if encoding else ()), *options.keep, target}
     used |= {*saved.about.get("left_out", ()), saved.about.get("weights")}
     return [name for name in known if name not in used]
 
 
-def _tables(
-    model: Any, data: Dataset, keep: tuple[str, ...], target: str | None, score: Score
+def _prediction_tables(
+    model: Any, data: Dataset, keep: tuple[str, ...], target: str | None, score: StreamingScore
 ) -> Iterator[Any]:
     """Predictions, with the columns to keep; the score goes along."""
     import pyarrow as pa
 
     names = list(dict.fromkeys([*keep, *([] if target is None else [target])]))
-    others = Alongside(data.batches(names)) if names else None
+    others = RowAligner(data.batches(names)) if names else None
     schema = None
     for rows, found in model.predict_blocks(data.X):
         predicted = np.asarray(found)
-        table = pa.table({}) if others is None else others.take(rows.stop - rows.start)
-        if target is not None and score.takes(table.column(target).type):
-            score.add(*_known_targets(table.column(target), predicted))
+        table = pa.table({}) if others is None else others.next_rows(rows.stop - rows.start)
+        if target is not None and score.can_compare(table.column(target).type):
+            score.update(*_present_targets(table.column(target), predicted))
         columns = {name: table.column(name) for name in keep}
         values = predicted.astype(str) if predicted.dtype == object else predicted
-        kept = pa.table({**columns, PREDICTION: values})
-        schema = schema or kept.schema.with_metadata({"dtype": _npy_kind(model, values)})
-        yield _like(kept, schema).replace_schema_metadata(schema.metadata)
+        kept = pa.table({**columns, PREDICTION_COLUMN: values})
+        schema = schema or kept.schema.with_metadata({"dtype": _npy_dtype(model, values)})
+        yield _cast_to_schema(kept, schema).replace_schema_metadata(schema.metadata)
 
 
-def _like(table: Any, schema: Any) -> Any:
+def _cast_to_schema(table: Any, schema: Any) -> Any:
     """The table with the types of the first rows."""
     import pyarrow as pa
 
@@ -240,30 +267,32 @@ def _like(table: Any, schema: Any) -> Any:
         ) from error
 
 
-def _npy_kind(model: Any, values: NDArray[Any]) -> str:
+def _npy_dtype(model: Any, values: NDArray[Any]) -> str:
     """Texts of all classes have to fit, not only those of the first rows."""
     if values.dtype.kind == "U":
         return np.asarray(model.classes_).astype(str).dtype.str
     return values.dtype.str
 
 
-def _known_targets(column: Any, predicted: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _present_targets(column: Any, predicted: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Targets that are there, and what was predicted for them."""
     array = column.combine_chunks()
-    if is_string(array.type):
+    if is_string_type(array.type):
         there = ~np.asarray(array.is_null().to_numpy(zero_copy_only=False))
         return np.asarray(array.to_numpy(zero_copy_only=False))[there].astype(str), predicted[
             there
         ].astype(str)
-    y = numbers(array).astype(np.float64)
+    y = numeric_to_numpy(array).astype(np.float64)
     there = ~np.isnan(y)
     return y[there], predicted[there].astype(np.float64)
 
 
-def _notes(tally: Tally, score: Score, target: str | None, n: int) -> Iterator[str]:
+def _data_notes(
+    tally: EncodingCounts, score: StreamingScore, target: str | None, n: int
+) -> Iterator[str]:
     """What was done about values that the model cannot use."""
     words = (
-        (tally.missing, "missing values, for which the mean of the fit (or no category) stands"),
+        (tally.filled, "missing values, for which the mean of the fit (or no category) stands"),
         (tally.unknown, "texts that the fit has not seen, treated as no category"),
     )
     for counts, what in words:
@@ -273,14 +302,18 @@ def _notes(tally: Tally, score: Score, target: str | None, n: int) -> Iterator[s
             if count
         ]
         if found:
-            yield f"{what}: {listed(found)}"
-    if score.other is not None:
-        number = "numbers" if is_number(score.other) else f"of type {score.other}"
-        kind = "text" if is_string(score.other) else number
+            yield f"{what}: {abbreviate_list(found)}"
+    if score.incomparable_type is not None:
+        number = (
+            "numbers"
+            if is_numeric_type(score.incomparable_type)
+            else f"of type {score.incomparable_type}"
+        )
+        kind = "text" if is_string_type(score.incomparable_type) else number
         yield f"{target!r} is {kind} here; no score."
 
 
-def _decoded(batch: Any) -> Any:
+def _decode_dictionaries(batch: Any) -> Any:
     """Texts as texts: files read them as numbers of categories."""
     import pyarrow as pa
 
@@ -291,16 +324,18 @@ def _decoded(batch: Any) -> Any:
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
-def _score_name(score: Score) -> str:
-    return "accuracy" if score.classes else "R²"
+def _score_name(score: StreamingScore) -> str:
+    return "accuracy" if score.is_classification else "R²"
 
 
-def _tell(n: int, to: Path, target: str | None, score: Score, seconds: float, out: Out) -> None:
-    out.show(f"{n:,} predictions in {duration(seconds)}, written to {to}")
+def _show_result(
+    n: int, to: Path, target: str | None, score: StreamingScore, seconds: float, out: CommandOutput
+) -> None:
+    out.show(f"{n:,} predictions in {format_duration(seconds)}, written to {to}")
     if score.value is not None:
         out.show(
             f"{_score_name(score)} {score.value:.4f} on the {score.n:,} rows that have {target!r}"
         )
     if score.recall:
-        shares = listed(f"{kind} {share:.4f}" for kind, share in score.recall.items())
+        shares = abbreviate_list(f"{kind} {share:.4f}" for kind, share in score.recall.items())
         out.show(f"recall of each class, the worst first: {shares}")

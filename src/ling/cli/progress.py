@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ling.cli.out import Out, console
+from ling.cli.console import CommandOutput, make_console
 from ling.progress import watch
-from ling.progress_bar import bar
+from ling.progress_bar import progress_listener
 
 
 @contextmanager
-def shown(out: Out) -> Iterator[None]:
+def show_progress(out: CommandOutput) -> Iterator[None]:
     """Fits inside of the block, as they go on."""
-    aside = console(stderr=True, quiet=out.quiet)
+    aside = make_console(stderr=True, quiet=out.quiet)
     if not aside.is_terminal or out.quiet:
         yield
         return
-    with bar(aside) as show, watch(show):
+    with progress_listener(aside) as show, watch(show):
         yield

@@ -20,50 +20,59 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ling.datasets import Dataset
 from ling.errors import MissingData
-from ling.paper.claims import Verdict, judge_together
-from ling.paper.experiments import EXPERIMENTS, Choices, Experiment, n_tasks
-from ling.paper.page import render
-from ling.paper.reproduction import Outcome, Run, finished, run_experiment, write
+from ling.reproduction.claims import Verdict, judge_joint_claims
+from ling.reproduction.datasets import Dataset
+from ling.reproduction.experiments import EXPERIMENTS, Choices, Experiment, n_progress_steps
+from ling.reproduction.pages import render_page
+from ling.reproduction.runner import (
+    ExperimentResult,
+    ReproductionSettings,
+    count_finished,
+    run_experiment,
+    write_text_atomically,
+)
 
 
-def run(name: str, settings: Run, *, as_json: bool) -> None:
+def run(name: str, settings: ReproductionSettings, *, as_json: bool) -> None:
     """Run, write, and say where to look."""
     if name != "all" and name not in EXPERIMENTS:
         names = ", ".join([*EXPERIMENTS, "all"])
         raise typer.BadParameter(f"{name!r} is none of {names}", param_hint="EXPERIMENT")
     wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
     console = Console(stderr=True)
-    earlier = _done_before([e for e in EXPERIMENTS.values() if e not in wanted], settings)
-    outcomes: list[Outcome] = []
+    earlier = _load_finished([e for e in EXPERIMENTS.values() if e not in wanted], settings)
+    outcomes: list[ExperimentResult] = []
     missing: dict[str, str] = {}
     try:
         for experiment in wanted:
-            outcome = _run(console, experiment, settings, missing)
+            outcome = _run_with_progress(console, experiment, settings, missing)
             if outcome is not None:
                 outcomes.append(outcome)
-                page = render(_in_order(earlier + outcomes), missing, settings)
-                write(settings.out / "index.html", page)
+                page = render_page(_in_paper_order(earlier + outcomes), missing, settings)
+                write_text_atomically(settings.out / "index.html", page)
     except KeyboardInterrupt:
         console.print("Stopped. The same command continues from the finished repeats.")
         raise typer.Exit(130) from None
     if not outcomes:
         raise typer.Exit(1)
-    together = judge_together(outcome.summary for outcome in earlier + outcomes)
+    together = judge_joint_claims(outcome.summary for outcome in earlier + outcomes)
     if as_json:
         verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts] + together
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
     else:
-        _print(outcomes, together, settings.out)
+        _print_verdicts(outcomes, together, settings.out)
 
 
-def _run(
-    console: Console, experiment: Experiment, settings: Run, missing: dict[str, str]
-) -> Outcome | None:
+def _run_with_progress(
+    console: Console,
+    experiment: Experiment,
+    settings: ReproductionSettings,
+    missing: dict[str, str],
+) -> ExperimentResult | None:
     """One experiment with its bar, or None (and the reason in `missing`) without its data."""
     try:
-        data = _data(console, experiment)
+        data = _load_data(console, experiment)
     except MissingData as error:
         missing[experiment.name] = str(error)
         console.print(
@@ -77,13 +86,13 @@ def _run(
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, speed_estimate_period=300) as progress:
-        steps = n_tasks(experiment)
-        bar = progress.add_task(experiment.name, total=settings.repeats_of(experiment) * steps)
-        progress.update(bar, completed=finished(experiment, data, settings) * steps)
+        steps = n_progress_steps(experiment)
+        bar = progress.add_task(experiment.name, total=settings.n_repeats_of(experiment) * steps)
+        progress.update(bar, completed=count_finished(experiment, data, settings) * steps)
         return run_experiment(experiment, data, settings, partial(progress.advance, bar))
 
 
-def _data(console: Console, experiment: Experiment) -> Dataset | None:
+def _load_data(console: Console, experiment: Experiment) -> Dataset | None:
     """The data of an experiment on real ones; a download is shown."""
     if experiment.load is None:
         return None
@@ -95,7 +104,9 @@ def _data(console: Console, experiment: Experiment) -> Dataset | None:
         )
 
 
-def _done_before(others: list[Experiment], settings: Run) -> list[Outcome]:
+def _load_finished(
+    others: list[Experiment], settings: ReproductionSettings
+) -> list[ExperimentResult]:
     """What the same settings left of other experiments in the folder: the page shows them too."""
     found = []
     for experiment in others:
@@ -105,18 +116,18 @@ def _done_before(others: list[Experiment], settings: Run) -> list[Outcome]:
             data = None if experiment.load is None else experiment.load(None)
         except MissingData:
             continue  # without its data an earlier run cannot be told from one on other data
-        if finished(experiment, data, settings) == settings.repeats_of(experiment):
+        if count_finished(experiment, data, settings) == settings.n_repeats_of(experiment):
             found.append(run_experiment(experiment, data, settings))
     return found
 
 
-def _in_order(outcomes: list[Outcome]) -> list[Outcome]:
+def _in_paper_order(outcomes: list[ExperimentResult]) -> list[ExperimentResult]:
     """As the paper has them."""
     names = list(EXPERIMENTS)
     return sorted(outcomes, key=lambda outcome: names.index(outcome.summary.experiment.name))
 
 
-def _print(outcomes: list[Outcome], together: list[Verdict], out: Path) -> None:
+def _print_verdicts(outcomes: list[ExperimentResult], together: list[Verdict], out: Path) -> None:
     console = Console()
     groups = [(outcome.summary.data, outcome.verdicts) for outcome in outcomes]
     for title, verdicts in [*groups, ("All experiments together", together)]:
@@ -124,11 +135,13 @@ def _print(outcomes: list[Outcome], together: list[Verdict], out: Path) -> None:
             continue
         console.print(f"\n[bold]{title}[/bold]", highlight=False, soft_wrap=True)
         for verdict in verdicts:
-            console.print(f"  {_mark(verdict)} {verdict.claim}", highlight=False, soft_wrap=True)
+            console.print(
+                f"  {_verdict_mark(verdict)} {verdict.claim}", highlight=False, soft_wrap=True
+            )
     console.print(f"\nLook at {out / 'index.html'}", highlight=False, soft_wrap=True)
 
 
-def _mark(verdict: Verdict) -> str:
+def _verdict_mark(verdict: Verdict) -> str:
     words = {
         True: ("holds", "green"),
         False: ("does not hold", "red"),

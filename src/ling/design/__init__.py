@@ -1,31 +1,31 @@
 """Everything X can be, behind one protocol."""
 
+from ling._typing import Array
 from ling.design.affine import AffineDesign
-from ling.design.arrays import Array
 from ling.design.base import Design, Storage, as_design
-from ling.design.between import Between, Masked, RowMap
-from ling.design.chunked import ChunkedDesign
-from ling.design.dense import DenseDesign
+from ling.design.chunked import ChunkedStorage
+from ling.design.dense import DenseStorage
 from ling.design.metered import Meter, Metered
-from ling.design.short import ShortCopy
-from ling.design.source import ArraySource, Source
-from ling.design.sparse import SparseDesign
+from ling.design.quantized import QuantizedMatrix
+from ling.design.row_source import ArraySource, RowSource
+from ling.design.row_transform import AffineRowTransform, FoldMask, RowTransform
+from ling.design.sparse import SparseStorage
 
 __all__ = [
     "AffineDesign",
+    "AffineRowTransform",
     "Array",
     "ArraySource",
-    "Between",
-    "ChunkedDesign",
-    "DenseDesign",
+    "ChunkedStorage",
+    "DenseStorage",
     "Design",
-    "Masked",
+    "FoldMask",
     "Meter",
     "Metered",
-    "RowMap",
-    "ShortCopy",
-    "Source",
-    "SparseDesign",
+    "QuantizedMatrix",
+    "RowSource",
+    "RowTransform",
+    "SparseStorage",
     "Storage",
     "as_design",
 ]

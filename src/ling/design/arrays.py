@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ling._typing import Array
 from ling.errors import WrongType
 
-Array: TypeAlias = NDArray[np.floating[Any]]
-LARGEST = float(np.finfo(np.float64).max)
+FLOAT64_MAX = float(np.finfo(np.float64).max)
 
 
-def constant(n: int, value: float = 1.0) -> Array:
+def broadcast_scalar(n: int, value: float = 1.0) -> Array:
     """The same number n times, in the room of one."""
     return np.broadcast_to(np.float64(value), (n,))
 
 
-def rows_of(array: Array, rows: slice | NDArray[np.intp]) -> Array:
+def take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
     """Some rows; those of an array whose rows are all one take no room."""
     if array.strides[0] == 0 and not isinstance(rows, slice):
         return np.broadcast_to(array[:1], (len(rows), *array.shape[1:]))
     return array[rows]
 
 
-def consecutive(rows: NDArray[np.intp]) -> slice | None:
+def as_slice(rows: NDArray[np.intp]) -> slice | None:
     """The slice that `rows` are, if they are one."""
     first, count = (int(rows[0]), len(rows)) if len(rows) else (0, 0)
     if np.array_equal(rows, np.arange(first, first + count)):
@@ -33,7 +33,7 @@ def consecutive(rows: NDArray[np.intp]) -> slice | None:
     return None
 
 
-def scaled(A: Array, scale: Array | None) -> Array:
+def scale_rows(A: Array, scale: Array | None) -> Array:
     """diag(scale) A, for A of one or two dimensions."""
     if scale is None:
         return A
@@ -41,18 +41,7 @@ def scaled(A: Array, scale: Array | None) -> Array:
     return A * (scale if A.ndim == 1 else scale[:, None])
 
 
-def mirrored(G: Array) -> Array:
-    """G with its upper triangle copied onto the lower one, in place and block by block."""
-    size, step = len(G), 512
-    for a in range(0, size, step):
-        b = min(a + step, size)
-        corner = G[a:b, a:b]
-        np.copyto(corner, corner.T.copy(), where=np.tri(b - a, k=-1, dtype=bool))
-        G[b:, a:b] = G[a:b, b:].T
-    return G
-
-
-def as_numbers(values: Any, name: str) -> np.ndarray[Any, Any]:
+def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:
     """An array of real numbers, not copied if it is one; `name` is what a message calls it."""
     if isinstance(values, np.ma.MaskedArray):
         raise WrongType(

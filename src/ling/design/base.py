@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from ling.design.arrays import LARGEST, Array, as_numbers
-from ling.design.between import Between, RowMap, RowSums
-from ling.design.maps import Affine
+from ling._typing import Array
+from ling.design.affine_map import AffineMap
+from ling.design.arrays import FLOAT64_MAX, as_numeric_array
+from ling.design.row_transform import AffineRowTransform, RowReduction, RowTransform
 from ling.errors import NotFinite, WrongShape
 
 if TYPE_CHECKING:
-    from ling.design.short import ShortCopy
+    from ling.design.quantized import QuantizedMatrix
 
 # Bytes of rows that are looked at together.
-BLOCK = 2**25
+MAP_ROWS_BLOCK_BYTES = 2**25
 # The same for rows of which only sums are kept, all that is made of them included.
-SUMMED = 2**23
+REDUCE_ROWS_BLOCK_BYTES = 2**23
 
 
 class Design(ABC):
@@ -44,12 +45,12 @@ class Design(ABC):
         """X' U, one pass."""
 
     @abstractmethod
-    def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
+    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
         """X' between(X V), one pass.
 
         Centring, weights and fold masks are `between`. It is called once for each block of rows,
         possibly from several threads at once, and may return its argument, changed in place. A
-        `RowMap` is the fastest.
+        `AffineRowTransform` is the fastest.
         """
 
     @abstractmethod
@@ -73,21 +74,23 @@ class Design(ABC):
     def subset(self, rows: NDArray[np.intp]) -> Design:
         """Some rows of X, as a design; copied where they do not lie together."""
 
-    def each_row(self, function: Callable[[Array], Array]) -> Array:
+    def map_rows(self, function: Callable[[Array], Array]) -> Array:
         """function(rows) for all rows, one pass: it takes a dense block and gives as many rows."""
         n, p = self.shape
-        height = max(256, BLOCK // (8 * max(1, p)))
+        height = max(256, MAP_ROWS_BLOCK_BYTES // (8 * max(1, p)))
         parts = [np.arange(a, min(a + height, n)) for a in range(0, max(n, 1), height)]
         return np.concatenate([function(self.take(rows)) for rows in parts])
 
-    def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
+    def reduce_rows(self, sums: RowReduction) -> tuple[Array, ...]:
         """What all rows add up to, one pass."""
         n, p = self.shape
-        height = max(sums.least_rows, SUMMED // (8 * (p + sums.width)))
+        height = max(
+            sums.min_block_rows, REDUCE_ROWS_BLOCK_BYTES // (8 * (p + sums.workspace_per_row))
+        )
         total: tuple[Array, ...] = ()
         for first in range(0, max(n, 1), height):
             rows = np.arange(first, min(first + height, n))
-            found = sums.cut(slice(first, first + height))(self.take(rows))
+            found = sums.take_rows(slice(first, first + height))(self.take(rows))
             for sofar, more in zip(total, found, strict=bool(total)):
                 sofar += more
             total = total or found
@@ -128,31 +131,35 @@ class Design(ABC):
         n, p = self.shape
         return f"{type(self).__name__}({n} x {p}, {self.dtype})"
 
-    def _right(self, V: Array) -> tuple[Array, np.dtype[Any]]:
+    def _check_right_operand(self, V: Array) -> tuple[Array, np.dtype[Any]]:
         """V checked for X V, and the dtype to compute in."""
-        return self._operand(V, "V", 1, "n_features")
+        return self._check_operand(V, "V", 1, "n_features")
 
-    def _left(self, U: Array) -> tuple[Array, np.dtype[Any]]:
+    def _check_left_operand(self, U: Array) -> tuple[Array, np.dtype[Any]]:
         """U checked for X'U, and the dtype to compute in."""
-        return self._operand(U, "U", 0, "n_samples")
+        return self._check_operand(U, "U", 0, "n_samples")
 
-    def _row_map(self, V: Array, between: Between | None) -> RowMap | None:
+    def _check_affine_transform(
+        self, V: Array, between: RowTransform | None
+    ) -> AffineRowTransform | None:
         """`between` if it is a RowMap: the compiled loops do not look at its length themselves."""
-        if not isinstance(between, RowMap):
+        if not isinstance(between, AffineRowTransform):
             return None
         n, columns = self.shape[0], 1 if V.ndim == 1 else V.shape[1]
         shift = between.shift
         fits = between.scale.shape == between.post.shape == (n,) == shift.shape[:1]
         if not fits or shift.size != n * columns:
-            shapes = [array.shape for array in between.per_row().values()]
+            shapes = [array.shape for array in between.row_arrays().values()]
             raise WrongShape(
                 f"the RowMap has arrays of shape {shapes} and V has shape {V.shape}; pass ({n},) "
                 f"for scale and post, and ({n}, n_columns) for shift."
             )
         return between
 
-    def _operand(self, A: Array, name: str, axis: int, rows: str) -> tuple[Array, np.dtype[Any]]:
-        A = as_numbers(A, name)
+    def _check_operand(
+        self, A: Array, name: str, axis: int, rows: str
+    ) -> tuple[Array, np.dtype[Any]]:
+        A = as_numeric_array(A, name)
         if A.ndim not in (1, 2) or A.shape[0] != self.shape[axis]:
             raise WrongShape(
                 f"{name} has shape {A.shape}; this design has shape {self.shape}, so pass "
@@ -176,64 +183,66 @@ class Storage(Design):
         return True
 
     @property
-    def centres_rows(self) -> bool:
+    def centers_rows(self) -> bool:
         """Whether Gram matrices are made from centred rows, so that large means do not cancel."""
         return True
 
     @property
-    def compiled_columns(self) -> int:
+    def max_compiled_columns(self) -> int:
         """Up to how many columns X'(X V) is done by a compiled loop, for which a RowMap pays."""
         return 1
 
     #: Those of its columns, if they have any.
-    names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
     #: How columns of a table became its columns, if they did.
     encoding: Any = None
     #: Bytes of it that are in memory and count as the fit's own.
-    taken: float = 0.0
+    resident_bytes: float = 0.0
     #: Bytes of a block, where rows lie in blocks.
     block_bytes: float = np.inf
     #: Bytes a second at which it is read, if it does not lie in memory.
-    rate: float | None = None
+    read_bandwidth: float | None = None
     #: What there is to say about how it was opened.
     notes: tuple[str, ...] = ()
 
     @property
-    def by_blocks(self) -> bool:
+    def is_out_of_core(self) -> bool:
         """Whether rows lie apart, so that everything is done block by block where they are."""
         return False
 
-    def affine_gram_matmat(self, affine: Affine, V: Array, between: Between | None) -> Array:
-        """X~' between(X~ V) of X~ = affine(X), where `by_blocks`."""
+    def affine_gram_matmat(
+        self, affine: AffineMap, V: Array, between: RowTransform | None
+    ) -> Array:
+        """X~' between(X~ V) of X~ = affine(X), where `is_out_of_core`."""
         raise NotImplementedError
 
-    def affine_each_row(self, affine: Affine, function: Callable[[Array], Array]) -> Array:
-        """function(rows of X~), where `by_blocks`."""
+    def affine_map_rows(self, affine: AffineMap, function: Callable[[Array], Array]) -> Array:
+        """function(rows of X~), where `is_out_of_core`."""
         raise NotImplementedError
 
-    def affine_sum_rows(self, affine: Affine, sums: RowSums) -> tuple[Array, ...]:
-        """What all rows of X~ add up to, where `by_blocks`."""
+    def affine_reduce_rows(self, affine: AffineMap, sums: RowReduction) -> tuple[Array, ...]:
+        """What all rows of X~ add up to, where `is_out_of_core`."""
         raise NotImplementedError
 
     @property
-    def picks(self) -> bool:
+    def has_row_access(self) -> bool:
         """Whether single rows can be had cheaply."""
         return self.is_dense
 
     @abstractmethod
-    def affine_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
+    def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """X~'X~ of X~ = affine(X), one pass and no copy of X."""
 
     @abstractmethod
-    def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
+    def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """X~X~' of X~ = affine(X), one pass."""
 
     @abstractmethod
-    def affine_gram_flops(self, affine: Affine) -> float:
+    def affine_gram_flops(self, affine: AffineMap) -> float:
         """FLOPs of X~'X~."""
 
     @abstractmethod
-    def affine_row_gram_flops(self, affine: Affine) -> float:
+    def affine_row_gram_flops(self, affine: AffineMap) -> float:
         """FLOPs of X~X~'."""
 
     @abstractmethod
@@ -243,28 +252,28 @@ class Storage(Design):
         No weights are weights of 1.
         """
 
-    def shortens(self, affine: Affine) -> bool:
+    def can_quantize(self, affine: AffineMap) -> bool:
         """Whether affine(X) can be copied in 16-bit integers, for faster sweeps."""
         return False
 
-    def shortened(self, affine: Affine, units: Array) -> ShortCopy:
-        """That copy; `units` are about the sizes of the numbers in each column, and above 0."""
+    def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
+        """X in 16-bit integers; `column_scales` > 0 are about the sizes of entries by column."""
         raise NotImplementedError
 
     @abstractmethod
-    def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
+    def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
         """Row and column of the first number that is NaN or, in size, above `limit`."""
 
-    def refuse_not_finite(self, limit: float = LARGEST, first: int = 0) -> None:
+    def check_finite(self, limit: float = FLOAT64_MAX, first: int = 0) -> None:
         """An error that names the first number that is NaN or above `limit`, if there is one.
 
         The first row is called `first`.
         """
-        found = self.first_not_finite(limit)
+        found = self.find_nonfinite(limit)
         if found is None:
             return
         i, j = found[0] + first, found[1]
-        name = "" if self.names is None else f" ({self.names[j]})"
+        name = "" if self.feature_names is None else f" ({self.feature_names[j]})"
         raise NotFinite(
             f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "
             f"column {j}{name}. Drop or fill such rows (SimpleImputer), or divide X by a constant."
@@ -272,24 +281,24 @@ class Storage(Design):
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X'X, one pass."""
-        return self.affine_gram(Affine(), dtype)
+        return self.affine_gram(AffineMap(), dtype)
 
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
         """X X', one pass."""
-        return self.affine_row_gram(Affine(), dtype)
+        return self.affine_row_gram(AffineMap(), dtype)
 
     @property
     def gram_flops(self) -> float:
         """FLOPs of X'X, one triangle."""
-        return self.affine_gram_flops(Affine())
+        return self.affine_gram_flops(AffineMap())
 
     @property
     def row_gram_flops(self) -> float:
         """FLOPs of X X', one triangle."""
-        return self.affine_row_gram_flops(Affine())
+        return self.affine_row_gram_flops(AffineMap())
 
 
-class Full(Storage):
+class DenseDefaults(Storage):
     """A storage that holds all n p numbers."""
 
     @property
@@ -303,12 +312,12 @@ class Full(Storage):
         n, p = self.shape
         return 2.0 * n * p
 
-    def affine_gram_flops(self, affine: Affine) -> float:
+    def affine_gram_flops(self, affine: AffineMap) -> float:
         """n p (p + 1), and n p for each scale, 2 n p for each rank: rows are mapped one by one."""
         n, p = self.shape
         return float(n) * p * (p + 1 + affine.n_scales + 2 * affine.rank)
 
-    def affine_row_gram_flops(self, affine: Affine) -> float:
+    def affine_row_gram_flops(self, affine: AffineMap) -> float:
         """p n (n + 1), and the map likewise."""
         n, p = self.shape
         return float(n) * p * (n + 1 + affine.n_scales + 2 * affine.rank)
@@ -334,11 +343,11 @@ def as_design(X: Any) -> Design:
     DenseDesign(3 x 2, float64)
     """
     # Imported here because each storage is itself a Design.
-    from ling.design.dense import DenseDesign
-    from ling.design.sparse import SparseDesign
+    from ling.design.dense import DenseStorage
+    from ling.design.sparse import SparseStorage
 
     if isinstance(X, Design):
         return X
     if sparse.issparse(X):
-        return SparseDesign(X)
-    return DenseDesign(as_numbers(X, "X"))
+        return SparseStorage(X)
+    return DenseStorage(as_numeric_array(X, "X"))

@@ -13,75 +13,82 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.arrays import Array, consecutive
-from ling.design.blocked import Blocked
-from ling.design.dense import DenseDesign
-from ling.design.maps import Affine
-from ling.design.operations import Operation, Outcome, at, together
-from ling.design.short import SHARED, ShortCopy, shortened
-from ling.design.source import Source, unchanged
-from ling.design.threads import quiet_blas
-from ling.progress import current
+from ling._typing import Array
+from ling.design.affine_map import AffineMap
+from ling.design.arrays import as_slice
+from ling.design.block_operations import BlockOperation, BlockResult, merge_results, slice_rows
+from ling.design.blocked import BlockedStorage
+from ling.design.dense import DenseStorage
+from ling.design.quantized import GROUP_SIZE, QuantizedMatrix, quantize
+from ling.design.row_source import RowSource, verify_unchanged
+from ling.linalg.threads import single_threaded_blas
+from ling.progress import current_fit
 
-MB = 2**20
+MIB = 2**20
 # Bytes of a block: large enough that starting threads on it takes no time beside reading it.
-LARGE, SMALL = 64 * MB, MB
+MAX_BLOCK_BYTES, MIN_BLOCK_BYTES = 64 * MIB, MIB
 # Blocks that may be there at once: worked on, waiting, being read, and one that is given back.
-AT_ONCE = 4
+MAX_RESIDENT_BLOCKS = 4
 # Share of the memory budget that is for blocks.
-SHARE = 0.25
+BLOCK_BUDGET_FRACTION = 0.25
 # Of so many rows less than this share is picked one by one; more are read with all others.
-PICKED = 0.02
+MAX_PICKED_FRACTION = 0.02
 # What is read to measure how fast.
-SAMPLE = 128 * MB
+BANDWIDTH_SAMPLE_BYTES = 128 * MIB
 T = TypeVar("T")
 
 
-class ChunkedDesign(Blocked):
+class ChunkedStorage(BlockedStorage):
     """A source of rows, read anew in every pass; `rows` are those of it that count.
 
-    At any time at most `room` bytes of it are in memory.
+    At any time at most `max_resident_bytes` bytes of it are in memory.
     """
 
     def __init__(
-        self, source: Source, rows: NDArray[np.intp] | None = None, room: float = AT_ONCE * LARGE
+        self,
+        source: RowSource,
+        rows: NDArray[np.intp] | None = None,
+        max_resident_bytes: float = MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
     ) -> None:
         n, p = source.shape
         self.source = source
         self.rows = rows
-        self.room = room
+        self.max_resident_bytes = max_resident_bytes
         self.shape = (n if rows is None else len(rows), p)
         self.dtype = source.dtype
-        self.names = source.names
+        self.feature_names = source.feature_names
         self.encoding = source.encoding
         self.notes = source.notes
-        self.taken = room
-        self.block_bytes = room / AT_ONCE
-        self._rate: float | None = None
+        self.resident_bytes = max_resident_bytes
+        self.block_bytes = max_resident_bytes / MAX_RESIDENT_BLOCKS
+        self._read_bandwidth: float | None = None
 
-    def within(self, budget: float) -> ChunkedDesign:
+    def with_memory_budget(self, budget: float) -> ChunkedStorage:
         """The same, with blocks that fit into a share of the budget."""
-        room = min(AT_ONCE * LARGE, max(AT_ONCE * SMALL, SHARE * budget))
-        found = ChunkedDesign(self.source, self.rows, room)
-        found._rate = self._rate  # of the source, and measured by reading
+        max_resident_bytes = min(
+            MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
+            max(MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES, BLOCK_BUDGET_FRACTION * budget),
+        )
+        found = ChunkedStorage(self.source, self.rows, max_resident_bytes)
+        found._read_bandwidth = self._read_bandwidth  # of the source, and measured by reading
         return found
 
     @property
-    def identity(self) -> str:
+    def fingerprint(self) -> str:
         """The source's."""
-        return self.source.identity
+        return self.source.fingerprint
 
     @property
-    def picks(self) -> bool:
+    def has_row_access(self) -> bool:
         """Whether the source can read single rows."""
-        return self.source.picks
+        return self.source.has_row_access
 
     @property
-    def height(self) -> int:
+    def block_rows(self) -> int:
         """Rows of a block."""
         n_bytes = self.source.shape[1] * self.dtype.itemsize
-        rows = max(1, int(self.room / AT_ONCE) // max(1, n_bytes))
-        return rows if rows < SHARED else rows // SHARED * SHARED
+        rows = max(1, int(self.max_resident_bytes / MAX_RESIDENT_BLOCKS) // max(1, n_bytes))
+        return rows if rows < GROUP_SIZE else rows // GROUP_SIZE * GROUP_SIZE
 
     @property
     def n_bytes(self) -> int:
@@ -89,76 +96,76 @@ class ChunkedDesign(Blocked):
         return self.n_stored * self.dtype.itemsize
 
     @property
-    def rate(self) -> float:  # type: ignore[override]
+    def read_bandwidth(self) -> float:  # type: ignore[override]
         """Bytes a second at which rows come, measured on the first of them, once."""
-        if self._rate is None:
-            count = max(1, SAMPLE // max(1, self.shape[1] * self.dtype.itemsize))
+        if self._read_bandwidth is None:
+            count = max(1, BANDWIDTH_SAMPLE_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
             some = slice(0, min(count, self.source.shape[0]))
             started = time.perf_counter()
             read = 0
-            with unchanged(self.source.check_unchanged):
-                for block in self.source.blocks(some, self.height):
-                    read += _touched(block)
-            self._rate = max(1.0, read / max(time.perf_counter() - started, 1e-9))
-        return self._rate
+            with verify_unchanged(self.source.check_unchanged):
+                for block in self.source.blocks(some, self.block_rows):
+                    read += _touch_pages(block)
+            self._read_bandwidth = max(1.0, read / max(time.perf_counter() - started, 1e-9))
+        return self._read_bandwidth
 
-    def subset(self, rows: NDArray[np.intp]) -> ChunkedDesign:
+    def subset(self, rows: NDArray[np.intp]) -> ChunkedStorage:
         """Some rows, in ascending order; read when they are needed."""
         if len(rows) > 1 and (np.diff(rows) < 0).any():
             raise AssertionError("rows of data that is read in order have to be in order")
         mine = rows if self.rows is None else self.rows[rows]
-        return ChunkedDesign(self.source, mine, self.room)
+        return ChunkedStorage(self.source, mine, self.max_resident_bytes)
 
-    def run(self, operation: Operation) -> Outcome:
+    def run(self, operation: BlockOperation) -> BlockResult:
         """One block after the other, the next being read meanwhile."""
         # Threads of BLAS that spin after each call would take the reader's time.
-        quiet = quiet_blas() if operation.is_sweep else nullcontext()
+        quiet = single_threaded_blas() if operation.is_memory_bound else nullcontext()
         # The blocks are closed here, and not when the last reference to them goes: the traceback of
         # an error, or of Ctrl-C, would keep their reader running for as long as it lives.
         with quiet, closing(self.blocks()) as blocks:
-            return together(at(operation, rows)(block) for rows, block in blocks)
+            return merge_results(slice_rows(operation, rows)(block) for rows, block in blocks)
 
-    def blocks(self) -> Generator[tuple[slice, DenseDesign], None, None]:
+    def blocks(self) -> Generator[tuple[slice, DenseStorage], None, None]:
         """All rows in order, and what they are called here.
 
         Raises MissingData if a file of the source has changed since it was scanned.
         """
-        start, run = 0, current()
-        with unchanged(self.source.check_unchanged):
-            for block in ahead(self._read()):
+        start, run = 0, current_fit()
+        with verify_unchanged(self.source.check_unchanged):
+            for block in prefetch(self._read_blocks()):
                 if len(block):
-                    yield slice(start, start + len(block)), DenseDesign(block, compiled=True)
+                    yield slice(start, start + len(block)), DenseStorage(block, compiled=True)
                 start += len(block)
                 if run is not None and start < self.shape[0]:  # the last is heard of with the pass
-                    run.add_part(len(block) / self.source.shape[0])
+                    run.add_partial_pass(len(block) / self.source.shape[0])
 
-    def shortens(self, affine: Affine) -> bool:
+    def can_quantize(self, affine: AffineMap) -> bool:
         """Where blocks can be, into one copy in memory."""
-        aligned = self.rows is None and self.height % SHARED == 0
+        aligned = self.rows is None and self.block_rows % GROUP_SIZE == 0
         return aligned and affine.col_scale is None and affine.rank <= 1
 
-    def shortened(self, affine: Affine, units: Array) -> ShortCopy:
+    def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
         """A copy of X~ in 16-bit integers, one pass; further ones do not read X any more."""
         n, p = self.shape
-        blocks = -(-n // SHARED)
-        short = np.empty((blocks * SHARED, p), np.int16)
-        steps = np.empty((blocks, p), np.float32)
+        blocks = -(-n // GROUP_SIZE)
+        short = np.empty((blocks * GROUP_SIZE, p), np.int16)
+        scales = np.empty((blocks, p), np.float32)
         for rows, block in self.blocks():
-            vectors = block.vectors(affine.subset(rows))
-            part = shortened(np.ascontiguousarray(block.array), vectors, units)
-            short[rows.start : rows.start + len(part.short)] = part.short
-            steps[rows.start // SHARED :][: len(part.steps)] = part.steps
-        return ShortCopy(short, steps, units)
+            vectors = block.map_vectors(affine.subset(rows))
+            part = quantize(np.ascontiguousarray(block.array), vectors, column_scales)
+            short[rows.start : rows.start + len(part.codes)] = part.codes
+            scales[rows.start // GROUP_SIZE :][: len(part.scales)] = part.scales
+        return QuantizedMatrix(short, scales, column_scales)
 
-    def _read(self) -> Iterator[Array]:
-        n, height = self.source.shape[0], self.height
-        run = slice(0, n) if self.rows is None else consecutive(self.rows)
+    def _read_blocks(self) -> Iterator[Array]:
+        n, height = self.source.shape[0], self.block_rows
+        run = slice(0, n) if self.rows is None else as_slice(self.rows)
         if run is not None:
             yield from self.source.blocks(run, height)
             return
         assert self.rows is not None
         first, last = int(self.rows[0]), int(self.rows[-1]) + 1
-        if self.source.picks and len(self.rows) < PICKED * (last - first):
+        if self.source.has_row_access and len(self.rows) < MAX_PICKED_FRACTION * (last - first):
             for first in range(0, len(self.rows), height):
                 yield self.source.take(self.rows[first : first + height])
             return
@@ -168,24 +175,24 @@ class ChunkedDesign(Blocked):
             first += len(block)
 
 
-def _touched(block: Array) -> int:
+def _touch_pages(block: Array) -> int:
     """Bytes of a block, of which a number a page was looked at: it may be mapped, not read."""
     np.add.reduce(block.ravel(order="K")[:: 4096 // block.itemsize], dtype=np.float64)
     return block.nbytes
 
 
-def in_memory(design: ChunkedDesign) -> DenseDesign:
+def read_all(design: ChunkedStorage) -> DenseStorage:
     """All of it, read once."""
     whole = np.empty(design.shape, design.dtype)
     for rows, block in design.blocks():
         whole[rows] = block.array
-    found = DenseDesign(whole)
-    found.names, found.taken = design.names, float(whole.nbytes)
+    found = DenseStorage(whole)
+    found.feature_names, found.resident_bytes = design.feature_names, float(whole.nbytes)
     found.notes = design.notes
     return found
 
 
-def ahead(items: Iterator[T]) -> Generator[T, None, None]:
+def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
     """The same items, each made by another thread while the one before is used.
 
     Closing it ends the thread, once the item that it is making is there.
@@ -220,7 +227,7 @@ def ahead(items: Iterator[T]) -> Generator[T, None, None]:
     try:
         reader.start()
         while True:
-            item, error = _next(ready, reader)
+            item, error = _wait_for_item(ready, reader)
             if isinstance(error, StopIteration):
                 return
             if error is not None:
@@ -234,7 +241,7 @@ def ahead(items: Iterator[T]) -> Generator[T, None, None]:
             reader.join()
 
 
-def _next(ready: Queue[tuple[Any, BaseException | None]], reader: Thread) -> Any:
+def _wait_for_item(ready: Queue[tuple[Any, BaseException | None]], reader: Thread) -> Any:
     """Waits in steps, so that Ctrl-C is heard."""
     while True:
         try:

@@ -8,25 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ling.design import threads
-from ling.design.arrays import LARGEST, Array, consecutive, float_dtype, mirrored
-from ling.design.base import Full
-from ling.design.between import Between, RowMap
-from ling.design.gram import form_gram, sum_of_grams
-from ling.design.maps import Affine
-from ling.design.short import ShortCopy, shortened
+from ling._typing import Array
+from ling.design.affine_map import AffineMap
+from ling.design.arrays import FLOAT64_MAX, as_slice, float_dtype
+from ling.design.base import DenseDefaults
+from ling.design.quantized import QuantizedMatrix, quantize
+from ling.design.row_transform import AffineRowTransform, RowTransform
 from ling.errors import WrongShape
+from ling.linalg import threads
+from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 
-MB = 2**20
+MIB = 2**20
 # Below this size X stays in cache, and a second sweep over it costs next to nothing.
-CACHED = 32 * MB
+MAX_CACHED_BYTES = 32 * MIB
 # Up to this many columns a compiled loop is as fast as one read of X; above, BLAS is.
-FEW = 4
+MAX_THIN_COLUMNS = 4
 # Up to this many features BLAS is slow at X'X.
-NARROW = 128
+MAX_NARROW_FEATURES = 128
 
 
-class DenseDesign(Full):
+class DenseStorage(DenseDefaults):
     """A two-dimensional array of real numbers, used where it lies.
 
     `compiled` says whether products with few columns are done by compiled loops rather than by
@@ -48,30 +49,30 @@ class DenseDesign(Full):
 
     def matmat(self, V: Array) -> Array:
         """X V, one pass."""
-        V, dtype = self._right(V)
-        if self._blas_reads(dtype):
+        V, dtype = self._check_right_operand(V)
+        if self._is_blas_ready(dtype):
             return np.asarray(self.array @ V)
         U = np.empty((self.shape[0], *V.shape[1:]), dtype)
-        for rows, block in self._blocks(dtype, 4 * MB):
+        for rows, block in self._row_blocks(dtype, 4 * MIB):
             U[rows] = block @ V
         return U
 
     def rmatmat(self, U: Array) -> Array:
         """X'U, one pass."""
-        U, dtype = self._left(U)
-        if self._blas_reads(dtype):
+        U, dtype = self._check_left_operand(U)
+        if self._is_blas_ready(dtype):
             return np.asarray(self.array.T @ U)
         V = np.zeros((self.shape[1], *U.shape[1:]), dtype)
-        for rows, block in self._blocks(dtype, 4 * MB):
+        for rows, block in self._row_blocks(dtype, 4 * MIB):
             V += block.T @ U[rows]
         return V
 
-    def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
+    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
         """X' between(X V), one pass over blocks of rows that stay in cache."""
-        V, dtype = self._right(V)
+        V, dtype = self._check_right_operand(V)
         columns = 1 if V.ndim == 1 else V.shape[1]
-        row_map = self._row_map(V, between)
-        if between is row_map and 1 <= columns <= self.compiled_columns:
+        row_map = self._check_affine_transform(V, between)
+        if between is row_map and 1 <= columns <= self.max_compiled_columns:
             return self._gram_by_kernel(V, row_map)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
@@ -79,57 +80,63 @@ class DenseDesign(Full):
         size = min(max(2, columns // 8), 16) if c_order else max(4, columns)
         # U has to stay in cache too, where it is wider than X.
         p = max(1, self.shape[1])
-        for rows, block in self._blocks(dtype, size * MB * p // max(p, columns)):
+        for rows, block in self._row_blocks(dtype, size * MIB * p // max(p, columns)):
             U = block @ V
             out += block.T @ (U if between is None else between(U, rows))
         return out
 
-    def affine_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
+    def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """X~'X~ by symmetric rank-k updates; X~ exists one block of rows at a time."""
         wanted = self.dtype if dtype is None else np.dtype(dtype)
-        if self.shape[1] <= NARROW and wanted == np.float64 and self._simple(affine):
+        if (
+            self.shape[1] <= MAX_NARROW_FEATURES
+            and wanted == np.float64
+            and self._can_compile_map(affine)
+        ):
             return self._narrow_gram(affine)
-        if affine.is_identity and self._blas_reads(wanted):
+        if affine.is_identity and self._is_blas_ready(wanted):
             return form_gram(self.array)
-        return sum_of_grams(self._mapped_blocks(affine, wanted, 32 * MB), self.shape[1], wanted)
+        return sum_of_grams(self._mapped_blocks(affine, wanted, 32 * MIB), self.shape[1], wanted)
 
-    def shortens(self, affine: Affine) -> bool:
+    def can_quantize(self, affine: AffineMap) -> bool:
         """Where compiled loops can make the copy."""
-        return self._simple(affine)
+        return self._can_compile_map(affine)
 
-    def shortened(self, affine: Affine, units: Array) -> ShortCopy:
+    def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
         """A copy of X~ in 16-bit integers, one pass."""
-        return shortened(self.array, self.vectors(affine), units)
+        return quantize(self.array, self.map_vectors(affine), column_scales)
 
-    def _mapped_blocks(self, affine: Affine, dtype: np.dtype[Any], n_bytes: int) -> Iterator[Array]:
+    def _mapped_blocks(
+        self, affine: AffineMap, dtype: np.dtype[Any], n_bytes: int
+    ) -> Iterator[Array]:
         """Consecutive blocks of rows of X~, the next in the place of the last."""
-        if not self._simple(affine):
+        if not self._can_compile_map(affine):
             # Centred in float64, whatever is wanted: in float32 large means would take all digits.
-            for rows, block in self._blocks(
+            for rows, block in self._row_blocks(
                 np.dtype(np.float64), n_bytes, _least_rows(self.shape[1])
             ):
                 yield affine.apply(block, rows).astype(dtype, copy=False)
             return
         n, p = self.shape
         height = min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize)))
-        buffer, vectors = np.empty((height, p), dtype), self.vectors(affine)
+        buffer, vectors = np.empty((height, p), dtype), self.map_vectors(affine)
         for start in range(0, n, height):
             rows = slice(start, min(start + height, n))
-            self._map_into(buffer, vectors, rows)
+            self._apply_map(buffer, vectors, rows)
             yield buffer[: rows.stop - start]
 
-    def _map_into(self, out: Array, vectors: tuple[Array, Array, Array], rows: slice) -> None:
-        from ling.design.kernels import dense_map
+    def _apply_map(self, out: Array, vectors: tuple[Array, Array, Array], rows: slice) -> None:
+        from ling.design.kernels import dense_affine_map
 
         def sweep(part: slice) -> None:
-            dense_map(self.array, *vectors, part.start, part.stop, rows.start, out)
+            dense_affine_map(self.array, *vectors, part.start, part.stop, rows.start, out)
 
-        threads.run(sweep, threads.cut(rows, threads.n_pieces(1)))
+        threads.parallel_map(sweep, threads.split_rows(rows, threads.n_slices(1)))
 
-    def _narrow_gram(self, affine: Affine) -> Array:
+    def _narrow_gram(self, affine: AffineMap) -> Array:
         from ling.design.kernels import BLOCK_COLUMNS, narrow_gram
 
-        p, vectors = self.shape[1], self.vectors(affine)
+        p, vectors = self.shape[1], self.map_vectors(affine)
         size = -(-p // BLOCK_COLUMNS) * BLOCK_COLUMNS
 
         def sweep(part: slice) -> Array:
@@ -137,14 +144,14 @@ class DenseDesign(Full):
             narrow_gram(self.array, *vectors, part.start, part.stop, out)
             return out
 
-        found = threads.total(sweep, self._parts(8 * size * size))[:p, :p]
-        return mirrored(np.ascontiguousarray(found))
+        found = threads.parallel_sum(sweep, self._thread_slices(8 * size * size))[:p, :p]
+        return mirror_upper_triangle(np.ascontiguousarray(found))
 
-    def _simple(self, affine: Affine) -> bool:
+    def _can_compile_map(self, affine: AffineMap) -> bool:
         """Whether compiled loops can apply the map: row scales, and a correction of rank 1."""
-        return self._compiles and affine.col_scale is None and affine.rank <= 1
+        return self._can_use_kernels and affine.col_scale is None and affine.rank <= 1
 
-    def vectors(self, affine: Affine) -> tuple[Array, Array, Array]:
+    def map_vectors(self, affine: AffineMap) -> tuple[Array, Array, Array]:
         """The map as three vectors."""
         n, p = self.shape
         scale = np.ones(n) if affine.row_scale is None else affine.row_scale
@@ -152,13 +159,13 @@ class DenseDesign(Full):
             return scale, np.zeros(n), np.zeros(p)
         return scale, np.ascontiguousarray(affine.left[:, 0]), affine.right[:, 0].copy()
 
-    def affine_row_gram(self, affine: Affine, dtype: DTypeLike | None = None) -> Array:
+    def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """X~X~' likewise, one block of columns at a time."""
         wanted = self.dtype if dtype is None else np.dtype(dtype)
-        if affine.is_identity and self._blas_reads(wanted):
+        if affine.is_identity and self._is_blas_ready(wanted):
             return form_gram(self.array.T)
         n, p = self.shape
-        width = max(1, min(p, max(_least_rows(n), 32 * MB // max(1, 8 * n))))
+        width = max(1, min(p, max(_least_rows(n), 32 * MIB // max(1, 8 * n))))
         # Centred in float64, whatever is wanted: in float32 large means would take all digits.
         mapped = np.empty((n, width))
 
@@ -176,22 +183,22 @@ class DenseDesign(Full):
         """Some rows of X, in float64."""
         return np.ascontiguousarray(self.array[rows], np.float64)
 
-    def subset(self, rows: NDArray[np.intp]) -> DenseDesign:
+    def subset(self, rows: NDArray[np.intp]) -> DenseStorage:
         """Some rows of X: a view, if they lie together."""
-        together = consecutive(rows)
+        together = as_slice(rows)
         chosen = self.array[rows] if together is None else self.array[together]
-        return DenseDesign(chosen, compiled=self._compiled)
+        return DenseStorage(chosen, compiled=self._compiled)
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Column sums of weights x, X'U, and column sums of weights x^2, in float64; one pass."""
-        if self._compiles:
-            sums, products, squares = self._moments_by_kernel(weights, U[:, :FEW])
-            if U.shape[1] > FEW:
-                products = np.hstack([products, self.rmatmat(U[:, FEW:])])
+        if self._can_use_kernels:
+            sums, products, squares = self._moments_by_kernel(weights, U[:, :MAX_THIN_COLUMNS])
+            if U.shape[1] > MAX_THIN_COLUMNS:
+                products = np.hstack([products, self.rmatmat(U[:, MAX_THIN_COLUMNS:])])
             return sums, products, squares
         p = self.shape[1]
         sums, products, squares = np.zeros(p), np.zeros((p, U.shape[1])), np.zeros(p)
-        for rows, block in self._blocks(np.dtype(np.float64), 2 * MB):
+        for rows, block in self._row_blocks(np.dtype(np.float64), 2 * MIB):
             w = np.ones(len(block)) if weights is None else weights[rows]
             sums += w @ block
             products += block.T @ U[rows]
@@ -200,39 +207,39 @@ class DenseDesign(Full):
             )
         return sums, products, squares
 
-    def first_not_finite(self, limit: float = LARGEST) -> tuple[int, int] | None:
+    def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
         """Row and column of the first number that is NaN or, in size, above `limit`."""
         if self.array.dtype.kind != "f":
             return None
-        for rows, block in self._blocks(self.dtype, 4 * MB):
+        for rows, block in self._row_blocks(self.dtype, 4 * MIB):
             bad = ~(np.abs(block) <= np.float64(limit))
             if bad.any():
                 i, j = np.argwhere(bad)[0]
                 return rows.start + int(i), int(j)
         return None
 
-    def _gram_by_kernel(self, V: Array, rows: RowMap | None) -> Array:
+    def _gram_by_kernel(self, V: Array, rows: AffineRowTransform | None) -> Array:
         # A compiled loop, because BLAS starts and stops its threads twice for each block and then
         # takes as long as two sweeps would; with few columns it also copies all of X.
-        from ling.design.kernels import BLOCK_COLUMNS, dense_gram, dense_gram_block
+        from ling.design.kernels import BLOCK_COLUMNS, dense_gram_matmat, dense_gram_matvec
 
-        mapped: tuple[Array | None, ...] = (None,) * 4 if rows is None else rows.arrays
+        mapped: tuple[Array | None, ...] = (None,) * 4 if rows is None else rows.kernel_arguments
         if V.size == self.shape[1]:
             v = np.ascontiguousarray(V).reshape(-1)
             mapped = tuple(a if a is None else a.reshape(-1) for a in mapped)
-            kernel = dense_gram
+            kernel = dense_gram_matvec
         else:
             k = V.shape[1]
             v = np.zeros((-(-k // BLOCK_COLUMNS) * BLOCK_COLUMNS, self.shape[1]), V.dtype)
             v[:k] = V.T
-            kernel = dense_gram_block
+            kernel = dense_gram_matmat
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(v)
             kernel(self.array, v, *mapped, part.start, part.stop, out)
             return out
 
-        found = threads.total(sweep, self._parts(v.nbytes))
+        found = threads.parallel_sum(sweep, self._thread_slices(v.nbytes))
         return found.reshape(V.shape) if found.ndim == 1 else found[: V.shape[1]].T
 
     def _moments_by_kernel(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
@@ -245,25 +252,25 @@ class DenseDesign(Full):
             dense_moments(self.array, weights, U, part.start, part.stop, out)
             return out
 
-        found = threads.total(sweep, self._parts(8 * shape[0] * shape[1]))
+        found = threads.parallel_sum(sweep, self._thread_slices(8 * shape[0] * shape[1]))
         return found[0], found[1:-1].T, found[-1]
 
-    def _parts(self, n_bytes: int) -> list[slice]:
+    def _thread_slices(self, n_bytes: int) -> list[slice]:
         """Ranges of rows for the threads, each of which has a result of `n_bytes`."""
-        return threads.cut(slice(0, self.shape[0]), threads.n_pieces(n_bytes))
+        return threads.split_rows(slice(0, self.shape[0]), threads.n_slices(n_bytes))
 
     @property
-    def compiled_columns(self) -> int:
+    def max_compiled_columns(self) -> int:
         """Above this many columns BLAS is the faster."""
-        return 32 if self._compiles else 0
+        return 32 if self._can_use_kernels else 0
 
     @property
-    def _compiles(self) -> bool:
-        wanted = self.array.nbytes > CACHED if self._compiled is None else self._compiled
+    def _can_use_kernels(self) -> bool:
+        wanted = self.array.nbytes > MAX_CACHED_BYTES if self._compiled is None else self._compiled
         wanted = wanted and self.array.size > 0
         return wanted and self.array.dtype == self.dtype and self.array.flags.c_contiguous
 
-    def _blas_reads(self, dtype: np.dtype[Any]) -> bool:
+    def _is_blas_ready(self, dtype: np.dtype[Any]) -> bool:
         """Whether `array` can be handed to BLAS as it lies, without a copy."""
         a = self.array
         if a.dtype != dtype or not a.flags.aligned or a.size == 0:
@@ -273,13 +280,13 @@ class DenseDesign(Full):
         by_columns = a.strides[0] == a.itemsize and a.strides[1] >= n * a.itemsize
         return by_rows or by_columns
 
-    def _blocks(
+    def _row_blocks(
         self, dtype: np.dtype[Any], n_bytes: int, least: int = 4
     ) -> Iterator[tuple[slice, Array]]:
         """Consecutive blocks of rows that BLAS can read, of about `n_bytes` each."""
         n, p = self.shape
         height = max(least, n_bytes // max(1, p * dtype.itemsize))
-        ready = self._blas_reads(dtype)
+        ready = self._is_blas_ready(dtype)
         for start in range(0, n, height):
             rows = slice(start, min(start + height, n))
             block = self.array[rows]

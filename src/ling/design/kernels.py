@@ -1,6 +1,6 @@
 """The loops that BLAS cannot do, compiled by numba on first use and cached on disk.
 
-Each works on one range of rows and releases the GIL; `ling.design.threads` runs several at once.
+Each works on one range of rows and releases the GIL; `ling.linalg.threads` runs several at once.
 Sums over a dense row may be reordered (vectorised); sums over a sparse row keep four running sums
 instead, because vectorised gathers are slow. Indices are read as unsigned, which spares numba's
 check for negative ones.
@@ -13,29 +13,31 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, njit, uint64
 
-from ling.design.compiled import compiled
-from ling.design.short import SHARED
+from ling.design.quantized import GROUP_SIZE
+from ling.linalg.compiled import compiled
 
 BLOCK_COLUMNS = 4
-HEIGHT = 8
-STRETCH = 128
+TILE_ROWS = 8
+TRANSPOSED_TILE_ROWS = 128
 # Columns of a short copy that stay in cache together.
-WIDTH = 2048
-LONGEST = 32767
-_dense = compiled(fastmath={"reassoc", "contract"})
-_largest = compiled(fastmath={"reassoc", "contract", "nnan", "nsz"})
-_sparse = compiled()
+QUANTIZE_TILE_COLUMNS = 2048
+INT16_MAX = 32767
+_jit_dense = compiled(fastmath={"reassoc", "contract"})
+_jit_max = compiled(fastmath={"reassoc", "contract", "nnan", "nsz"})
+_jit_sparse = compiled()
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
-def _mapped(scale: Any, shift: Any, post: Any, seen: Any, i: int, u: Any, out: Any) -> Any:
-    seen[i] = scale[i] * u - shift[i]
-    return out.dtype.type(post[i] * seen[i])
+def _transform_row(
+    scale: Any, shift: Any, post: Any, row_output: Any, i: int, u: Any, out: Any
+) -> Any:
+    row_output[i] = scale[i] * u - shift[i]
+    return out.dtype.type(post[i] * row_output[i])
 
 
-@_dense
-def dense_gram(
-    X: Any, v: Any, scale: Any, shift: Any, post: Any, seen: Any, lo: int, hi: int, out: Any
+@_jit_dense
+def dense_gram_matvec(
+    X: Any, v: Any, scale: Any, shift: Any, post: Any, row_output: Any, lo: int, hi: int, out: Any
 ) -> None:
     """out += X[lo:hi]'(post * seen), seen = scale * X[lo:hi] v - shift, each row read once.
 
@@ -59,14 +61,14 @@ def dense_gram(
             s6 += x6[j] * v[j]
             s7 += x7[j] * v[j]
         if scale is not None:
-            s0 = _mapped(scale, shift, post, seen, i, s0, out)
-            s1 = _mapped(scale, shift, post, seen, i + 1, s1, out)
-            s2 = _mapped(scale, shift, post, seen, i + 2, s2, out)
-            s3 = _mapped(scale, shift, post, seen, i + 3, s3, out)
-            s4 = _mapped(scale, shift, post, seen, i + 4, s4, out)
-            s5 = _mapped(scale, shift, post, seen, i + 5, s5, out)
-            s6 = _mapped(scale, shift, post, seen, i + 6, s6, out)
-            s7 = _mapped(scale, shift, post, seen, i + 7, s7, out)
+            s0 = _transform_row(scale, shift, post, row_output, i, s0, out)
+            s1 = _transform_row(scale, shift, post, row_output, i + 1, s1, out)
+            s2 = _transform_row(scale, shift, post, row_output, i + 2, s2, out)
+            s3 = _transform_row(scale, shift, post, row_output, i + 3, s3, out)
+            s4 = _transform_row(scale, shift, post, row_output, i + 4, s4, out)
+            s5 = _transform_row(scale, shift, post, row_output, i + 5, s5, out)
+            s6 = _transform_row(scale, shift, post, row_output, i + 6, s6, out)
+            s7 = _transform_row(scale, shift, post, row_output, i + 7, s7, out)
         for j in range(p):
             out[j] += (s0 * x0[j] + s1 * x1[j] + s2 * x2[j] + s3 * x3[j]) + (
                 s4 * x4[j] + s5 * x5[j] + s6 * x6[j] + s7 * x7[j]
@@ -76,35 +78,36 @@ def dense_gram(
         for j in range(p):
             s0 += X[i, j] * v[j]
         if scale is not None:
-            s0 = _mapped(scale, shift, post, seen, i, s0, out)
+            s0 = _transform_row(scale, shift, post, row_output, i, s0, out)
         for j in range(p):
             out[j] += s0 * X[i, j]
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
-def _put(u: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
+def _store4(u: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
     u[i, c], u[i, c + 1], u[i, c + 2], u[i, c + 3] = s0, s1, s2, s3
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
-def _four(u: Any, i: int, c: int) -> Any:
+def _load4(u: Any, i: int, c: int) -> Any:
     return u[i, c], u[i, c + 1], u[i, c + 2], u[i, c + 3]
 
 
-@_dense
-def dense_gram_block(
-    X: Any, V: Any, scale: Any, shift: Any, post: Any, seen: Any, lo: int, hi: int, out: Any
+@_jit_dense
+def dense_gram_matmat(
+    X: Any, V: Any, scale: Any, shift: Any, post: Any, row_output: Any, lo: int, hi: int, out: Any
 ) -> None:
-    """`dense_gram` for several columns: V and out have a row each, a multiple of BLOCK_COLUMNS.
+    """`dense_gram_matvec` for several columns, the rows of V and out.
 
+    Their number is a multiple of BLOCK_COLUMNS.
     Four rows by four columns at a time, so that a number once loaded takes part in four products;
     a few rows of X are in cache for all columns and for both halves.
     """
     p, k = X.shape[1], V.shape[0]
     zero = V.dtype.type(0)
-    u = np.empty((HEIGHT, k), V.dtype)
-    for start in range(lo, hi, HEIGHT):
-        stop = min(start + HEIGHT, hi)
+    u = np.empty((TILE_ROWS, k), V.dtype)
+    for start in range(lo, hi, TILE_ROWS):
+        stop = min(start + TILE_ROWS, hi)
         whole = start + (stop - start) // 4 * 4
         for c in range(0, k, 4):
             v0, v1, v2, v3 = V[c], V[c + 1], V[c + 2], V[c + 3]
@@ -131,10 +134,10 @@ def dense_gram_block(
                     d1 += x3[j] * v1[j]
                     d2 += x3[j] * v2[j]
                     d3 += x3[j] * v3[j]
-                _put(u, i - start, c, a0, a1, a2, a3)
-                _put(u, i - start + 1, c, b0, b1, b2, b3)
-                _put(u, i - start + 2, c, c0, c1, c2, c3)
-                _put(u, i - start + 3, c, d0, d1, d2, d3)
+                _store4(u, i - start, c, a0, a1, a2, a3)
+                _store4(u, i - start + 1, c, b0, b1, b2, b3)
+                _store4(u, i - start + 2, c, c0, c1, c2, c3)
+                _store4(u, i - start + 3, c, d0, d1, d2, d3)
             for i in range(whole, stop):
                 x0 = X[i]
                 a0 = a1 = a2 = a3 = zero
@@ -143,20 +146,20 @@ def dense_gram_block(
                     a1 += x0[j] * v1[j]
                     a2 += x0[j] * v2[j]
                     a3 += x0[j] * v3[j]
-                _put(u, i - start, c, a0, a1, a2, a3)
+                _store4(u, i - start, c, a0, a1, a2, a3)
         if scale is not None:
             for i in range(start, stop):
                 for c in range(shift.shape[1]):
-                    seen[i, c] = scale[i] * u[i - start, c] - shift[i, c]
-                    u[i - start, c] = post[i] * seen[i, c]
+                    row_output[i, c] = scale[i] * u[i - start, c] - shift[i, c]
+                    u[i - start, c] = post[i] * row_output[i, c]
         for c in range(0, k, 4):
             o0, o1, o2, o3 = out[c], out[c + 1], out[c + 2], out[c + 3]
             for i in range(start, whole, 4):
                 x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
-                a0, a1, a2, a3 = _four(u, i - start, c)
-                b0, b1, b2, b3 = _four(u, i - start + 1, c)
-                c0, c1, c2, c3 = _four(u, i - start + 2, c)
-                d0, d1, d2, d3 = _four(u, i - start + 3, c)
+                a0, a1, a2, a3 = _load4(u, i - start, c)
+                b0, b1, b2, b3 = _load4(u, i - start + 1, c)
+                c0, c1, c2, c3 = _load4(u, i - start + 2, c)
+                d0, d1, d2, d3 = _load4(u, i - start + 3, c)
                 for j in range(p):
                     o0[j] += (a0 * x0[j] + b0 * x1[j]) + (c0 * x2[j] + d0 * x3[j])
                     o1[j] += (a1 * x0[j] + b1 * x1[j]) + (c1 * x2[j] + d1 * x3[j])
@@ -164,7 +167,7 @@ def dense_gram_block(
                     o3[j] += (a3 * x0[j] + b3 * x1[j]) + (c3 * x2[j] + d3 * x3[j])
             for i in range(whole, stop):
                 x0 = X[i]
-                a0, a1, a2, a3 = _four(u, i - start, c)
+                a0, a1, a2, a3 = _load4(u, i - start, c)
                 for j in range(p):
                     o0[j] += a0 * x0[j]
                     o1[j] += a1 * x0[j]
@@ -172,7 +175,7 @@ def dense_gram_block(
                     o3[j] += a3 * x0[j]
 
 
-@_dense
+@_jit_dense
 def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> None:
     """out += [column sums of weights x; U'X; column sums of weights x^2] over rows lo:hi.
 
@@ -204,8 +207,8 @@ def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> N
                 out[q + 1, j] += U[i, q] * x
 
 
-@_dense
-def dense_map(
+@_jit_dense
+def dense_affine_map(
     X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, first: int, out: Any
 ) -> None:
     """out[lo - first:] = diag(scale) X[lo:hi] - left right', in the type of `out`."""
@@ -215,28 +218,36 @@ def dense_map(
             row[j] = out.dtype.type(s * x[j] - a * right[j])
 
 
-@_largest
-def dense_shorten(
-    X: Any, scale: Any, left: Any, right: Any, units: Any, lo: int, hi: int, short: Any, steps: Any
+@_jit_max
+def dense_quantize(
+    X: Any,
+    scale: Any,
+    left: Any,
+    right: Any,
+    column_scales: Any,
+    lo: int,
+    hi: int,
+    short: Any,
+    scales: Any,
 ) -> None:
     """short[i, j] = X~[i, j] / (steps[i // SHARED, j] units[j]), rounded.
 
     X~ = diag(scale) X - left right'. The step is such that the largest of a column's SHARED numbers
     becomes LONGEST. A few rows and WIDTH columns are in cache for both sweeps.
     """
-    inverse = np.empty(WIDTH)
-    for start in range(lo, hi, SHARED):
-        stop = min(start + SHARED, hi)
-        for first in range(0, X.shape[1], WIDTH):
-            here = slice(first, first + WIDTH)
-            step, shift, unit = steps[start // SHARED, here], right[here], units[here]
+    inverse = np.empty(QUANTIZE_TILE_COLUMNS)
+    for start in range(lo, hi, GROUP_SIZE):
+        stop = min(start + GROUP_SIZE, hi)
+        for first in range(0, X.shape[1], QUANTIZE_TILE_COLUMNS):
+            here = slice(first, first + QUANTIZE_TILE_COLUMNS)
+            step, shift, unit = scales[start // GROUP_SIZE, here], right[here], column_scales[here]
             inverse[:] = 0.0
             for i in range(start, stop):
                 x, s, a = X[i, here], scale[i], left[i]
                 for j in range(len(x)):
                     inverse[j] = max(inverse[j], abs(s * x[j] - a * shift[j]))
             for j in range(len(step)):
-                step[j] = inverse[j] / (LONGEST * unit[j])
+                step[j] = inverse[j] / (INT16_MAX * unit[j])
                 inverse[j] = 1.0 / (step[j] * unit[j]) if step[j] > 0 else 0.0
             for i in range(start, stop):
                 x, row, s, a = X[i, here], short[i, here], scale[i], left[i]
@@ -244,8 +255,8 @@ def dense_shorten(
                     row[j] = np.int16(np.rint((s * x[j] - a * shift[j]) * inverse[j]))
 
 
-@_dense
-def short_gram(short: Any, steps: Any, v: Any, lo: int, hi: int, out: Any) -> None:
+@_jit_dense
+def quantized_gram_matvec(short: Any, scales: Any, v: Any, lo: int, hi: int, out: Any) -> None:
     """out += Z'(Z v) over blocks lo:hi of SHARED rows, Z = steps * short, read once.
 
     Sums within a block are in float32, those over blocks in the type of `out`.
@@ -254,11 +265,11 @@ def short_gram(short: Any, steps: Any, v: Any, lo: int, hi: int, out: Any) -> No
     near, sums = np.empty(p, np.float32), np.empty(p, np.float32)
     zero = np.float32(0)
     for block in range(lo, hi):
-        step = steps[block]
+        step = scales[block]
         for j in range(p):
             near[j] = step[j] * v[j]
             sums[j] = zero
-        for i in range(block * SHARED, (block + 1) * SHARED, 8):
+        for i in range(block * GROUP_SIZE, (block + 1) * GROUP_SIZE, 8):
             x0, x1, x2, x3 = short[i], short[i + 1], short[i + 2], short[i + 3]
             x4, x5, x6, x7 = short[i + 4], short[i + 5], short[i + 6], short[i + 7]
             s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
@@ -282,14 +293,14 @@ def short_gram(short: Any, steps: Any, v: Any, lo: int, hi: int, out: Any) -> No
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
-def _add(out: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
+def _add4(out: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
     out[i, c] += s0
     out[i, c + 1] += s1
     out[i, c + 2] += s2
     out[i, c + 3] += s3
 
 
-@_dense
+@_jit_dense
 def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out: Any) -> None:
     """out += X~'X~, above the diagonal, over rows lo:hi of X~ = diag(scale) X - left right'.
 
@@ -297,14 +308,14 @@ def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out
     products are those of its lines, four by four. `out` has room for a multiple of four.
     """
     p, size = X.shape[1], out.shape[0]
-    lines = np.zeros((size, STRETCH))
-    for start in range(lo, hi, STRETCH):
-        stop = min(start + STRETCH, hi)
+    lines = np.zeros((size, TRANSPOSED_TILE_ROWS))
+    for start in range(lo, hi, TRANSPOSED_TILE_ROWS):
+        stop = min(start + TRANSPOSED_TILE_ROWS, hi)
         for i in range(start, stop):
             s, shift = scale[i], left[i]
             for j in range(p):
                 lines[j, i - start] = s * X[i, j] - shift * right[j]
-        for i in range(stop, start + STRETCH):
+        for i in range(stop, start + TRANSPOSED_TILE_ROWS):
             for j in range(p):
                 lines[j, i - start] = 0.0
         for a in range(0, size, 4):
@@ -315,7 +326,7 @@ def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out
                 s10 = s11 = s12 = s13 = 0.0
                 s20 = s21 = s22 = s23 = 0.0
                 s30 = s31 = s32 = s33 = 0.0
-                for t in range(STRETCH):
+                for t in range(TRANSPOSED_TILE_ROWS):
                     s00 += a0[t] * b0[t]
                     s01 += a0[t] * b1[t]
                     s02 += a0[t] * b2[t]
@@ -332,10 +343,10 @@ def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out
                     s31 += a3[t] * b1[t]
                     s32 += a3[t] * b2[t]
                     s33 += a3[t] * b3[t]
-                _add(out, a, b, s00, s01, s02, s03)
-                _add(out, a + 1, b, s10, s11, s12, s13)
-                _add(out, a + 2, b, s20, s21, s22, s23)
-                _add(out, a + 3, b, s30, s31, s32, s33)
+                _add4(out, a, b, s00, s01, s02, s03)
+                _add4(out, a + 1, b, s10, s11, s12, s13)
+                _add4(out, a + 2, b, s20, s21, s22, s23)
+                _add4(out, a + 3, b, s30, s31, s32, s33)
 
 
 # Inlined, because rows may be so short that a call would cost as much as the row.
@@ -355,15 +366,15 @@ def _row_dot(indices: Any, data: Any, start: Any, stop: Any, v: Any) -> Any:
     return (s0 + s1) + (s2 + s3)
 
 
-@_sparse
-def csr_product(indptr: Any, indices: Any, data: Any, v: Any, lo: int, hi: int, u: Any) -> None:
+@_jit_sparse
+def csr_matvec(indptr: Any, indices: Any, data: Any, v: Any, lo: int, hi: int, u: Any) -> None:
     """u = X[lo:hi] v."""
     for i in range(lo, hi):
         u[i - lo] = _row_dot(indices, data, uint64(indptr[i]), uint64(indptr[i + 1]), v)
 
 
-@_sparse
-def csr_adjoint(indptr: Any, indices: Any, data: Any, u: Any, lo: int, hi: int, out: Any) -> None:
+@_jit_sparse
+def csr_rmatvec(indptr: Any, indices: Any, data: Any, u: Any, lo: int, hi: int, out: Any) -> None:
     """out += X[lo:hi]'u."""
     for i in range(lo, hi):
         s = u[i - lo]
@@ -371,22 +382,31 @@ def csr_adjoint(indptr: Any, indices: Any, data: Any, u: Any, lo: int, hi: int, 
             out[uint64(indices[t])] += s * data[t]
 
 
-@_sparse
-def csr_gram(
-    indptr: Any, indices: Any, data: Any, v: Any, scale: Any, shift: Any, post: Any, seen: Any,
-    lo: int, hi: int, out: Any,
-) -> None:  # fmt: skip
-    """out += X[lo:hi]'(post * seen), seen = scale * X[lo:hi] v - shift, as `dense_gram` does."""
+@_jit_sparse
+def csr_gram_matvec(
+    indptr: Any,
+    indices: Any,
+    data: Any,
+    v: Any,
+    scale: Any,
+    shift: Any,
+    post: Any,
+    row_output: Any,
+    lo: int,
+    hi: int,
+    out: Any,
+) -> None:
+    """out += X[lo:hi]'(post * rows), rows = scale * X[lo:hi] v - shift; see `dense_gram_matvec`."""
     for i in range(lo, hi):
         start, stop = uint64(indptr[i]), uint64(indptr[i + 1])
         s = _row_dot(indices, data, start, stop, v)
         if scale is not None:
-            s = _mapped(scale, shift, post, seen, i, s, out)
+            s = _transform_row(scale, shift, post, row_output, i, s, out)
         for t in range(start, stop):
             out[uint64(indices[t])] += s * data[t]
 
 
-@_sparse
+@_jit_sparse
 def csr_gram_matrix(
     indptr: Any, indices: Any, data: Any, scale: Any, L: Any, lo: int, hi: int, G: Any
 ) -> None:
@@ -411,10 +431,8 @@ def csr_gram_matrix(
                     G[min(j, k), max(j, k)] += x * data[b]
 
 
-@_sparse
-def csr_product_block(
-    indptr: Any, indices: Any, data: Any, V: Any, lo: int, hi: int, U: Any
-) -> None:
+@_jit_sparse
+def csr_matmat(indptr: Any, indices: Any, data: Any, V: Any, lo: int, hi: int, U: Any) -> None:
     """U = X[lo:hi] V for several columns."""
     for i in range(lo, hi):
         for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
@@ -423,10 +441,8 @@ def csr_product_block(
                 U[i - lo, j] += x * row[j]
 
 
-@_sparse
-def csr_adjoint_block(
-    indptr: Any, indices: Any, data: Any, U: Any, lo: int, hi: int, out: Any
-) -> None:
+@_jit_sparse
+def csr_rmatmat(indptr: Any, indices: Any, data: Any, U: Any, lo: int, hi: int, out: Any) -> None:
     """out += X[lo:hi]'U for several columns."""
     for i in range(lo, hi):
         for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):

@@ -9,11 +9,11 @@ from threading import Lock
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ling.design.arrays import Array
+from ling._typing import Array
 from ling.design.base import Design
-from ling.design.between import Between, RowSums
-from ling.progress import current
-from ling.report import Cost
+from ling.design.row_transform import RowReduction, RowTransform
+from ling.progress import current_fit
+from ling.results import Cost
 
 log = logging.getLogger("ling")
 
@@ -27,7 +27,7 @@ class Meter:
     def __init__(self, *parents: Meter) -> None:
         self.cost = Cost()
         self.parents = parents
-        self._run = current()
+        self._progress = current_fit()
         self._lock = Lock()
 
     def __getstate__(self) -> tuple[Cost, tuple[Meter, ...]]:
@@ -35,7 +35,7 @@ class Meter:
 
     def __setstate__(self, state: tuple[Cost, tuple[Meter, ...]]) -> None:
         self.cost, self.parents = state
-        self._run = None
+        self._progress = None
         self._lock = Lock()
 
     def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
@@ -45,8 +45,8 @@ class Meter:
             return
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%.4g passes over X so far", self.cost.passes)
-        if self._run is not None:
-            self._run.add(passes)
+        if self._progress is not None:
+            self._progress.add(passes)
 
     def _count(self, flops: float, passes: float) -> None:
         with self._lock:
@@ -66,10 +66,12 @@ class Metered(Design):
     Cost(flops=48.0, passes=1.0)
     """
 
-    def __init__(self, design: Design, meter: Meter | None = None, share: float = 1.0) -> None:
+    def __init__(
+        self, design: Design, meter: Meter | None = None, pass_fraction: float = 1.0
+    ) -> None:
         self.design = design
         self.meter = Meter() if meter is None else meter
-        self.share = share  # of all rows: what a product counts as a pass
+        self.pass_fraction = pass_fraction  # of all rows: what a product counts as a pass
         self.shape = design.shape
         self.dtype = design.dtype
 
@@ -81,54 +83,54 @@ class Metered(Design):
     def matmat(self, V: Array) -> Array:
         """X V, one pass."""
         U = self.design.matmat(V)
-        self.meter.add(self.matvec_flops * _columns(U), self.share)
+        self.meter.add(self.matvec_flops * _n_columns(U), self.pass_fraction)
         return U
 
     def rmatmat(self, U: Array) -> Array:
         """X'U, one pass."""
         V = self.design.rmatmat(U)
-        self.meter.add(self.matvec_flops * _columns(V), self.share)
+        self.meter.add(self.matvec_flops * _n_columns(V), self.pass_fraction)
         return V
 
-    def gram_matmat(self, V: Array, between: Between | None = None) -> Array:
+    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
         """X' between(X V), one pass."""
         out = self.design.gram_matmat(V, between)
-        self.meter.add(2.0 * self.matvec_flops * _columns(out), self.share)
+        self.meter.add(2.0 * self.matvec_flops * _n_columns(out), self.pass_fraction)
         return out
 
-    def each_row(self, function: Callable[[Array], Array]) -> Array:
+    def map_rows(self, function: Callable[[Array], Array]) -> Array:
         """function(rows), one pass."""
-        found = self.design.each_row(function)
-        self.meter.add(0.0, self.share)
+        found = self.design.map_rows(function)
+        self.meter.add(0.0, self.pass_fraction)
         return found
 
-    def sum_rows(self, sums: RowSums) -> tuple[Array, ...]:
+    def reduce_rows(self, sums: RowReduction) -> tuple[Array, ...]:
         """What all rows add up to, one pass."""
-        found = self.design.sum_rows(sums)
-        self.meter.add(sums.row_flops * self.shape[0], self.share)
+        found = self.design.reduce_rows(sums)
+        self.meter.add(sums.flops_per_row * self.shape[0], self.pass_fraction)
         return found
 
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Some rows of X, counted as their share of a pass."""
         block = self.design.take(rows)
-        self.meter.add(0.0, self.share * len(rows) / max(1, self.shape[0]))
+        self.meter.add(0.0, self.pass_fraction * len(rows) / max(1, self.shape[0]))
         return block
 
     def subset(self, rows: NDArray[np.intp]) -> Metered:
         """Some rows of X, whose products are counted as their share of a pass."""
-        share = self.share * len(rows) / max(1, self.shape[0])
-        return Metered(self.design.subset(rows), self.meter, share)
+        pass_fraction = self.pass_fraction * len(rows) / max(1, self.shape[0])
+        return Metered(self.design.subset(rows), self.meter, pass_fraction)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """X'X, one pass."""
         G = self.design.gram(dtype)
-        self.meter.add(self.gram_flops, self.share)
+        self.meter.add(self.gram_flops, self.pass_fraction)
         return G
 
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
         """X X', one pass."""
         G = self.design.row_gram(dtype)
-        self.meter.add(self.row_gram_flops, self.share * self.row_gram_passes)
+        self.meter.add(self.row_gram_flops, self.pass_fraction * self.row_gram_passes)
         return G
 
     @property
@@ -152,5 +154,5 @@ class Metered(Design):
         return self.design.row_gram_flops
 
 
-def _columns(A: Array) -> int:
+def _n_columns(A: Array) -> int:
     return 1 if A.ndim == 1 else A.shape[1]

@@ -1,4 +1,4 @@
-"""What users import: scikit-learn's contract over `ling.solve` and `ling.selection`."""
+"""The estimators: scikit-learn's contract over `ling.solvers` and `ling.model_selection`."""
 
 from ling.estimators.classifier import RidgeClassifier, RidgeClassifierCV
 from ling.estimators.path import RidgePath, ridge_path

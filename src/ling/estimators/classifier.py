@@ -17,39 +17,48 @@ from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ling.design import Array
+from ling._typing import Array
 from ling.errors import BadOption
 from ling.estimators.callbacks import CallbackSupportMixin
-from ling.estimators.checkpoint import checkpointed
-from ling.estimators.choosing import (
-    BEST,
-    ONE_SE,
-    fit_choosing,
-    keep_choice,
-    refuse_storing,
+from ling.estimators.checkpoint import checkpoint_session
+from ling.estimators.cv_fit import (
+    CHOICE_BEST,
+    CHOICE_ONE_STD_ERROR,
+    check_store_cv_results,
+    fit_with_cv,
+    set_cv_attributes,
     warn_about_choice,
 )
-from ling.estimators.fitting import (
-    SCIKIT_LEARN,
+from ling.estimators.fit import (
+    SKLEARN_SOLVERS,
     SOLVERS,
-    Finish,
-    Settings,
+    FitOptions,
+    PredictionTransform,
     fit_context,
-    keep,
     predictions,
+    set_fit_attributes,
     warn_unless_certified,
 )
-from ling.estimators.inputs import alphas_of, checked_data, weights_of
-from ling.estimators.resuming import fit_from
-from ling.estimators.routing import Routed, predicts_only, routed, splits_of
-from ling.estimators.streamed import Streamed
-from ling.estimators.watching import watched
-from ling.selection import CVResults, Mean, Scorer, Scoring, SquaredErrors
-from ling.selection.tally import Hit
+from ling.estimators.metadata import (
+    MetadataRoutingMixin,
+    is_prediction_scorer,
+    make_splits,
+    route_fit_params,
+)
+from ling.estimators.prediction import BlockPredictionMixin
+from ling.estimators.session import rollback_on_error
+from ling.estimators.validation import (
+    check_alpha_per_target,
+    check_sample_weight,
+    check_training_data,
+)
+from ling.estimators.warm_start import solve_warm_started
+from ling.model_selection import CVResults, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
+from ling.model_selection.score_accumulators import Accuracy
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class LabelDecoder:
     """Decision values to classes: the sign for two classes or several labels, else the largest."""
 
     binarizer: LabelBinarizer
@@ -60,65 +69,67 @@ class Decision:
         return self.binarizer.classes_
 
     @property
-    def multilabel(self) -> bool:
+    def is_multilabel(self) -> bool:
         """Whether a sample can be of several classes."""
         return bool(self.binarizer.y_type_.startswith("multilabel"))
 
     def __call__(self, values: Array) -> Any:
         """A class for each row of values."""
-        if self.multilabel:
+        if self.is_multilabel:
             return self.binarizer.inverse_transform(2.0 * (values > 0) - 1.0)
         at = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
         return self.classes[at]
 
 
-class Classifying(CallbackSupportMixin, Streamed, ClassifierMixin, BaseEstimator):
+class BaseRidgeClassifier(
+    CallbackSupportMixin, BlockPredictionMixin, ClassifierMixin, BaseEstimator
+):
     """What classifiers share: -1 and 1 for the classes, and classes for predictions."""
 
-    _decision: Decision
+    _label_decoder: LabelDecoder
     class_weight: Any
     classes_: NDArray[Any]  # set by `fit`
 
-    def _prepared(
+    def _prepare_training_data(
         self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, Any, Array, Array | None, Decision]:
+    ) -> tuple[Any, Any, Array, Array | None, LabelDecoder]:
         """X, y, the classes as columns of -1 and 1, weights, and the way back to classes."""
-        X, y = checked_data(self, X, y, sample_weight)
+        X, y = check_training_data(self, X, y, sample_weight)
         binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(y)
-        decision = Decision(binarizer)
-        y, weights = self._weighted(X, y, sample_weight, decision)
-        return X, y, _signs(y, decision), weights, decision
+        decision = LabelDecoder(binarizer)
+        y, weights = self._combine_weights(X, y, sample_weight, decision)
+        return X, y, _one_vs_rest_targets(y, decision), weights, decision
 
-    def _prepared_again(
+    def _revalidate_training_data(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, Any, Array, Array | None]:
         """X, y, Y and weights as the fit had them; nothing of the model changes."""
-        X, y = checked_data(self, X, y, sample_weight, reset=False)
-        decision = self._decision
-        known = y if decision.multilabel else decision.classes
+        X, y = check_training_data(self, X, y, sample_weight, reset=False)
+        decision = self._label_decoder
+        known = y if decision.is_multilabel else decision.classes
         unknown = np.setdiff1d(y, known)
         if len(unknown):
             raise BadOption(
                 f"y has the class {str(unknown[0])!r}, which the fit has not seen; pass the y of "
                 "the fit."
             )
-        y, weights = self._weighted(X, y, sample_weight, decision)
-        return X, y, _signs(y, decision), weights
+        y, weights = self._combine_weights(X, y, sample_weight, decision)
+        return X, y, _one_vs_rest_targets(y, decision), weights
 
-    def _weighted(
-        self, X: Any, y: Any, sample_weight: Any, decision: Decision
+    def _combine_weights(
+        self, X: Any, y: Any, sample_weight: Any, decision: LabelDecoder
     ) -> tuple[Any, Array | None]:
         """y, one class a sample in one dimension, and weights of samples and classes together."""
-        if not decision.multilabel:
+        if not decision.is_multilabel:
             y = column_or_1d(y, warn=True)
-        weights = weights_of(sample_weight, X)
+        weights = check_sample_weight(sample_weight, X)
         if self.class_weight:
             balance = compute_sample_weight(self.class_weight, y)
-            weights = weights_of(balance if weights is None else weights * balance, X)
+            weights = check_sample_weight(balance if weights is None else weights * balance, X)
         return y, weights
 
-    def _keep_decision(self, decision: Decision) -> None:
-        self._decision = decision
+    def _set_label_decoder(self, decision: LabelDecoder) -> None:
+        self._label_decoder = decision
         self.classes_ = decision.classes
 
     @overload
@@ -128,7 +139,7 @@ class Classifying(CallbackSupportMixin, Streamed, ClassifierMixin, BaseEstimator
     def decision_function(self, X: Any) -> Any:
         """`X @ coef_.T + intercept_`, one column for each class; one number for two classes."""
         check_is_fitted(self, "coef_")
-        return self._values(X, _squeezed)
+        return self._decision_values(X, _squeeze_binary)
 
     @overload
     def predict(self, X: NDArray[Any]) -> NDArray[Any]: ...
@@ -137,9 +148,9 @@ class Classifying(CallbackSupportMixin, Streamed, ClassifierMixin, BaseEstimator
     def predict(self, X: Any) -> Any:
         """The class of each sample; 0 and 1 for each label, if a sample can have several."""
         check_is_fitted(self, "coef_")
-        return self._values(X, self._decision)
+        return self._decision_values(X, self._label_decoder)
 
-    def _values(self, X: Any, finish: Finish = None) -> Any:
+    def _decision_values(self, X: Any, finish: PredictionTransform = None) -> Any:
         return predictions(self, X, np.atleast_2d(self.coef_).T, finish)
 
     def __sklearn_tags__(self) -> Any:
@@ -149,12 +160,12 @@ class Classifying(CallbackSupportMixin, Streamed, ClassifierMixin, BaseEstimator
         return tags
 
 
-def _signs(y: Any, decision: Decision) -> Array:
+def _one_vs_rest_targets(y: Any, decision: LabelDecoder) -> Array:
     """1 in the column of the class, -1 in others; one column for two classes, the second's.
 
     As LabelBinarizer does it, but in the room of the result: samples may be many.
     """
-    if decision.multilabel:
+    if decision.is_multilabel:
         return np.asarray(decision.binarizer.transform(y), dtype=np.float64)
     classes = decision.classes
     if len(classes) <= 2:
@@ -165,12 +176,12 @@ def _signs(y: Any, decision: Decision) -> Array:
     return Y
 
 
-def _squeezed(values: Array) -> Array:
+def _squeeze_binary(values: Array) -> Array:
     """One number a sample for two classes."""
     return values[:, 0] if values.shape[1] == 1 else values
 
 
-class RidgeClassifier(Classifying):
+class RidgeClassifier(BaseRidgeClassifier):
     """Ridge regression on -1 and 1; a drop-in for `sklearn.linear_model.RidgeClassifier`.
 
     Parameters
@@ -207,7 +218,7 @@ class RidgeClassifier(Classifying):
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "solver": [StrOptions({*SOLVERS, *SCIKIT_LEARN})],
+        "solver": [StrOptions({*SOLVERS, *SKLEARN_SOLVERS})],
         "positive": ["boolean"],
         "random_state": ["random_state"],
         "precision": [StrOptions({"auto", "float64", "float32"})],
@@ -254,19 +265,19 @@ class RidgeClassifier(Classifying):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t)."""
         started = time.perf_counter()
-        Settings.of(self).check()
-        with watched(self, X, y, sample_weight):
-            X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
-            alphas = alphas_of(self.alpha, Y.shape[1])
-            with checkpointed(self, X, Y, weights) as (X, settings):
-                *_, fit = fit_from(self, X, Y, alphas, weights, settings, started)
-            keep(self, fit, 2)
-            self._keep_decision(decision)
+        FitOptions.from_estimator(self).check_solver()
+        with rollback_on_error(self, X, y, sample_weight):
+            X, y, Y, weights, decision = self._prepare_training_data(X, y, sample_weight)
+            alphas = check_alpha_per_target(self.alpha, Y.shape[1])
+            with checkpoint_session(self, X, Y, weights) as (X, settings):
+                *_, fit = solve_warm_started(self, X, Y, alphas, weights, settings, started)
+            set_fit_attributes(self, fit, 2)
+            self._set_label_decoder(decision)
         warn_unless_certified(self, fit, settings)
         return self
 
 
-class RidgeClassifierCV(Routed, Classifying):
+class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
     """`RidgeClassifier` with the alpha that predicts best on samples left out.
 
     A drop-in for `sklearn.linear_model.RidgeClassifierCV`.
@@ -311,7 +322,7 @@ class RidgeClassifierCV(Routed, Classifying):
         "cv": ["cv_object"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "store_cv_results": ["boolean"],
-        "choice": [StrOptions({BEST, ONE_SE})],
+        "choice": [StrOptions({CHOICE_BEST, CHOICE_ONE_STD_ERROR})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
@@ -328,7 +339,7 @@ class RidgeClassifierCV(Routed, Classifying):
         cv: Any = None,
         class_weight: Any = None,
         store_cv_results: bool = False,
-        choice: str = BEST,
+        choice: str = CHOICE_BEST,
         tol: float = 1e-4,
         random_state: Any = None,
         memory_budget: float | str | None = None,
@@ -351,30 +362,30 @@ class RidgeClassifierCV(Routed, Classifying):
     @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
         """Choose alpha and fit to X (n_samples, n_features) and classes y."""
-        refuse_storing(self)
-        with watched(self, X, y, sample_weight):
-            X, y, Y, weights, decision = self._prepared(X, y, sample_weight)
-            to_scorer, to_splitter = routed(self, weights, params)
-            splits = splits_of(self, X, y, to_splitter)
-            scoring = self._scoring(X, y, Y, weights, to_scorer, decision)
-            with checkpointed(self, X, Y, weights, splits) as (X, settings):
-                chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
-            keep(self, chosen.fit, 2)
-            self._keep_decision(decision)
-            keep_choice(self, chosen, 2, X.dtype)
+        check_store_cv_results(self)
+        with rollback_on_error(self, X, y, sample_weight):
+            X, y, Y, weights, decision = self._prepare_training_data(X, y, sample_weight)
+            to_scorer, to_splitter = route_fit_params(self, weights, params)
+            splits = make_splits(self, X, y, to_splitter)
+            scoring = self._make_scoring(X, y, Y, weights, to_scorer, decision)
+            with checkpoint_session(self, X, Y, weights, splits) as (X, settings):
+                chosen = fit_with_cv(self, X, Y, weights, splits, scoring, settings)
+            set_fit_attributes(self, chosen.fit, 2)
+            self._set_label_decoder(decision)
+            set_cv_attributes(self, chosen, 2, X.dtype)
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, settings)
         return self
 
-    def _scoring(
+    def _make_scoring(
         self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any],
-        decision: Decision,
+        decision: LabelDecoder,
     ) -> Scoring:  # fmt: skip
         if self.scoring is None and self.cv is None:
-            return SquaredErrors(Y, weights)
-        call = get_scorer("accuracy") if self.scoring is None else self._usable_scorer()
-        if self.scoring in (None, "accuracy") and not decision.multilabel:
-            worth = Hit(parameters.get("sample_weight"), Y)
-            return Mean(call, y, decision, parameters=parameters, worth=worth)
-        looked_at = None if predicts_only(call) else X
-        return Scorer(call, y, decision, looked_at, False, parameters)
+            return NegMeanSquaredError(Y, weights)
+        call = get_scorer("accuracy") if self.scoring is None else self._check_scorer()
+        if self.scoring in (None, "accuracy") and not decision.is_multilabel:
+            loss = Accuracy(parameters.get("sample_weight"), Y)
+            return MeanScore(call, y, decision, score_params=parameters, loss=loss)
+        looked_at = None if is_prediction_scorer(call) else X
+        return SklearnScorer(call, y, decision, looked_at, False, parameters)

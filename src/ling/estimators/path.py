@@ -14,25 +14,26 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from ling import problem as problems
-from ling.design import Array, as_design
-from ling.design.source import unchanged_maps
-from ling.engines.base import generator
+from ling._typing import Array
+from ling.design import as_design
+from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption
-from ling.estimators.fitting import Settings, plan_for
-from ling.estimators.inputs import (
-    checked_columns,
-    checked_data,
-    refuse_other_columns,
-    targets_of,
-    weights_of,
+from ling.estimators.fit import FitOptions, plan_for
+from ling.estimators.session import rollback_on_error
+from ling.estimators.validation import (
+    as_target_matrix,
+    check_same_columns,
+    check_sample_weight,
+    check_training_data,
+    open_prediction_data,
 )
-from ling.estimators.watching import watched
+from ling.model_selection import CVProblem, check_alphas, default_alpha_grid
+from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
+from ling.model_selection.path import expected_path_cost, solution_path
 from ling.progress import stage
-from ling.report import Cost
-from ling.selection import Samples, checked, default_grid
-from ling.selection.grid import N_ALPHAS
-from ling.selection.path import path_expectation, solution_path
+from ling.results import Cost
+from ling.solvers import problem as problems
+from ling.solvers.engine import as_generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class RidgePath:
     n_features_in_: int
     feature_names_in_: Any = field(repr=False)
     encoding_: Any = field(repr=False)
-    _degrees: Callable[[], tuple[Array, Array]] = field(repr=False)
+    _compute_edf: Callable[[], tuple[Array, Array]] = field(repr=False)
 
     @property
     def edf(self) -> Array:
@@ -83,20 +84,20 @@ class RidgePath:
 
         Where nothing was factored they are estimated from X when they are first asked for.
         """
-        return self._known_degrees[0]
+        return self._edf_and_std_error[0]
 
     @property
     def edf_error(self) -> Array:
         """The standard errors of `edf`, 0 where it is exact."""
-        return self._known_degrees[1]
+        return self._edf_and_std_error[1]
 
     @cached_property
-    def _known_degrees(self) -> tuple[Array, Array]:
-        return self._degrees()
+    def _edf_and_std_error(self) -> tuple[Array, Array]:
+        return self._compute_edf()
 
     def __getstate__(self) -> dict[str, Any]:
-        _ = self._known_degrees  # X does not go along
-        return {name: value for name, value in self.__dict__.items() if name != "_degrees"}
+        _ = self._edf_and_std_error  # X does not go along
+        return {name: value for name, value in self.__dict__.items() if name != "_compute_edf"}
 
     @property
     def certified(self) -> Array:
@@ -107,9 +108,9 @@ class RidgePath:
     def predict(self, X: Any) -> Array:
         """(n_samples, n_alphas), or (n_samples, n_alphas, n_targets)."""
         flat = self.coef.reshape(-1, self.coef.shape[-1])
-        design = checked_columns(self, X) or as_design(X)
-        refuse_other_columns(self, design.shape[1], None)
-        with unchanged_maps(X):
+        design = open_prediction_data(self, X) or as_design(X)
+        check_same_columns(self, design.shape[1], None)
+        with verify_memmaps_unchanged(X):
             found = design.matmat(flat.T.astype(np.float64))
         return np.asarray(found.reshape(len(found), *self.coef.shape[:-1]) + self.intercept)
 
@@ -123,7 +124,7 @@ class RidgePath:
         )
 
 
-class _Inputs(BaseEstimator):
+class _ValidationEstimator(BaseEstimator):
     """What scikit-learn's validation wants an estimator for; its messages name it."""
 
     def __init__(self, memory_budget: float | str | None = None, verbose: int = 0) -> None:
@@ -131,7 +132,7 @@ class _Inputs(BaseEstimator):
         self.verbose = verbose
 
 
-_Inputs.__name__ = "ridge_path"
+_ValidationEstimator.__name__ = "ridge_path"
 
 
 def ridge_path(
@@ -174,43 +175,52 @@ def ridge_path(
     given = (
         None
         if alphas is None
-        else checked(alphas, zero=False, hint="; for alpha = 0 use Ridge(alpha=0)")
+        else check_alphas(alphas, allow_zero=False, hint="; for alpha = 0 use Ridge(alpha=0)")
     )
-    settings = Settings(tol=tol, random_state=random_state, memory_budget=memory_budget)
-    inputs = _Inputs(memory_budget, int(verbose))
-    with watched(inputs, X, y, sample_weight):
-        found = _found(inputs, X, y, sample_weight, given, bool(fit_intercept), settings)
+    settings = FitOptions(tol=tol, random_state=random_state, memory_budget=memory_budget)
+    inputs = _ValidationEstimator(memory_budget, int(verbose))
+    with rollback_on_error(inputs, X, y, sample_weight):
+        found = _compute_path(inputs, X, y, sample_weight, given, bool(fit_intercept), settings)
         inputs.report_ = found
     _warn_unless_certified(found)
     return found
 
 
-def _found(
-    inputs: _Inputs, X: Any, y: Any, sample_weight: Any, given: Array | None, fit_intercept: bool,
-    settings: Settings,
-) -> RidgePath:  # fmt: skip
+def _compute_path(
+    inputs: _ValidationEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    given: Array | None,
+    fit_intercept: bool,
+    settings: FitOptions,
+) -> RidgePath:
     started = time.perf_counter()
-    X, y = checked_data(inputs, X, y, sample_weight, y_numeric=True)
-    weights, Y = weights_of(sample_weight, X), targets_of(y)
+    X, y = check_training_data(inputs, X, y, sample_weight, y_numeric=True)
+    weights, Y = check_sample_weight(sample_weight, X), as_target_matrix(y)
     n_targets = Y.shape[1]
-    n_alphas = N_ALPHAS if given is None else len(given)
+    n_alphas = DEFAULT_N_ALPHAS if given is None else len(given)
     plan = plan_for(as_design(X), n_targets, 1, settings)
-    stage("prepare", lambda: path_expectation(plan, n_alphas))
-    problem, centring = problems.build(X, Y, np.ones(n_targets), weights, fit_intercept)
-    samples = Samples.of(problem, centring, Y, weights, fit_intercept, plan.memory_budget)
-    inner = default_grid(problem) if given is None else given / centring.x_unit**2
+    stage("prepare", lambda: expected_path_cost(plan, n_alphas))
+    problem, standardization = problems.build_problem(
+        X, Y, np.ones(n_targets), weights, fit_intercept
+    )
+    samples = CVProblem.from_problem(
+        problem, standardization, Y, weights, fit_intercept, plan.memory_budget
+    )
+    inner = default_alpha_grid(problem) if given is None else given / standardization.x_scale**2
     stage("solve for all alphas")
-    path = solution_path(samples, inner, plan, settings.tol, generator(settings.random_state))
-    coef = np.stack([centring.coef(W) for W in path.coef])
+    path = solution_path(samples, inner, plan, settings.tol, as_generator(settings.random_state))
+    coef = np.stack([standardization.coef(W) for W in path.coef])
     intercept = np.zeros((len(inner), n_targets))
     bounds = path.bounds
     if fit_intercept:
-        intercept = np.stack([centring.intercept(W) for W in coef])
-        bounds = bounds + [problems.intercept_error(problem, centring, W) for W in path.coef]
-    error = path.squares * centring.y_unit**2 / centring.n_counted
+        intercept = np.stack([standardization.intercept(W) for W in coef])
+        bounds = bounds + [problems.intercept_error(problem, standardization, W) for W in path.coef]
+    error = path.residual_squares * standardization.y_scale**2 / standardization.n_counted
     one = y.ndim == 1
     return RidgePath(
-        alphas=inner * centring.x_unit**2 if given is None else given,
+        alphas=inner * standardization.x_scale**2 if given is None else given,
         coef=coef[:, :, 0] if one else coef.transpose(0, 2, 1),
         intercept=intercept[:, 0] if one else intercept,
         bounds=bounds[:, 0] if one else bounds,
@@ -222,7 +232,7 @@ def _found(
         n_features_in_=X.shape[1],
         feature_names_in_=getattr(inputs, "feature_names_in_", None),
         encoding_=getattr(inputs, "encoding_", None),
-        _degrees=path.degrees,
+        _compute_edf=path.effective_dof,
     )
 
 

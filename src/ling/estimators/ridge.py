@@ -11,29 +11,34 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ling.design import ChunkedDesign, as_design
+from ling.design import ChunkedStorage, as_design
 from ling.errors import WrongShape
 from ling.estimators.callbacks import CallbackSupportMixin
-from ling.estimators.checkpoint import checkpointed
-from ling.estimators.fitting import (
-    SCIKIT_LEARN,
+from ling.estimators.checkpoint import checkpoint_session
+from ling.estimators.fit import (
+    SKLEARN_SOLVERS,
     SOLVERS,
-    Settings,
+    FitOptions,
     fit_context,
-    keep,
     plan_for,
+    set_fit_attributes,
     warn_unless_certified,
 )
-from ling.estimators.inputs import alphas_of, checked_data, targets_of, weights_of
-from ling.estimators.lazy import keeps, opened
-from ling.estimators.partial import Partial
-from ling.estimators.resuming import fit_from
-from ling.estimators.watching import watched
-from ling.machine import memory_budget_bytes
-from ling.planning import Plan
+from ling.estimators.open_data import fits_in_budget, open_storage
+from ling.estimators.partial_fit import PartialFitMixin
+from ling.estimators.session import rollback_on_error
+from ling.estimators.validation import (
+    as_target_matrix,
+    check_alpha_per_target,
+    check_sample_weight,
+    check_training_data,
+)
+from ling.estimators.warm_start import solve_warm_started
+from ling.solvers.machine import parse_memory_budget
+from ling.solvers.planning import Plan
 
 
-class Ridge(CallbackSupportMixin, Partial, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """minimise ||y - Xw - b||^2 + alpha ||w||^2, to a proven accuracy.
 
     A drop-in for `sklearn.linear_model.Ridge`: same parameters, same attributes, same meaning of
@@ -121,7 +126,7 @@ class Ridge(CallbackSupportMixin, Partial, MultiOutputMixin, RegressorMixin, Bas
         "copy_X": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({*SOLVERS, *SCIKIT_LEARN})],
+        "solver": [StrOptions({*SOLVERS, *SKLEARN_SOLVERS})],
         "positive": ["boolean"],
         "random_state": ["random_state"],
         "precision": [StrOptions({"auto", "float64", "float32"})],
@@ -169,19 +174,21 @@ class Ridge(CallbackSupportMixin, Partial, MultiOutputMixin, RegressorMixin, Bas
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets)."""
         started = time.perf_counter()
-        Settings.of(self).check()
-        with watched(self, X, y, sample_weight):
-            X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
-            weights = weights_of(sample_weight, X)
-            Y = targets_of(y)
-            alphas = alphas_of(self.alpha, Y.shape[1])
-            self._refuse_statistics(alphas)
-            with checkpointed(self, X, Y, weights) as (X, settings):
-                problem, centring, fit = fit_from(self, X, Y, alphas, weights, settings, started)
-                kept = self._statistics_of(problem, centring, fit, settings)
-            keep(self, fit, y.ndim)
-            self._kept = kept
-            self._forget()
+        FitOptions.from_estimator(self).check_solver()
+        with rollback_on_error(self, X, y, sample_weight):
+            X, y = check_training_data(self, X, y, sample_weight, y_numeric=True)
+            weights = check_sample_weight(sample_weight, X)
+            Y = as_target_matrix(y)
+            alphas = check_alpha_per_target(self.alpha, Y.shape[1])
+            self._check_statistics(alphas)
+            with checkpoint_session(self, X, Y, weights) as (X, settings):
+                problem, standardization, fit = solve_warm_started(
+                    self, X, Y, alphas, weights, settings, started
+                )
+                kept = self._compute_posterior_state(problem, standardization, fit, settings)
+            set_fit_attributes(self, fit, y.ndim)
+            self._posterior_state = kept
+            self._reset_partial_fit()
         warn_unless_certified(self, fit, settings)
         return self
 
@@ -219,16 +226,16 @@ def plan(
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
     engine ...
     """
-    design = opened(X, memory_budget) or as_design(X)
-    budget = memory_budget_bytes(memory_budget, of_all=True)
-    if isinstance(design, ChunkedDesign):
-        design = design.within(budget)
+    design = open_storage(X, memory_budget) or as_design(X)
+    budget = parse_memory_budget(memory_budget, of_total_memory=True)
+    if isinstance(design, ChunkedStorage):
+        design = design.with_memory_budget(budget)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     if y is not None and np.shape(y)[0] != design.shape[0]:
         raise WrongShape(
             f"X has {design.shape[0]} rows and y has {np.shape(y)[0]}: pass as many rows of y as "
             "of X."
         )
-    settings = Settings(tol=tol, precision=precision, memory_budget=memory_budget)
-    n_alphas = len(np.unique(alphas_of(alpha, n_targets)))
-    return plan_for(design, n_targets, n_alphas, settings, keeps(design, budget))
+    settings = FitOptions(tol=tol, precision=precision, memory_budget=memory_budget)
+    n_alphas = len(np.unique(check_alpha_per_target(alpha, n_targets)))
+    return plan_for(design, n_targets, n_alphas, settings, fits_in_budget(design, budget))

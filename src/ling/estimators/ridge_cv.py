@@ -11,28 +11,46 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import get_scorer_names
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ling.design import Array
+from ling._typing import Array
 from ling.estimators.callbacks import CallbackSupportMixin
-from ling.estimators.checkpoint import checkpointed
-from ling.estimators.choosing import (
-    BEST,
-    ONE_SE,
-    fit_choosing,
-    keep_choice,
-    refuse_storing,
+from ling.estimators.checkpoint import checkpoint_session
+from ling.estimators.cv_fit import (
+    CHOICE_BEST,
+    CHOICE_ONE_STD_ERROR,
+    check_store_cv_results,
+    fit_with_cv,
+    set_cv_attributes,
     warn_about_choice,
 )
-from ling.estimators.fitting import fit_context, keep, warn_unless_certified
-from ling.estimators.inputs import checked_data, targets_of, weights_of
-from ling.estimators.routing import Routed, predicts_only, routed, splits_of
-from ling.estimators.statistics import Statistics
-from ling.estimators.watching import watched
-from ling.selection import R2, CVResults, Mean, Scorer, Scoring, SquaredErrors, checked
-from ling.selection.tally import SquaredError
+from ling.estimators.fit import fit_context, set_fit_attributes, warn_unless_certified
+from ling.estimators.metadata import (
+    MetadataRoutingMixin,
+    is_prediction_scorer,
+    make_splits,
+    route_fit_params,
+)
+from ling.estimators.session import rollback_on_error
+from ling.estimators.uncertainty import UncertaintyMixin
+from ling.estimators.validation import as_target_matrix, check_sample_weight, check_training_data
+from ling.model_selection import (
+    CVResults,
+    MeanScore,
+    NegMeanSquaredError,
+    R2Score,
+    Scoring,
+    SklearnScorer,
+    check_alphas,
+)
+from ling.model_selection.score_accumulators import SquaredError
 
 
 class RidgeCV(
-    CallbackSupportMixin, Routed, Statistics, MultiOutputMixin, RegressorMixin, BaseEstimator
+    CallbackSupportMixin,
+    MetadataRoutingMixin,
+    UncertaintyMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    BaseEstimator,
 ):
     """Ridge regression with the alpha that predicts best on samples left out.
 
@@ -106,7 +124,7 @@ class RidgeCV(
         "gcv_mode": [StrOptions({"auto", "svd", "eigen", "stochastic"}), None],
         "store_cv_results": ["boolean"],
         "alpha_per_target": ["boolean"],
-        "choice": [StrOptions({BEST, ONE_SE})],
+        "choice": [StrOptions({CHOICE_BEST, CHOICE_ONE_STD_ERROR})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
@@ -125,7 +143,7 @@ class RidgeCV(
         gcv_mode: str | None = None,
         store_cv_results: bool = False,
         alpha_per_target: bool = False,
-        choice: str = BEST,
+        choice: str = CHOICE_BEST,
         tol: float = 1e-4,
         random_state: Any = None,
         memory_budget: float | str | None = None,
@@ -154,44 +172,50 @@ class RidgeCV(
 
         `groups` is passed on to the splitter, and to whom metadata routing says it should go.
         """
-        refuse_storing(self)
+        check_store_cv_results(self)
         if self.alphas is not None:
-            self._refuse_statistics(checked(self.alphas, zero=self.cv is not None))
-        with watched(self, X, y, sample_weight):
-            X, y = checked_data(self, X, y, sample_weight, y_numeric=True)
-            weights = weights_of(sample_weight, X)
-            Y = targets_of(y)
-            to_scorer, to_splitter = routed(self, weights, params)
-            splits = splits_of(self, X, y, to_splitter)
-            scoring = self._scoring(X, y, Y, weights, to_scorer)
-            with checkpointed(self, X, Y, weights, splits) as (X, settings):
-                chosen = fit_choosing(self, X, Y, weights, splits, scoring, settings)
-                kept = self._statistics_of(
-                    chosen.problem, chosen.centring, chosen.fit, settings, chosen.degrees
+            self._check_statistics(check_alphas(self.alphas, allow_zero=self.cv is not None))
+        with rollback_on_error(self, X, y, sample_weight):
+            X, y = check_training_data(self, X, y, sample_weight, y_numeric=True)
+            weights = check_sample_weight(sample_weight, X)
+            Y = as_target_matrix(y)
+            to_scorer, to_splitter = route_fit_params(self, weights, params)
+            splits = make_splits(self, X, y, to_splitter)
+            scoring = self._make_scoring(X, y, Y, weights, to_scorer)
+            with checkpoint_session(self, X, Y, weights, splits) as (X, settings):
+                chosen = fit_with_cv(self, X, Y, weights, splits, scoring, settings)
+                kept = self._compute_posterior_state(
+                    chosen.problem,
+                    chosen.standardization,
+                    chosen.fit,
+                    settings,
+                    chosen.effective_dof,
                 )
-            keep(self, chosen.fit, y.ndim)
-            keep_choice(self, chosen, y.ndim, X.dtype)
-            self._kept = kept
+            set_fit_attributes(self, chosen.fit, y.ndim)
+            set_cv_attributes(self, chosen, y.ndim, X.dtype)
+            self._posterior_state = kept
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, settings)
         return self
 
-    def _scoring(
+    def _make_scoring(
         self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any]
     ) -> Scoring:
-        by_target = bool(self.alpha_per_target) and Y.shape[1] > 1
+        per_target = bool(self.alpha_per_target) and Y.shape[1] > 1
         Y = np.asarray(Y, dtype=np.float64)
         if self.scoring is None and self.cv is None:
-            return SquaredErrors(Y, weights, by_target)
+            return NegMeanSquaredError(Y, weights, per_target)
         mine = parameters.get("sample_weight")
         if self.scoring in (None, "r2"):
-            return R2(Y, mine, by_target)
-        call = self._usable_scorer()
+            return R2Score(Y, mine, per_target)
+        call = self._check_scorer()
         if self.scoring == "neg_mean_squared_error":
-            worth = SquaredError(mine, Y, by_target)
-            return Mean(call, Y, by_target=by_target, parameters=parameters, worth=worth, sign=-1.0)
-        looked_at = None if predicts_only(call) else X
-        return Scorer(call, Y, None, looked_at, by_target, parameters)
+            loss = SquaredError(mine, Y, per_target)
+            return MeanScore(
+                call, Y, per_target=per_target, score_params=parameters, loss=loss, sign=-1.0
+            )
+        looked_at = None if is_prediction_scorer(call) else X
+        return SklearnScorer(call, Y, None, looked_at, per_target, parameters)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,12 +7,12 @@ frozen dataclass with `coef`, `fitted`, `cost` and `predict`.
 """
 
 from ling.paper import models, theory
-from ling.paper.components import PartialSVD, exact_svd, pcr, random_svd
-from ling.paper.descent import DescentFit, gradient_descent
-from ling.paper.exact import ridge
-from ling.paper.fit import Fit
-from ling.paper.two_stage import LingFit, LingSvrgFit, ling, ling_svrg
-from ling.paper.variance_reduced import SvrgFit, svrg
+from ling.paper.algorithm1 import LingFit, LingSvrgFit, ling, ling_svrg
+from ling.paper.algorithm2 import PartialSVD, exact_svd, pcr, random_svd
+from ling.paper.algorithm3 import DescentFit, gradient_descent
+from ling.paper.baselines import ridge
+from ling.paper.results import Fit
+from ling.paper.svrg_solver import SvrgFit, svrg
 
 __all__ = [
     "DescentFit",

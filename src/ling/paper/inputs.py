@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ling.design import AffineDesign, Array, Design, Meter, Metered, Storage, as_design
-from ling.design.arrays import as_numbers
+from ling._typing import Array
+from ling.design import AffineDesign, Design, Meter, Metered, Storage, as_design
+from ling.design.arrays import as_numeric_array
 from ling.errors import BadOption, NotFinite, WrongShape, WrongType
 
 # Squares of numbers up to this size, and sums of many, are still finite.
-USABLE = 1e150
+MAX_SQUARABLE = 1e150
 
 
-def checked_design(X: Any) -> Metered:
+def check_design(X: Any) -> Metered:
     """X as a metered design with at least one row and column, all finite."""
     outer = []
     while isinstance(X, Metered):
@@ -26,42 +27,43 @@ def checked_design(X: Any) -> Metered:
     if n == 0 or p == 0:
         raise WrongShape(f"X has shape {design.shape}; pass at least one row and one column.")
     storage = design.storage if isinstance(design, AffineDesign) else design
-    at = storage.first_not_finite(USABLE) if isinstance(storage, Storage) else None
+    at = storage.find_nonfinite(MAX_SQUARABLE) if isinstance(storage, Storage) else None
     if at is not None:
         raise NotFinite(
-            f"X[{at[0]}, {at[1]}] is not a number, or above {USABLE:g}, whose square cannot be "
+            f"X[{at[0]}, {at[1]}] is not a number, or above {MAX_SQUARABLE:g}, whose square "
+            f"cannot be "
             "represented; drop that row, fill it in (sklearn.impute.SimpleImputer) or rescale X."
         )
     return Metered(design, meter)
 
 
-def checked_target(y: Any, design: Design) -> Array:
+def check_target(y: Any, design: Design) -> Array:
     """y as a float64 vector with one finite number for each row of X."""
-    values = as_numbers(y, "y")
+    values = as_numeric_array(y, "y")
     n = design.shape[0]
     if values.shape != (n,):
         hint = "np.ravel(y) has it" if values.size == n else f"X has {n} rows"
         raise WrongShape(f"y has shape {values.shape}; pass shape ({n},): {hint}.")
-    return _finite(values.astype(np.float64), "y", "drop that row before fitting")
+    return _check_finite(values.astype(np.float64), "y", "drop that row before fitting")
 
 
-def checked_vector(values: Any, name: str) -> Array:
+def check_vector(values: Any, name: str) -> Array:
     """A float64 vector of finite numbers."""
-    array = as_numbers(values, name)
+    array = as_numeric_array(values, name)
     if array.ndim != 1 or not array.size:
         raise WrongShape(f"{name} has shape {array.shape}; pass a vector of numbers.")
-    return _finite(array.astype(np.float64), name, "pass finite numbers")
+    return _check_finite(array.astype(np.float64), name, "pass finite numbers")
 
 
-def _finite(array: Array, name: str, advice: str) -> Array:
-    bad = ~(np.abs(array) <= USABLE)
+def _check_finite(array: Array, name: str, advice: str) -> Array:
+    bad = ~(np.abs(array) <= MAX_SQUARABLE)
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         raise NotFinite(f"{name}[{at}] is {array[at]}; {advice}.")
     return array
 
 
-def checked_number(value: Any, name: str, hint: str = "") -> float:
+def check_number(value: Any, name: str, hint: str = "") -> float:
     """A finite number >= 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise WrongType(f"{name} is {value!r}; pass a number >= 0{hint}.")
@@ -74,22 +76,20 @@ def checked_number(value: Any, name: str, hint: str = "") -> float:
     return number
 
 
-def checked_lam(lam: Any) -> float:
+def check_lam(lam: Any) -> float:
     """lam as a finite number >= 0."""
-    return checked_number(lam, "lam", " (0 is least squares without a penalty)")
+    return check_number(lam, "lam", " (0 is least squares without a penalty)")
 
 
-def checked_alpha(lam: Any, n: int) -> float:
+def check_alpha(lam: Any, n: int) -> float:
     """n lam, if that is a finite number as well."""
-    alpha = n * checked_lam(lam)
+    alpha = n * check_lam(lam)
     if not np.isfinite(alpha):
         raise BadOption(f"lam is {lam}; pass less, because n lam is beyond the largest number.")
     return alpha
 
 
-def checked_count(
-    value: Any, name: str, least: int, most: int | None = None, hint: str = ""
-) -> int:
+def check_count(value: Any, name: str, least: int, most: int | None = None, hint: str = "") -> int:
     """A whole number in [least, most]."""
     upper = "" if most is None else f" and <= {most}{hint}"
     if isinstance(value, bool) or not isinstance(value, Integral):
@@ -99,24 +99,24 @@ def checked_count(
     return int(value)
 
 
-def checked_rank(k: Any, design: Design) -> int:
+def check_rank(k: Any, design: Design) -> int:
     """k as a number of directions that X can have."""
     most = min(design.shape)
-    return checked_count(k, "k", 1, most, f" (X has {most} directions at most)")
+    return check_count(k, "k", 1, most, f" (X has {most} directions at most)")
 
 
-def checked_start(start: Any, design: Design) -> Array:
+def check_start(start: Any, design: Design) -> Array:
     """A starting vector of one finite number for each column; None is zero."""
     p = design.shape[1]
     if start is None:
         return np.zeros(p)
-    values = checked_vector(start, "start")
+    values = check_vector(start, "start")
     if values.shape != (p,):
         raise WrongShape(f"start has shape {values.shape}; pass ({p},), one number a column.")
     return values
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def as_generator(random_state: Any) -> np.random.Generator:
     """A generator from None, a seed, a Generator or a legacy RandomState."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint64))

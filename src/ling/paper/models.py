@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ling.design import Array
+from ling._typing import Array
 from ling.errors import BadOption
-from ling.paper.inputs import checked_count, checked_number, generator
+from ling.paper.inputs import as_generator, check_count, check_number
 
 # Coefficients are drawn uniformly from [-REACH, REACH].
-REACH = 2.5
+MAX_COEF = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +82,14 @@ def model1(
     >>> model1(0, n=60, p=40).spectrum[:2].round(1)
     array([36118.9, 27783.7])
     """
-    rng = generator(random_state)
-    n, p, r = _sizes(n, p, least=30)
-    if checked_number(tail, "tail") > 1.3**11:
+    rng = as_generator(random_state)
+    n, p, r = _check_sizes(n, p, least=30)
+    if check_number(tail, "tail") > 1.3**11:
         raise BadOption(f"tail is {tail}; pass a number from 0 to 1.3^11, the 30th singular value.")
     d = np.full(r, tail)
     d[:30] = 1.3 ** np.arange(40.0, 10.0, -1.0)
-    beta = rng.uniform(-REACH, REACH, p)
-    return _model("Model 1", d, beta, n, noise, rng)
+    beta = rng.uniform(-MAX_COEF, MAX_COEF, p)
+    return _draw_model("Model 1", d, beta, n, noise, rng)
 
 
 def model2(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float = 1.0) -> Model:
@@ -108,11 +108,11 @@ def model2(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float 
     Model
         `X`, `y`, `lam`, `mean`, `spectrum`, `rotated` and `risk`.
     """
-    rng = generator(random_state)
-    n, p, r = _sizes(n, p, least=1)
+    rng = as_generator(random_state)
+    n, p, r = _check_sizes(n, p, least=1)
     d = np.sort(rng.uniform(np.sqrt(n) / 2, np.sqrt(n), r))[::-1]
-    beta = rng.uniform(-REACH, REACH, p)
-    return _model("Model 2", d, beta, n, noise, rng)
+    beta = rng.uniform(-MAX_COEF, MAX_COEF, p)
+    return _draw_model("Model 2", d, beta, n, noise, rng)
 
 
 def model3(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float = 1.0) -> Model:
@@ -133,16 +133,16 @@ def model3(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float 
     Model
         `X`, `y`, `lam`, `mean`, `spectrum`, `rotated` and `risk`.
     """
-    rng = generator(random_state)
-    n, p, r = _sizes(n, p, least=15)
+    rng = as_generator(random_state)
+    n, p, r = _check_sizes(n, p, least=15)
     d = np.sort(rng.uniform(np.sqrt(n) / 2, np.sqrt(n), r))[::-1]
     d[:15] *= 10
-    beta = rng.uniform(-REACH, REACH, p)
+    beta = rng.uniform(-MAX_COEF, MAX_COEF, p)
     beta[15 : p - (2 * p) // 3] = 0.0
-    return _model("Model 3", d, beta, n, noise, rng, rotate=False)
+    return _draw_model("Model 3", d, beta, n, noise, rng, rotate=False)
 
 
-def _model(
+def _draw_model(
     name: str,
     d: Array,
     beta: Array,
@@ -151,7 +151,7 @@ def _model(
     rng: np.random.Generator,
     rotate: bool = True,
 ) -> Model:
-    noise = checked_number(noise, "noise")
+    noise = check_number(noise, "noise")
     p, r = len(beta), len(d)
     V = _orthonormal(p, r, rng) if rotate else np.eye(p, r)
     X = (_orthonormal(n, r, rng) * d) @ V.T
@@ -163,11 +163,11 @@ def _model(
 
 def _second_moment(beta: Array) -> float:
     """E||beta||^2 / p: every coefficient that is not zero by design has variance REACH^2 / 3."""
-    return float(np.count_nonzero(beta) / len(beta) * REACH**2 / 3)
+    return float(np.count_nonzero(beta) / len(beta) * MAX_COEF**2 / 3)
 
 
-def _sizes(n: int, p: int, least: int) -> tuple[int, int, int]:
-    n, p = checked_count(n, "n", least), checked_count(p, "p", least)
+def _check_sizes(n: int, p: int, least: int) -> tuple[int, int, int]:
+    n, p = check_count(n, "n", least), check_count(p, "p", least)
     return n, p, min(n, p)
 
 

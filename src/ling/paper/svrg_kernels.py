@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ling.design.compiled import compiled
+from ling.linalg.compiled import compiled
 
 _compiled = compiled(fastmath={"reassoc", "contract"})
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ling.design import Array
+from ling._typing import Array
 from ling.errors import WrongShape
-from ling.paper.inputs import checked_alpha, checked_count, checked_number, checked_vector
+from ling.paper.inputs import check_alpha, check_count, check_number, check_vector
 
 
 def ridge_risk(spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int) -> float:
@@ -39,8 +39,8 @@ def ridge_risk(spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float
     >>> ridge_risk([1.0], [2.0], noise=0.0, lam=0.5, n=2)
     0.5
     """
-    d, a = _sorted(spectrum, rotated)
-    return float(_directions(d, d * a, noise, lam, n).sum() / n)
+    d, a = _sort_by_singular_value(spectrum, rotated)
+    return float(_direction_risks(d, d * a, noise, lam, n).sum() / n)
 
 
 def ling_risk(
@@ -70,11 +70,11 @@ def ling_risk(
     -------
     float
     """
-    d, a = _sorted(spectrum, rotated)
-    k = checked_count(k, "k", 0, len(d))
+    d, a = _sort_by_singular_value(spectrum, rotated)
+    k = check_count(k, "k", 0, len(d))
     gamma1 = d[:k] * a[:k]
-    stage1 = _directions(d[:k], gamma1, noise, lam, n).sum() / n
-    stage2 = _directions(d[k:], d[k:] * a[k:], noise, lam, n).sum() / n
+    stage1 = _direction_risks(d[:k], gamma1, noise, lam, n).sum() / n
+    stage2 = _direction_risks(d[k:], d[k:] * a[k:], noise, lam, n).sum() / n
     return float(stage1 + stage2)
 
 
@@ -107,8 +107,8 @@ def risk_deviation(
     >>> risk_deviation([1.0], [2.0], noise=1.0, lam=0.0, n=1)  # chi-squared with 1 degree
     1.4142135623730951
     """
-    d, a = _sorted(spectrum, rotated)
-    spread, bias = _spread_and_bias(d, d * a, noise, lam, n)
+    d, a = _sort_by_singular_value(spectrum, rotated)
+    spread, bias = _std_and_bias(d, d * a, noise, lam, n)
     return float(np.sqrt(np.sum(2 * spread**4 + 4 * (spread * bias) ** 2)) / n)
 
 
@@ -135,11 +135,11 @@ def gd_rate(spectrum: ArrayLike, lam: float, n: int, p: int) -> float:
     >>> gd_rate([3.0, 1.0], lam=0.0, n=2, p=2)  # doctest: +ELLIPSIS
     0.64...
     """
-    d = np.sort(checked_vector(spectrum, "spectrum"))
-    p = checked_count(p, "p", 1)
+    d = np.sort(check_vector(spectrum, "spectrum"))
+    p = check_count(p, "p", 1)
     largest = float(d[-1]) ** 2
     smallest = float(d[0]) ** 2 if len(d) >= p else 0.0
-    return _rate(largest, smallest, checked_alpha(lam, checked_count(n, "n", 1)))
+    return _contraction_rate(largest, smallest, check_alpha(lam, check_count(n, "n", 1)))
 
 
 def ling_rate(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
@@ -161,37 +161,35 @@ def ling_rate(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
     -------
     float
     """
-    d = np.sort(checked_vector(spectrum, "spectrum"))[::-1]
-    k = checked_count(k, "k", 0, len(d))
+    d = np.sort(check_vector(spectrum, "spectrum"))[::-1]
+    k = check_count(k, "k", 0, len(d))
     largest = float(d[k]) ** 2 if k < len(d) else 0.0
-    return _rate(largest, 0.0, checked_alpha(lam, checked_count(n, "n", 1)))
+    return _contraction_rate(largest, 0.0, check_alpha(lam, check_count(n, "n", 1)))
 
 
-def _rate(largest: float, smallest: float, alpha: float) -> float:
+def _contraction_rate(largest: float, smallest: float, alpha: float) -> float:
     total = largest + smallest + 2.0 * alpha
     return ((largest - smallest) / total) ** 2 if total > 0 else 0.0
 
 
-def _directions(d: Array, gamma: Array, noise: float, lam: float, n: int) -> Array:
+def _direction_risks(d: Array, gamma: Array, noise: float, lam: float, n: int) -> Array:
     """Variance plus squared bias in each direction, d a = gamma being the signal in it."""
-    spread, bias = _spread_and_bias(d, gamma, noise, lam, n)
+    spread, bias = _std_and_bias(d, gamma, noise, lam, n)
     return np.asarray(spread**2 + bias**2)
 
 
-def _spread_and_bias(
-    d: Array, gamma: Array, noise: float, lam: float, n: int
-) -> tuple[Array, Array]:
+def _std_and_bias(d: Array, gamma: Array, noise: float, lam: float, n: int) -> tuple[Array, Array]:
     """Deviation and mean of the error of the fit in each direction."""
-    noise = checked_number(noise, "noise")
-    alpha = checked_alpha(lam, checked_count(n, "n", 1))
+    noise = check_number(noise, "noise")
+    alpha = check_alpha(lam, check_count(n, "n", 1))
     total = d**2 + alpha
     share = np.divide(d**2, total, out=np.zeros_like(d), where=total > 0)
     return share * noise, (1.0 - share) * gamma
 
 
-def _sorted(spectrum: ArrayLike, rotated: ArrayLike) -> tuple[Array, Array]:
+def _sort_by_singular_value(spectrum: ArrayLike, rotated: ArrayLike) -> tuple[Array, Array]:
     """Both by decreasing singular value; entries of `rotated` beyond the spectrum do not matter."""
-    d, a = checked_vector(spectrum, "spectrum"), checked_vector(rotated, "rotated")
+    d, a = check_vector(spectrum, "spectrum"), check_vector(rotated, "rotated")
     if len(a) < len(d):
         raise WrongShape(
             f"rotated has {len(a)} entries; pass {len(d)}, one for each singular value."

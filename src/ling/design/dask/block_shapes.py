@@ -12,7 +12,7 @@ import numpy as np
 from ling.errors import WrongShape
 
 
-def check_shape(
+def check_block_shape(
     name: str, number: Sequence[int], shape: Sequence[int], declared: Sequence[float]
 ) -> None:
     """Raise WrongShape unless the chunk at `number` has the declared shape.
@@ -35,10 +35,10 @@ def check_shape(
 
 def with_checked_shapes(array: Any, name: str) -> Any:
     """The same Dask array, whose chunks raise WrongShape if they are not of the declared shape."""
-    return array.map_blocks(partial(_checked, name), dtype=array.dtype, meta=array._meta)
+    return array.map_blocks(partial(_check_block, name), dtype=array.dtype, meta=array._meta)
 
 
-def _checked(name: str, chunk: Any, block_info: Any = None) -> Any:
+def _check_block(name: str, chunk: Any, block_info: Any = None) -> Any:
     about = block_info[None]
-    check_shape(name, about["chunk-location"], np.shape(chunk), about["chunk-shape"])
+    check_block_shape(name, about["chunk-location"], np.shape(chunk), about["chunk-shape"])
     return chunk

@@ -1,0 +1,134 @@
+"""How a command ends: exit codes, and errors as one line instead of a traceback."""
+
+from __future__ import annotations
+
+import re
+import sys
+from _thread import interrupt_main
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import Any
+
+import typer
+from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+
+from ling.cli.console import escape_control_characters, make_console
+from ling.errors import LingError
+
+EXIT_BAD_DATA, EXIT_NOT_CERTIFIED, EXIT_INTERRUPTED = 1, 3, 130
+EXIT_CODES = {
+    0: "all is well",
+    EXIT_BAD_DATA: "the data, the model or a file is not fit for it; the message says why",
+    2: "the command line is not understood",
+    EXIT_NOT_CERTIFIED: "the model was fitted and written, but its accuracy could not be proved",
+    EXIT_INTERRUPTED: "interrupted; no file is left half-written",
+}
+#: What the library calls its arguments, in the words of the command line.
+CLI_WORDING = (
+    (r"pass missing='mean'", "pass --missing mean"),
+    (r"missing='mean'", "--missing mean"),
+    (r"unknown='ignore'", "--unknown ignore"),
+    (r"(?:drop|features)=\[\.\.\.\]", "--drop"),
+    (r"\bmemory_budget\b", "--memory-budget"),
+    (r"^(target|features|drop) names ", r"--\1 names "),
+    (r"alphas=None", "--alphas auto"),
+    (r"\bsource=", ""),
+    (r"^source ", "the data "),
+    (r"\braise tol\b", "raise --tol"),
+    (r"\bor tol\b", "or --tol"),
+    (r"scale X \(StandardScaler\)", "bring the columns to a similar scale"),
+    (r"Drop or fill such rows \(SimpleImputer\), or divide X by a constant", "Mend such rows"),
+    (r"Input X contains", "the data hold"),
+    (r"columns that `like` was fitted to", "columns that the model was fitted to"),
+)
+# Seconds until an interrupt that was ignored comes again.
+INTERRUPT_RETRY_SECONDS = 0.02
+EXTRA_BY_PACKAGE = {"pyarrow": "parquet", "matplotlib": "plot"}
+
+
+class _HelpWithoutValue:
+    """A command whose --help takes no value, and says so."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """As usual, but for the type."""
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+class CommandGroup(_HelpWithoutValue, TyperGroup):
+    """All commands."""
+
+
+class Command(_HelpWithoutValue, TyperCommand):
+    """A command whose errors are answers."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
+        with errors_as_exit_codes():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def errors_as_exit_codes() -> Iterator[None]:
+    """Turns what goes wrong into a line on stderr and an exit code."""
+    try:
+        with _retry_ignored_interrupts():
+            yield
+    except KeyboardInterrupt as interrupt:
+        print_error(f"Interrupted; {str(interrupt) or 'nothing is left half-written.'}", "")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except LingError as error:
+        print_error(to_cli_wording(str(error)))
+        raise typer.Exit(EXIT_BAD_DATA) from None
+    except UnicodeEncodeError as error:  # a file name, where the locale has no such characters
+        print_error(f"{error.object!r} has no encoding in this locale; set PYTHONUTF8=1.")
+        raise typer.Exit(EXIT_BAD_DATA) from None
+    except BrokenPipeError:  # whoever was reading has seen enough
+        raise
+    except OSError as error:
+        print_error(str(error))
+        raise typer.Exit(EXIT_BAD_DATA) from None
+    except ModuleNotFoundError as missing:
+        if missing.name not in EXTRA_BY_PACKAGE:
+            raise
+        print_error(
+            f"this needs {missing.name}: pip install 'ling[{EXTRA_BY_PACKAGE[missing.name]}]'"
+        )
+        raise typer.Exit(EXIT_BAD_DATA) from None
+
+
+@contextmanager
+def _retry_ignored_interrupts() -> Iterator[None]:
+    """Where Python has to ignore an interrupt, as in a callback of the compiler, it comes again."""
+    usual = sys.unraisablehook
+
+    def hook(ignored: Any) -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            usual(ignored)
+            return
+        again = Timer(INTERRUPT_RETRY_SECONDS, interrupt_main)
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
+
+
+def print_error(text: str, start: str = "Error: ") -> None:
+    """One line on stderr, red on a terminal."""
+    line = Text(start, style="bold red").append(escape_control_characters(text), style="red")
+    make_console(stderr=True).print(line, soft_wrap=True)
+
+
+def to_cli_wording(text: str) -> str:
+    """A message of the library, for somebody who typed a command."""
+    for pattern, words in CLI_WORDING:
+        text = re.sub(pattern, words, text)
+    return " ".join(text.split())

@@ -1,0 +1,107 @@
+"""The one map that can be laid over any X."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling._typing import Array
+from ling.design.arrays import scale_rows, take_rows
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """The map X -> diag(row_scale) X diag(col_scale) - left right'; None stands for no change.
+
+    This form, with the low-rank part outside the scales, is closed under composition and never
+    divides, so weights and scales of zero need no care.
+    """
+
+    row_scale: Array | None = None
+    col_scale: Array | None = None
+    left: Array | None = None
+    right: Array | None = None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether nothing is changed at all."""
+        return self.row_scale is None and self.col_scale is None and self.left is None
+
+    @property
+    def n_scales(self) -> int:
+        """How many of the two scales there are."""
+        return (self.row_scale is not None) + (self.col_scale is not None)
+
+    @property
+    def rank(self) -> int:
+        """Number of columns of `left`."""
+        return 0 if self.left is None else self.left.shape[1]
+
+    def compose(self, after: AffineMap) -> AffineMap:
+        """The one map that does this and then `after`."""
+        left, right = after.left, after.right
+        if self.left is not None and self.right is not None:
+            mine = scale_rows(self.left, after.row_scale), scale_rows(self.right, after.col_scale)
+            left = mine[0] if left is None else np.hstack([mine[0], left])
+            right = mine[1] if right is None else np.hstack([mine[1], right])
+        return AffineMap(
+            _multiply_scales(self.row_scale, after.row_scale),
+            _multiply_scales(self.col_scale, after.col_scale),
+            left,
+            right,
+        )
+
+    def row_arrays(self) -> dict[str, Array]:
+        """The arrays with a row for each of X's."""
+        mine = {"row_scale": self.row_scale, "left": self.left}
+        return {name: array for name, array in mine.items() if array is not None}
+
+    def with_row_arrays(self, arrays: dict[str, Array]) -> AffineMap:
+        """The same map of some rows of X, whose arrays these are."""
+        return replace(self, **arrays)
+
+    def subset(self, rows: slice | NDArray[np.intp]) -> AffineMap:
+        """The same map of some rows of X."""
+        return self.with_row_arrays(
+            {name: take_rows(a, rows) for name, a in self.row_arrays().items()}
+        )
+
+    def apply(
+        self,
+        block: np.ndarray[Any, Any],
+        rows: slice | NDArray[np.intp],
+        cols: slice = slice(None),
+        out: Array | None = None,
+    ) -> Array:
+        """A dense block of X, mapped, in float64 or in `out`, which may be the block itself."""
+        if out is None:
+            out = np.empty(block.shape)
+        if self.left is not None and self.right is not None and self.n_scales == 0:
+            np.subtract(block, self._low_rank_term(rows, cols), out=out, casting="same_kind")
+            return out
+        out[...] = block
+        if self.col_scale is not None:
+            out *= self.col_scale[cols]
+        if self.row_scale is not None:
+            out *= self.row_scale[rows, None]
+        if self.left is not None and self.right is not None:
+            out -= self._low_rank_term(rows, cols)
+        return out
+
+    def _low_rank_term(self, rows: slice | NDArray[np.intp], cols: slice) -> Array:
+        """left right' there; one row, if all are the same."""
+        assert self.left is not None
+        assert self.right is not None
+        left, right = self.left[rows], self.right[cols]
+        if left.shape[1] == 1 and (left == left[:1]).all():
+            left = left[:1]
+        return left @ right.T
+
+
+def _multiply_scales(a: Array | None, b: Array | None) -> Array | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a * b

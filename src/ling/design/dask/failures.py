@@ -1,0 +1,199 @@
+"""What can go wrong with workers that are waited for, in words that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeAlias, TypeVar
+
+from ling.design.dask.partition import WorkerMemoryError
+from ling.errors import ClusterLost, ClusterMemory, NotInstalled
+
+MIB = 2**20
+#: Seconds without any worker, or with workers that have stopped for want of memory, until it is an
+#: error; dask's configuration may have another number as `ling.patience`.
+PATIENCE_SECONDS = 20.0
+# Seconds in which no worker does anything, though tasks are waited for, until they are sent again.
+STALL_SECONDS = 300.0
+IDLE_MESSAGE = "no worker has done anything for a long time, though there was something to do"
+# A look at the workers: after this many seconds of waiting, and then as often.
+FIRST_POLL_SECONDS, POLL_SECONDS = 0.3, 1.0
+
+TaskKey: TypeAlias = Any
+T = TypeVar("T")
+
+
+class WorkerLostError(Exception):
+    """Workers that something was to run on are there no more: their addresses."""
+
+
+class UserGraphError(Exception):
+    """What making X has raised: nothing of ours, and nothing of the cluster's."""
+
+
+def import_optional(module: str) -> Any:
+    """A module of dask."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise NotInstalled(
+            "X is a dask array, and dask is not installed, or only in part; "
+            "run `pip install 'ling[dask]'`."
+        ) from error
+
+
+@contextmanager
+def translate_errors(describe: Callable[[TaskKey], str]) -> Iterator[None]:
+    """What distributed raises, in words that say what to do; `describe` puts a task's key so."""
+    try:
+        yield
+    except UserGraphError as error:
+        raise error.args[0] from None
+    except WorkerMemoryError as error:
+        start, stop, n_bytes, limit = error.args
+        raise ClusterMemory(
+            f"out of memory at rows {start} to {stop} of X, which lie in a chunk of "
+            f"{n_bytes / MIB:.3g} MB{_limit_text(limit)}. {_MEMORY_ADVICE}"
+        ) from error
+    except MemoryError as error:
+        if isinstance(error, ClusterMemory):
+            raise
+        raise ClusterMemory(f"a worker ran out of memory ({error}). {_MEMORY_ADVICE}") from error
+    except (CancelledError, asyncio.CancelledError, ConnectionError, TimeoutError) as error:
+        raise _cluster_lost_error(error) from error
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":
+            task, worker, failures = error.args
+            raise repeated_deaths_error(
+                describe(task), failures + 1, worker.memory_limit
+            ) from error
+        if isinstance(error, OSError) and type(error).__module__.startswith("distributed"):
+            raise _cluster_lost_error(error) from error
+        raise
+
+
+_MEMORY_ADVICE = (
+    "Use smaller chunks (X.rechunk({0: n_rows})), a smaller memory_budget, or workers with more "
+    "memory; float32 takes half as much as float64."
+)
+
+
+def repeated_deaths_error(where: str, count: int, limit: int | None) -> ClusterMemory:
+    """The error for rows that so many workers have died of."""
+    return ClusterMemory(
+        f"{count} workers died one after the other, each while it worked on {where}; most often "
+        f"they have run out of memory{_limit_text(limit)}. {_MEMORY_ADVICE} The workers' logs "
+        f"say more."
+    )
+
+
+def _limit_text(limit: int | None) -> str:
+    return f"; the limit of a worker is {limit / MIB:.4g} MB" if limit else ""
+
+
+def _cluster_lost_error(error: BaseException) -> ClusterLost:
+    return ClusterLost(
+        f"the scheduler or the client is gone, and X with it ({type(error).__name__}: "
+        f"{str(error).splitlines()[0] if str(error) else 'no reason given'}); connect a new "
+        "Client, make X again, and fit again."
+    )
+
+
+def gather_results(client: Any, futures: list[Any], workers: Collection[str]) -> list[Any]:
+    """Their results, or the first error among them."""
+    # Errors are looked at here: a gather that is given up in the middle would complain of them.
+    work = client.gather(futures, errors="skip", asynchronous=True)
+    found = wait_for(client, work, workers, futures)
+    if len(found) < len(futures):
+        errors = [future.exception() for future in futures if future.status == "error"]
+        raise errors[0] if errors else CancelledError("it was cancelled")
+    return list(found)
+
+
+def wait_for(
+    client: Any, work: Awaitable[T], workers: Collection[str], futures: Sequence[Any] = ()
+) -> T:
+    """What it gives, for as long as these workers, or at least some, are there.
+
+    `futures` are the tasks that it waits for.
+    """
+    done = _submit_coroutine(client, work)
+    watch = WorkerMonitor(client, workers, futures)
+    pause = FIRST_POLL_SECONDS
+    try:
+        while True:
+            try:
+                return done.result(pause)  # type: ignore[no-any-return]
+            except TimeoutError:
+                if done.done():
+                    raise
+            except Exception:
+                check_client_running(client)  # which shows as errors of all sorts
+                raise
+            watch.check()
+            pause = POLL_SECONDS
+    finally:
+        done.cancel()
+
+
+def check_client_running(client: Any) -> None:
+    """An error if the client is not connected to its scheduler."""
+    if client.status != "running":
+        raise CancelledError(f"the client is {client.status}")
+
+
+def _submit_coroutine(client: Any, work: Any) -> Any:
+    return asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
+
+
+class WorkerMonitor:
+    """Looks whether workers are there, and able to work."""
+
+    def __init__(self, client: Any, wanted: Collection[str], futures: Sequence[Any]) -> None:
+        self.client, self.required_workers, self.futures = client, set(wanted), futures
+        patience = import_optional("dask").config.get("ling.patience", PATIENCE_SECONDS)
+        self.patience = float(patience)
+        self.last_able_time = self.last_active_time = time.monotonic()
+
+    def check(self) -> None:
+        """An error if it is of no use to wait any longer."""
+        workers = get_worker_info(self.client, self.patience)
+        if workers and (gone := self.required_workers - set(workers)):
+            raise WorkerLostError(*gone)
+        self._check_stall(workers)
+        paused = {worker for worker, about in workers.items() if about["status"] == "paused"}
+        able = set(workers) - paused
+        if able and able >= self.required_workers:
+            self.last_able_time = time.monotonic()
+        if time.monotonic() - self.last_able_time < self.patience:
+            return
+        if not workers:
+            raise ClusterLost(
+                f"there has been no worker for {self.patience:g} seconds; start workers, or a new "
+                "cluster, make X again, and fit again. To wait longer: "
+                "dask.config.set({'ling.patience': seconds})."
+            )
+        raise ClusterMemory(
+            f"{len(paused)} of {len(workers)} workers have stopped, as their memory is full"
+            f"{_limit_text(workers[min(paused)]['memory_limit'])}. {_MEMORY_ADVICE}"
+        )
+
+    def _check_stall(self, workers: dict[str, Any]) -> None:
+        """As if workers were gone, if tasks wait, and none of those there are does anything."""
+        counts = [about["metrics"].get("task_counts", {}) for about in workers.values()]
+        waiting = any(future.status == "pending" for future in self.futures)
+        if not waiting or any(set(count) - {"memory", "released"} for count in counts):
+            self.last_active_time = time.monotonic()
+        elif workers and time.monotonic() - self.last_active_time > STALL_SECONDS:
+            raise WorkerLostError
+
+
+def get_worker_info(client: Any, patience: float = PATIENCE_SECONDS) -> dict[str, Any]:
+    """Those that the scheduler knows, and what it knows about them."""
+    check_client_running(client)
+    about = _submit_coroutine(client, client.scheduler.identity(n_workers=-1)).result(patience)
+    return dict(about["workers"])

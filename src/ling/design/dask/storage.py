@@ -1,0 +1,255 @@
+"""Dask arrays: blocks of rows stay on the workers of a cluster, and what is done goes to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import cached_property
+from math import isnan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling._typing import Array
+from ling.design.arrays import float_dtype
+from ling.design.block_operations import BlockOperation, BlockResult
+from ling.design.blocked import BlockedStorage
+from ling.design.chunked import prefetch
+from ling.design.dask.block_shapes import with_checked_shapes
+from ling.design.dask.cluster import ClusterBlocks
+from ling.design.dask.failures import UserGraphError, import_optional, translate_errors
+from ling.design.dask.partition import BlockTask, RowLayout, merge_nodes, run_parts
+from ling.design.dask.task_graph import fetch_block_shapes, is_persisted, persist
+from ling.errors import BadOption, WrongShape, WrongType
+
+MIB = 2**20
+# More chunks than this, smaller than that, are put together to some of this size: each takes time.
+MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES, JOINED_CHUNK_BYTES = 1000, MIB, 16 * MIB
+
+
+class DaskStorage(BlockedStorage):
+    """The rows of a dask array, in the blocks in which they lie.
+
+    Blocks are made once, from the array's own graph, and stay on the workers; what is done goes to
+    them, and only sums and what has a row for each of X's come back. A block that is lost with its
+    worker is made again. Without a distributed Client, blocks are made anew in every pass, one
+    after the other, in this process.
+    """
+
+    def __init__(
+        self, blocks: ClusterBlocks | LocalBlocks, layout: RowLayout, p: int, dtype: np.dtype[Any],
+        notes: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.blocks = blocks
+        self.layout = layout
+        self.shape = (layout.parts[-1].stop if layout.parts else 0, p)
+        self.dtype = dtype
+        self.notes = notes
+
+    @classmethod
+    def from_array(cls, X: Any) -> DaskStorage:
+        """X, on the cluster of the current Client or, if there is none, here."""
+        dtype = _check_array(X)
+        client = _find_client(X)
+        theirs = client is not None and is_persisted(X)
+        X, notes = _join_column_chunks(*_with_known_chunks(client, X))
+        X, joined = _join_small_chunks(X)
+        heights, p = X.chunks[0], int(X.shape[1])
+        blocks: ClusterBlocks | LocalBlocks = LocalBlocks(X)
+        if client is not None:
+            spread = not (theirs and is_persisted(X))
+            X = persist(client, _with_c_order(X))
+            blocks = ClusterBlocks(client, X, heights, p * X.dtype.itemsize, spread)
+        return cls(blocks, RowLayout.from_heights(heights, p), p, dtype, notes + joined)
+
+    @property
+    def has_row_access(self) -> bool:
+        """Only the rows that are wanted travel."""
+        return True
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of the largest block."""
+        return max((part.stop - part.start for part in self.layout.parts), default=0)
+
+    @property
+    def n_workers(self) -> int:
+        """Workers of the cluster; 1 for this process."""
+        return self.blocks.n_workers
+
+    def run(self, operation: BlockOperation) -> BlockResult:
+        """On every block where it lies, one pass."""
+        return self.blocks.run(operation, self.layout, self.shape[1])
+
+    def subset(self, rows: NDArray[np.intp]) -> DaskStorage:
+        """Some rows, in ascending order, where they lie; blocks without any are left alone."""
+        if len(rows) > 1 and (np.diff(rows) < 0).any():
+            raise AssertionError("rows of data that lies in blocks have to be in order")
+        p = self.shape[1]
+        return DaskStorage(self.blocks, self.layout.subset(rows), p, self.dtype, self.notes)
+
+    def __repr__(self) -> str:
+        n, p = self.shape
+        count = len(self.layout.parts)
+        return (
+            f"DaskDesign({n} x {p}, {self.dtype}, {count} blocks of up to {self.block_rows} rows)"
+        )
+
+
+class LocalBlocks:
+    """Blocks that are made in this process, by one of dask's own schedulers, in every pass."""
+
+    n_workers = 1
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.lazy_blocks: dict[int, Any] = {}
+
+    @cached_property
+    def scheduler(self) -> Any:
+        """Threads, unless dask is told otherwise."""
+        return import_optional("dask").config.get("scheduler", None) or "threads"
+
+    def run(self, operation: BlockOperation, layout: RowLayout, p: int) -> BlockResult:
+        """One block after the other, the next being made meanwhile."""
+        count = len(layout.parts)
+        if not count:
+            return BlockResult()
+        arrays = layout.row_arrays(operation)
+        cut = ({name: a[part.start : part.stop] for name, a in arrays.items()}
+               for part in layout.parts)  # fmt: skip
+        work = BlockTask(None, layout.parts, tuple(range(count)), count)
+        made = self.compute_blocks(part.block for part in layout.parts)
+        with translate_errors(str), closing(prefetch(made)) as blocks:
+            (outcome,) = merge_nodes(count, run_parts(operation, work, blocks, cut)).values()
+        return outcome
+
+    def compute_blocks(self, numbers: Iterator[int]) -> Iterator[Array]:
+        """Those blocks."""
+        for number in numbers:
+            if number not in self.lazy_blocks:
+                (self.lazy_blocks[number],) = import_optional("dask").optimize(
+                    self.X.blocks[number]
+                )
+            yield self._compute_block(self.lazy_blocks[number])
+
+    def _compute_block(self, recipe: Any) -> Array:
+        try:
+            return np.asarray(recipe.compute(scheduler=self.scheduler))
+        except Exception as error:
+            raise UserGraphError(error) from error
+
+
+def _check_array(X: Any) -> np.dtype[Any]:
+    """The dtype that X counts as."""
+    if X.ndim != 2:
+        raise WrongShape(
+            f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features): "
+            "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
+        )
+    meta = type(X._meta)
+    if meta is not np.ndarray:
+        raise WrongType(
+            f"X has chunks of type {meta.__module__}.{meta.__name__}; pass a dask array of NumPy "
+            "arrays, as by X.map_blocks(lambda chunk: chunk.toarray()) from sparse ones, or a "
+            "sparse matrix of SciPy."
+        )
+    return float_dtype(X.dtype)
+
+
+def _find_client(X: Any) -> Any:
+    """The distributed Client to use, if there is one: the one that holds X, or the current one."""
+    try:
+        distributed = import_optional("distributed")
+    except ImportError:
+        return None
+    try:
+        distributed.get_worker()
+    except ValueError:
+        pass
+    else:
+        raise BadOption(
+            "X is a dask array, and this runs in a task on a worker, which would have to wait for "
+            "other tasks; fit where the Client is, or pass X.compute()."
+        )
+    futures = distributed.futures_of(X)
+    scheduler = import_optional("dask.base").get_scheduler()
+    client = futures[0].client if futures else getattr(scheduler, "__self__", None)
+    if not isinstance(client, distributed.Client):
+        return None
+    if client.asynchronous:
+        raise BadOption("the Client is asynchronous; pass X with a Client(asynchronous=False).")
+    return client
+
+
+def _with_known_chunks(client: Any, X: Any) -> tuple[Any, tuple[str, ...]]:
+    """X with chunks whose sizes are known; the user's array is left as it is."""
+    if not any(isnan(size) for sizes in X.chunks for size in sizes):
+        return X, ()
+    note = ("The sizes of X's chunks were not known, and were found by making all of them.",)
+    array, declared = import_optional("dask.array").Array, X.chunks
+    if client is None:
+        X = array(X.dask, X.name, X.chunks, meta=X._meta)
+        found = X.compute_chunk_sizes().chunks
+    else:
+        # On the workers before they are counted, so that they are made only once.
+        X = persist(client, _with_c_order(X))
+        grid = fetch_block_shapes(client, X)
+        found = grid[:, 0, 0].tolist(), grid[0, :, 1].tolist()
+    # Sizes that X declares stay, and are compared with those of the chunks in every pass.
+    sizes = tuple(
+        tuple(b if isnan(a) else a for a, b in zip(*axis, strict=True))
+        for axis in zip(declared, found, strict=True)
+    )
+    return array(X.dask, X.name, sizes, meta=X._meta), note
+
+
+def _join_column_chunks(X: Any, notes: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    """X with all columns in each chunk."""
+    pieces = X.numblocks[1]
+    if pieces <= 1:
+        return X, notes
+    note = (
+        f"X had its columns in {pieces} chunks, which were put together, a copy; pass "
+        "X.rechunk({1: -1}).persist() to do that once for several fits."
+    )
+    # Chunks are compared with what X declares before they are cut: afterwards nothing would tell.
+    return with_checked_shapes(X, "X").rechunk({1: -1}), (*notes, note)
+
+
+def _join_small_chunks(X: Any) -> tuple[Any, tuple[str, ...]]:
+    """X with consecutive chunks put together where there are very many small ones."""
+    heights = X.chunks[0]
+    row = max(1, X.shape[1] * X.dtype.itemsize)
+    if len(heights) <= MAX_SMALL_CHUNKS or sum(heights) * row > SMALL_CHUNK_BYTES * len(heights):
+        return X, ()
+    found = tuple(_joined_heights(heights, JOINED_CHUNK_BYTES // row))
+    note = (
+        f"X had {len(heights)} chunks of less than 1 MB on average, which were put together to "
+        f"{len(found)}; larger chunks (X.rechunk) save that."
+    )
+    return with_checked_shapes(X, "X").rechunk((found, X.chunks[1])), (note,)
+
+
+def _joined_heights(heights: Sequence[int], most: int) -> Iterator[int]:
+    """Sums of consecutive ones, of about `most`."""
+    total = 0
+    for height in heights:
+        total += height
+        if total >= most:
+            yield total
+            total = 0
+    if total:
+        yield total
+
+
+def _with_c_order(X: Any) -> Any:
+    """X with chunks in C order, for the compiled loops; what is there already is not copied."""
+    if is_persisted(X):
+        return X
+    return X.map_blocks(_as_c_order, dtype=X.dtype, meta=X._meta)
+
+
+def _as_c_order(chunk: Any) -> Any:
+    return np.require(chunk, requirements=["C", "A"]) if isinstance(chunk, np.ndarray) else chunk

@@ -1,0 +1,267 @@
+"""What `RidgeCV` and `RidgeClassifierCV` share: choose alpha, then fit with it."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ling._typing import Array
+from ling.design import as_design
+from ling.errors import BadOption, EdgeOfGrid
+from ling.estimators.fit import FitOptions, FitResult, plan_for, solve_problem
+from ling.model_selection import CVProblem, CVResults, Scoring, Splits, check_alphas, score_alphas
+from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
+from ling.model_selection.leave_one_out import discard_inexact_form
+from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
+from ling.model_selection.strategy import (
+    CVStrategy,
+    direct_passes,
+    expected_cv_cost,
+    k_fold_strategies,
+    leave_one_out_strategy,
+)
+from ling.progress import RemainingWork, stage
+from ling.solvers import problem as problems
+from ling.solvers.engine import as_generator
+from ling.solvers.planning import Plan
+from ling.solvers.problem import Problem, Standardization
+
+log = logging.getLogger("ling")
+CHOICE_BEST, CHOICE_ONE_STD_ERROR = "best", "one_standard_error"
+
+
+@dataclass(frozen=True, eq=False)
+class CVFitResult:
+    """Everything that a fit with a choice of alpha has found; `at` are the numbers of alphas."""
+
+    fit: FitResult
+    results: CVResults
+    alpha_indices: Array
+    problem: Problem
+    standardization: Standardization
+    effective_dof: Array | None
+
+
+def fit_with_cv(
+    model: Any, X: Any, Y: Array, weights: Array | None, splits: Splits | None,
+    scoring: Scoring, settings: FitOptions,
+) -> CVFitResult:  # fmt: skip
+    """Score all alphas, choose, and fit to all samples with the chosen one."""
+    started = time.perf_counter()
+    t = Y.shape[1]
+    given = (
+        None if model.alphas is None else check_alphas(model.alphas, allow_zero=splits is not None)
+    )
+    stage("prepare", lambda: _expected_cost(model, X, t, splits, given, settings))
+    problem, standardization = problems.build_problem(
+        X, Y, np.ones(t), weights, bool(model.fit_intercept)
+    )
+    plan = plan_for(as_design(X), t, 1, settings)
+    stage("choose alpha")
+    samples = CVProblem.from_problem(
+        problem, standardization, Y, weights, bool(model.fit_intercept), plan.memory_budget
+    )
+    routes = plan_cv(model, samples, splits, given, plan, as_generator(settings.random_state))
+    # In the units of the problem, as everything below it.
+    unit = standardization.x_scale**2
+    inner = None if given is None else given / unit
+    store = bool(model.store_cv_results)
+    for route in routes:
+        results = score_alphas(route.predictor, scoring, problem, inner, route.method, store)
+        if results is not None:
+            break
+        log.info("%s would have taken longer than factorisations do.", route.method)
+        stage("choose alpha", lambda: (direct_passes(plan, len(splits or ())), None))
+    assert results is not None  # the last way does not give up
+    if route.predictor.is_memory_exhausted and is_inconclusive(results):
+        raise BadOption(
+            f"memory_budget is too small to choose alpha for {samples.shape[0]} x "
+            f"{samples.shape[1]}, on top of what blocks of X take; raise it several times, or "
+            "raise tol."
+        )
+    results = replace(results, alphas=results.alphas * unit if given is None else given)
+    if not np.isfinite(results.mean_score).any():
+        raise BadOption(
+            "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
+            "samples."
+        )
+    at = np.asarray(results.best if model.choice == CHOICE_BEST else results.one_standard_error)
+    log.info(
+        "alpha %s chosen from %d by %s.",
+        np.unique(results.alphas[at]), len(results.alphas), route.method,
+    )  # fmt: skip
+    return _fit_chosen_alpha(model, route, results, at, X, samples, settings, started)
+
+
+def plan_cv(
+    model: Any, samples: CVProblem, splits: Splits | None, given: Array | None, plan: Plan,
+    rng: np.random.Generator,
+) -> list[CVStrategy]:  # fmt: skip
+    """Ways to leave samples out: the first that does not give up is taken."""
+    if splits is None:
+        _check_two_samples(samples)
+        return [leave_one_out_strategy(samples, plan, model.tol, rng, _wants_stochastic_gcv(model))]
+    check_split_weights(splits, samples)
+    routes = k_fold_strategies(samples, splits, given, plan, model.tol, rng)
+    if given is None or given.all():
+        return routes
+    routes = [route for route in routes if route.is_direct]
+    if not routes:
+        raise BadOption(
+            "alphas has a 0, for which n_features^2 or n_samples^2 numbers have to fit in "
+            "memory_budget; raise it, or pass alphas above 0."
+        )
+    return routes
+
+
+def _wants_stochastic_gcv(model: Any) -> bool | None:
+    """Whether generalised cross-validation is asked for; None if that is left to the plan."""
+    return {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
+
+
+def _expected_cost(
+    model: Any, X: Any, t: int, splits: Splits | None, given: Array | None,
+    settings: FitOptions,
+) -> RemainingWork:  # fmt: skip
+    plan = plan_for(as_design(X), t, 1, settings)
+    n_alphas = DEFAULT_N_ALPHAS if given is None else len(given)
+    n_splits = None if splits is None else len(splits)
+    return expected_cv_cost(plan, n_splits, n_alphas, _wants_stochastic_gcv(model))
+
+
+def _fit_chosen_alpha(
+    model: Any, route: CVStrategy, results: CVResults, at: Array, X: Any, samples: CVProblem,
+    settings: FitOptions, started: float,
+) -> CVFitResult:  # fmt: skip
+    problem, standardization = samples.problem, samples.standardization
+    each = np.broadcast_to(results.alphas[at], samples.n_targets) / standardization.x_scale**2
+    problem = replace(problem, alphas=np.ascontiguousarray(each))
+    settings = replace(settings, preparation_stage="choose alpha")
+    if route.is_direct:
+        settings = replace(
+            settings, solver="direct", precision="float64", reason="the Gram matrix was there"
+        )
+        discard_inexact_form(problem)
+    note = f"alpha was chosen from {len(results.alphas)} by {route.method}."
+    uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
+    doubts = uncertified_choice_message(results)
+    if doubts:
+        note += f" {doubts[0].upper()}{doubts[1:]}"
+    elif uncertified:
+        which = "smallest alpha was" if uncertified == 1 else f"{uncertified} smallest alphas were"
+        note += (
+            f" The {which} scored without a proof; the proven scores fall from the best alpha "
+            "towards smaller ones."
+        )
+    fit = solve_problem(
+        problem, standardization, X, bool(model.fit_intercept), settings, started, (note,)
+    )
+    return CVFitResult(fit, results, at, problem, standardization, _chosen_dof(route, problem))
+
+
+def check_store_cv_results(model: Any) -> None:
+    """As scikit-learn does, before anything is fitted."""
+    if model.cv is not None and model.store_cv_results:
+        raise BadOption(
+            "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
+            "scores of all splits anyway."
+        )
+
+
+def set_cv_attributes(model: Any, chosen: CVFitResult, n_dim: int, dtype: np.dtype[Any]) -> None:
+    """Set `alpha_`, `alpha_1se_`, `best_score_` and `cv_results_`."""
+    results = chosen.results
+    model.alpha_ = _as_float_if_scalar(results.alphas[chosen.alpha_indices])
+    model.alpha_1se_ = _as_float_if_scalar(results.alphas[np.asarray(results.one_standard_error)])
+    score = np.take_along_axis(results.mean_score, np.expand_dims(chosen.alpha_indices, 0), axis=0)[
+        0
+    ]
+    model.best_score_ = _as_float_if_scalar(score)
+    stored = results.stored
+    if stored is not None:
+        stored = (stored[:, 0] if n_dim == 1 else stored).astype(dtype)
+    model.cv_results_ = replace(results, stored=stored)
+
+
+def _as_float_if_scalar(value: Array) -> Any:
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def uncertified_choice_message(results: CVResults) -> str:
+    """What to say where scores without a proof have a part in the choice; "" if they have none."""
+    alphas = undecided_alphas(results)
+    if not alphas.size:
+        return ""
+    which = f"the alphas from {alphas.min():.3g} to {alphas.max():.3g}"
+    if alphas.size == 1:
+        which = f"alpha {alphas[0]:.3g}"
+    return (
+        f"the choice of alpha is not proved: the fits that {which} were scored by could not be "
+        "certified; raise memory_budget or tol, scale X (StandardScaler), or pass larger alphas."
+    )
+
+
+def warn_about_choice(model: Any, results: CVResults) -> None:
+    """Called by `fit`, so that warnings point at the line that called it."""
+    doubts = uncertified_choice_message(results)
+    if doubts:
+        warnings.warn(f"{type(model).__name__}: {doubts}", ConvergenceWarning, stacklevel=4)
+    for words in grid_edge_messages(model, results):
+        warnings.warn(words, EdgeOfGrid, stacklevel=4)
+
+
+def grid_edge_messages(model: Any, results: CVResults) -> list[str]:
+    """What to say where the best alpha is an end of the user's grid."""
+    if (
+        model.alphas is None
+        or len(results.alphas) < 3
+        or np.ptp(results.mean_score, axis=0).max() == 0
+    ):
+        return []
+    best = results.alphas[np.atleast_1d(results.best)]
+    ends = (
+        ("smallest", "smaller", results.alphas.min()), ("largest", "larger", results.alphas.max())
+    )  # fmt: skip
+    return [
+        f"the best alpha is the {end} of alphas, {alpha:g}: pass {word} ones too, or alphas=None "
+        "for a grid that follows from the data."
+        for end, word, alpha in ends
+        if alpha > 0 and (best == alpha).any()
+    ]
+
+
+def _chosen_dof(route: CVStrategy, problem: Problem) -> Array | None:
+    """Effective degrees of freedom, where cross-validation tells them by the way."""
+    distinct = problem.distinct_alphas
+    known = route.predictor.effective_dof(distinct)
+    return None if known is None else known[0][np.searchsorted(distinct, problem.alphas)]
+
+
+def _check_two_samples(samples: CVProblem) -> None:
+    if samples.standardization.n_counted < 2:
+        raise BadOption(
+            "cv=None leaves each sample out in turn and needs at least two samples with a weight "
+            "above 0, but there is one sample; pass more."
+        )
+
+
+def check_split_weights(splits: Splits, samples: CVProblem) -> None:
+    """Every split has to train on something, and to test something."""
+    if (samples.weights > 0).all() and splits.test_fold is not None and len(splits) > 1:
+        return
+    for number in range(len(splits)):
+        for name, rows in (
+            ("training", splits.train_rows(number)),
+            ("test", splits.test_rows(number)),
+        ):
+            if not samples.weights[rows].any():
+                raise BadOption(
+                    f"split {number} of cv has no {name} samples with a weight above 0; pass other "
+                    "splits, or fewer of them."
+                )

@@ -1,0 +1,194 @@
+"""X that is not an array: files, tables and clusters, opened as what can be multiplied with."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ling._typing import Array
+from ling.design import ArraySource, ChunkedStorage, Design, Storage
+from ling.design.affine import storage_and_map
+from ling.design.arrays import float_dtype
+from ling.design.chunked import read_all
+from ling.errors import MissingValue, WrongShape, WrongType
+from ling.progress import READ_STAGE, stage
+from ling.solvers.machine import parse_memory_budget
+
+log = logging.getLogger("ling")
+# Data that takes no more than this share of the memory budget is read once and kept.
+IN_MEMORY_BUDGET_FRACTION = 0.5
+# What files are scanned by, and where their targets are named.
+SCAN_CALLS = {
+    ".parquet": "scan_parquet({}, target=...)",
+    ".csv": "scan_csv({}, target=...)",
+    ".npy": "scan_npy({}, y=...)",
+    ".zarr": "scan_zarr({}, y=...)",
+}
+
+
+def open_storage(X: Any, budget: float | str | None = None, encoding: Any = None) -> Storage | None:
+    """The storage behind X if it is lazy, and None for what scikit-learn understands.
+
+    Memory maps are read in blocks where the numbers are more than the budget. Tables become numbers
+    as `encoding` says, if there is one.
+    """
+    from ling.io import Dataset, scan_arrow
+
+    if isinstance(X, Dataset):
+        raise WrongType("X is a Dataset; pass its X, and its y: fit(data.X, data.y).")
+    if isinstance(X, (str, os.PathLike)):
+        raise WrongType(_scan_advice(os.fspath(X)))
+    if isinstance(X, Design):
+        return _check_plain_storage(X)
+    if _top_level_package(X) == "pyarrow":
+        return scan_arrow(X, like=encoding).X
+    if is_dask_collection(X):
+        return _dask_storage(X)
+    if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub":
+        n_bytes = X.size * float_dtype(X.dtype).itemsize
+        if n_bytes > parse_memory_budget(budget, of_total_memory=True):
+            return ChunkedStorage(ArraySource(X))
+    return None
+
+
+def _scan_advice(path: Any) -> str:
+    ending = os.path.splitext(path)[1]
+    call = SCAN_CALLS.get(ending, SCAN_CALLS[".parquet"]).format(repr(path))
+    others = "" if ending in SCAN_CALLS else " (there are scan_csv, scan_npy and scan_zarr too)"
+    return (
+        f"X is {path!r}, the name of a file and not its contents; scan it: data = "
+        f"ling.{call}{others}, then pass data.X and data.y."
+    )
+
+
+def _check_plain_storage(X: Design) -> Storage:
+    storage, affine = storage_and_map(X)
+    if not affine.is_identity:
+        raise WrongType(
+            f"X is {X!r}, a map of other data; pass the data itself, and sample_weight for weights."
+        )
+    return storage
+
+
+def load_or_rechunk(storage: Storage, model: Any) -> Storage:
+    """The same within the model's memory budget: read once, or in blocks of a size that fits."""
+    if not isinstance(storage, ChunkedStorage):
+        return storage
+    storage = with_block_size(storage, model)
+    if fits_in_budget(storage, _budget_bytes(model)):
+        log.info("X is read into memory: %.3g MB.", storage.n_bytes / 1e6)
+        stage(READ_STAGE, lambda: (1.0, storage.n_bytes / storage.read_bandwidth))
+        return read_all(storage)
+    return storage
+
+
+def fits_in_budget(storage: Design, budget: float) -> bool:
+    """Whether a fit would read it once and keep it."""
+    return (
+        isinstance(storage, ChunkedStorage)
+        and storage.n_bytes <= IN_MEMORY_BUDGET_FRACTION * budget
+    )
+
+
+def with_block_size(storage: ChunkedStorage, model: Any) -> ChunkedStorage:
+    """With blocks of a size that fits."""
+    return storage.with_memory_budget(_budget_bytes(model))
+
+
+def materialize(values: Any, name: str) -> Any:
+    """y or sample_weight, which `name` says, as an array where they are lazy."""
+    if is_dask_collection(values):
+        return np.asarray(_with_checked_chunks(values, name).compute())
+    if _top_level_package(values) == "pyarrow":
+        return _arrow_to_numpy(values)
+    return values
+
+
+def _arrow_to_numpy(values: Any) -> Any:
+    if hasattr(values, "columns"):  # a table
+        return np.column_stack([_arrow_to_numpy(column) for column in values.columns])
+    if values.null_count:
+        row = values.is_null().to_numpy(zero_copy_only=False).argmax()
+        raise MissingValue(f"y, or sample_weight, has no value in row {row} (rows count from 0).")
+    chunks = values.chunks if hasattr(values, "chunks") else [values]
+    return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
+
+
+def is_dask_collection(X: Any) -> bool:
+    """Whether X is a collection of Dask's."""
+    return _top_level_package(X) in ("dask", "dask_expr")
+
+
+def map_dask_blocks(X: Any, function: Callable[[Array], Any], p: int) -> Any:
+    """function(rows), as a dask array that is computed when it is asked for."""
+    if not hasattr(X, "map_blocks"):
+        X = _numeric_dask_array(X)
+    X = _with_checked_chunks(X, "X")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    meta = np.asarray(function(np.zeros((1, p), X.dtype)))[:0]
+    if meta.ndim == 1:
+        return X.map_blocks(function, drop_axis=1, dtype=meta.dtype, meta=meta)
+    return X.map_blocks(function, chunks=(X.chunks[0], meta.shape[1:]), dtype=meta.dtype, meta=meta)
+
+
+def _dask_storage(X: Any) -> Storage:
+    from ling.design.dask import DaskStorage
+
+    if hasattr(X, "map_blocks"):
+        return DaskStorage.from_array(X)
+    found = DaskStorage.from_array(_numeric_dask_array(X))
+    found.feature_names = tuple(str(name) for name in X.columns)
+    return found
+
+
+def _numeric_dask_array(frame: Any) -> Any:
+    """A data frame of Dask's as an array; truth values are numbers, text is not."""
+    odd = [name for name, kind in frame.dtypes.items() if kind.kind not in "fiub"]
+    if odd:
+        raise WrongType(
+            f"column {odd[0]!r} of X has dtype {frame.dtypes[odd[0]]}; encode it first, as by "
+            "dask.dataframe.get_dummies(X, dtype=float), or leave it out."
+        )
+    single = all(kind == np.float32 for kind in frame.dtypes)
+    names = list(frame.columns)
+    frame = frame.map_partitions(_check_partition_columns, names, meta=frame._meta)
+    # Its partitions' lengths are found later: Dask may have put some of them together.
+    return frame.astype(np.float32 if single else np.float64).to_dask_array()
+
+
+def _check_partition_columns(partition: Any, names: list[Any]) -> Any:
+    """A partition of a data frame, if its columns are those that the data frame declares."""
+    if list(partition.columns) != names:
+        raise WrongShape(
+            f"a partition of X has the columns {list(partition.columns)}, and the data frame "
+            f"declares {names}; give all partitions the same columns in the same order."
+        )
+    return partition
+
+
+def _with_checked_chunks(values: Any, name: str) -> Any:
+    """A Dask array whose chunks are checked when they are made; data frames as they are."""
+    if not hasattr(values, "map_blocks"):
+        return values
+    from ling.design.dask.block_shapes import with_checked_shapes
+
+    return with_checked_shapes(values, name)
+
+
+def _top_level_package(values: Any) -> str:
+    return type(values).__module__.partition(".")[0]
+
+
+def requested_budget(model: Any) -> float | str | None:
+    """The model's `memory_budget`, if it has one."""
+    budget: float | str | None = getattr(model, "memory_budget", None)
+    return budget
+
+
+def _budget_bytes(model: Any) -> float:
+    return parse_memory_budget(requested_budget(model), of_total_memory=True)

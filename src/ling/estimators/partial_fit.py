@@ -1,0 +1,208 @@
+"""`partial_fit`: batches added to a fit, and taken from it again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from ling._typing import Array
+from ling.design import as_design
+from ling.design.affine import storage_and_map
+from ling.design.metered import Meter
+from ling.errors import BadOption
+from ling.estimators.fit import (
+    FitOptions,
+    FitResult,
+    fit_context,
+    set_fit_attributes,
+    solve_problem,
+    warn_unless_certified,
+)
+from ling.estimators.session import rollback_on_error
+from ling.estimators.uncertainty import PosteriorState, UncertaintyMixin
+from ling.estimators.validation import (
+    as_target_matrix,
+    check_alpha_per_target,
+    check_sample_weight,
+    check_training_data,
+)
+from ling.progress import stage
+from ling.results import Certificate, Status
+from ling.solvers.gram_problem import GramProblem, RowsUnavailableError, build_gram_problem
+from ling.solvers.machine import parse_memory_budget
+from ling.solvers.problem import Standardization
+from ling.solvers.sufficient_statistics import SufficientStatistics, sufficient_statistics_cost
+
+log = logging.getLogger("ling")
+# Matrices of p^2 numbers that are there at the same time, without the factors.
+N_GRAM_COPIES = 6
+REMOVAL_ROUNDING_NOTE = (
+    "Rounding of what was removed is still in the sums; fit again to what is left to be rid of it."
+)
+
+
+class PartialFitMixin(UncertaintyMixin):
+    """`partial_fit`, from sums that take n_features^2 numbers."""
+
+    _sufficient_statistics: SufficientStatistics | None = None
+    alpha: Any
+    fit_intercept: bool
+    memory_budget: float | str | None
+    n_samples_seen_: int
+
+    @fit_context
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, remove: bool = False
+    ) -> Self:
+        """The exact fit to all batches so far, with this one added or, by `remove`, taken away.
+
+        As exact as `fit` on all rows at once, in any order and in batches of any size: sums of
+        products are kept, n_features (n_features + n_targets) numbers, and no rows. Two passes over
+        the batch; the fit from the sums costs about n_features^3 / 3 FLOPs. `alpha`, `tol`,
+        `positive` and `statistics` may change between calls and are used as they are then; `solver`
+        and `max_iter` play no part. `fit` starts again, and keeps nothing that could be added to.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            One row is enough.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array of shape (n_samples,), default=None
+        remove : bool, default=False
+            Whether these rows, which were added before with the same weights, are to go. Rounding
+            errors of what goes remain: the certificate covers them, and says so when they are all
+            that is left.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ling import Ridge
+        >>> X = np.random.default_rng(0).standard_normal((100, 5))
+        >>> y = X @ np.arange(5.0)
+        >>> model = Ridge().partial_fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
+        >>> bool(np.allclose(model.coef_, Ridge(tol=1e-12).fit(X, y).coef_))
+        True
+        """
+        started = time.perf_counter()
+        settings = _partial_fit_options(self)
+        with rollback_on_error(self, X, y, sample_weight):
+            first = self._sufficient_statistics is None
+            if first and remove:
+                raise BadOption(
+                    "remove=True, and nothing was added by partial_fit (fit keeps no sums); add "
+                    "batches before you remove some."
+                )
+            if first and hasattr(self, "coef_"):
+                log.warning("partial_fit starts anew: fit keeps nothing that could be added to.")
+            X, y = check_training_data(self, X, y, sample_weight, y_numeric=True, reset=first)
+            Y, weights = as_target_matrix(y), check_sample_weight(sample_weight, X)
+            alphas = check_alpha_per_target(self.alpha, Y.shape[1])
+            self._check_statistics(alphas)
+            _check_gram_fits_budget(X.shape[1], Y.shape[1], len(np.unique(alphas)), settings)
+            stage("summarise", lambda: (sufficient_statistics_cost(X, Y.shape[1]).passes, None))
+            batch = SufficientStatistics.from_rows(X, Y, weights, bool(self.fit_intercept))
+            summary = _update_statistics(self._sufficient_statistics, batch, remove)
+            fit, kept = self._fit_from_statistics(summary, alphas, X, settings, started)
+            set_fit_attributes(self, fit, y.ndim)
+            self._posterior_state = kept
+            self._sufficient_statistics = summary
+            self.n_samples_seen_ = summary.n_counted
+        warn_unless_certified(self, fit, settings)
+        return self
+
+    def _reset_partial_fit(self) -> None:
+        """Keep no sums: `fit` starts again."""
+        self._sufficient_statistics = None
+        self.__dict__.pop("n_samples_seen_", None)
+
+    def _fit_from_statistics(
+        self,
+        summary: SufficientStatistics,
+        alphas: Array,
+        X: Any,
+        settings: FitOptions,
+        started: float,
+    ) -> tuple[FitResult, PosteriorState | None]:
+        """The fit to a summary, and what its statistics need; X is the batch it was made with."""
+        try:
+            problem, standardization, fit = _solve_statistics(summary, alphas, X, settings, started)
+        except RowsUnavailableError:
+            problem, standardization, fit = _solve_statistics(
+                summary, alphas, X, settings, started, with_rows=True
+            )
+        kept = self._compute_posterior_state(problem, standardization, fit, settings)
+        if kept is not None:
+            kept = replace(kept, squares=problem.residual_squares(fit.solution.coef))
+        fit = _with_mean_error(fit, problem, summary)
+        # Where nothing is proved, X'X + alpha I may not even be positive.
+        return fit, kept if fit.report.certificate.bound <= 1 else None
+
+
+def _solve_statistics(
+    summary: SufficientStatistics, alphas: Array, X: Any, settings: FitOptions, started: float,
+    with_rows: bool = False,
+) -> tuple[GramProblem, Standardization, FitResult]:  # fmt: skip
+    """The problem of a summary, and the fit to it."""
+    meter, cost = Meter(), sufficient_statistics_cost(X, summary.n_targets)
+    meter.add(cost.flops, cost.passes)
+    problem, standardization = build_gram_problem(summary, alphas, meter, X.dtype, with_rows)
+    design = problem.design.design
+    about_x = storage_and_map(as_design(X))[0].notes
+    notes = (f"The passes were over {X.shape[0]} rows.", *about_x)
+    fit = solve_problem(problem, standardization, design, summary.centred, settings, started, notes)
+    return problem, standardization, fit
+
+
+def _partial_fit_options(model: Any) -> FitOptions:
+    """Those that sums leave a choice for."""
+    settings = FitOptions.from_estimator(model)
+    settings.check_solver()
+    solver = "auto" if settings.positive else "direct"
+    return replace(
+        settings, solver=solver, precision="float64", reason="from sufficient statistics",
+        preparation_stage="summarise",
+    )  # fmt: skip
+
+
+def _check_gram_fits_budget(p: int, t: int, n_alphas: int, settings: FitOptions) -> None:
+    n_bytes = 8.0 * (N_GRAM_COPIES + n_alphas) * p * (p + t)
+    budget = parse_memory_budget(settings.memory_budget)
+    if n_bytes > budget:
+        raise BadOption(
+            f"partial_fit keeps n_features^2 numbers and takes {n_bytes / 1e6:.3g} MB for {p} "
+            f"features, and memory_budget is {budget / 1e6:.3g} MB; raise it, or use fit, which "
+            "has engines that take less."
+        )
+
+
+def _update_statistics(
+    before: SufficientStatistics | None, batch: SufficientStatistics, remove: bool
+) -> SufficientStatistics:
+    if before is None:
+        return batch
+    return before - batch if remove else before + batch
+
+
+def _with_mean_error(
+    fit: FitResult, problem: GramProblem, summary: SufficientStatistics
+) -> FitResult:
+    """The fit with what rounding may have done to the means in its certificate."""
+    solution, report = fit.solution, fit.report
+    bounds = solution.certificate.bounds + problem.mean_shift_bound(solution.coef)
+    certificate = Certificate(bounds, solution.certificate.tol)
+    status = solution.status
+    if status is Status.CERTIFIED and not certificate.holds:
+        status = Status.NOT_REACHED
+    notes = report.notes
+    if status is Status.NOT_REACHED and summary.n_summed > summary.n_counted:
+        notes = (*notes, REMOVAL_ROUNDING_NOTE)
+    solution = replace(solution, certificate=certificate, status=status)
+    report = replace(
+        report, certificate=certificate, status=status, notes=notes,
+        shape=(summary.n_counted, summary.n_features),
+    )  # fmt: skip
+    return replace(fit, solution=solution, report=report)

@@ -1,0 +1,114 @@
+"""What is wanted of a table: its target, its features, and what to do about gaps."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ling.errors import BadOption, UnknownColumn, WrongShape
+from ling.io.dataset import abbreviate_list
+from ling.io.encoding import Encoding, resolve_encoding
+
+# Names that are less alike than this are not what was meant.
+MIN_NAME_SIMILARITY = 0.7
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """What the user wants of a table: the arguments of the scan functions."""
+
+    target: str | Sequence[str] | None = None
+    features: str | Sequence[str] | None = None
+    missing: str = "error"
+    like: Any = None
+    unknown: str = "error"
+    drop: str | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("target", "features", "drop"):
+            value = getattr(self, name)
+            texts = [value] if value is None or isinstance(value, str) else value
+            if not isinstance(texts, list | tuple) or not all(
+                isinstance(text, str | None) for text in texts
+            ):
+                raise BadOption(f"{name}={value!r}; pass the name of a column, or a list of names.")
+        if self.missing not in ("error", "mean"):
+            raise BadOption(f"missing={self.missing!r}; pass 'error' or 'mean'.")
+        if self.unknown not in ("error", "ignore"):
+            raise BadOption(f"unknown={self.unknown!r}; pass 'error' or 'ignore'.")
+        if self.like is not None and self.features is not None:
+            raise BadOption("features and like are both given; `like` has the features already.")
+        if self.drop is not None and (self.features is not None or self.like is not None):
+            raise BadOption(
+                "drop is given along with features or like, which name all columns that are used; "
+                "pass one of them."
+            )
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """That of `like`."""
+        return None if self.like is None else resolve_encoding(self.like, self.missing)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the targets."""
+        return () if self.target is None else _as_tuple(self.target)
+
+    def select_features(self, known: Sequence[str]) -> tuple[str, ...]:
+        """Names of the features, among those of the table."""
+        check_column_names(self.target_names, known, "target")
+        if self.encoding is not None:
+            names = self.encoding.inputs
+            _check_encoded_columns(names, known)
+        elif self.features is not None:
+            names = _as_tuple(self.features)
+            check_column_names(names, known, "features")
+        else:
+            dropped = () if self.drop is None else _as_tuple(self.drop)
+            check_column_names(dropped, known, "drop")
+            names = tuple(name for name in known if name not in (*self.target_names, *dropped))
+        _check_features(names, self.target_names, known)
+        return names
+
+
+def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _check_features(names: Sequence[str], targets: Sequence[str], known: Sequence[str]) -> None:
+    both = [name for name in names if name in targets]
+    twice = [name for name in (*names, *targets) if known.count(name) > 1 or names.count(name) > 1]
+    if both:
+        raise BadOption(f"target {both[0]!r} is among the features too; leave it out of them.")
+    if twice:
+        raise BadOption(f"column {twice[0]!r} is there twice; name it once.")
+    if not names:
+        raise WrongShape("there are no feature columns; name some with features=[...].")
+
+
+def check_column_names(names: Sequence[str], known: Sequence[str], argument: str) -> None:
+    """An error for names that are not among those known, with what they may have meant."""
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, n=3, cutoff=MIN_NAME_SIMILARITY)
+            hint = (
+                f"did you mean {abbreviate_list(map(repr, close))}?"
+                if close
+                else "the columns are "
+            )
+            rest = "" if close else abbreviate_list(map(repr, known)) + "."
+            raise UnknownColumn(f"{argument} names {name!r}, which is no column; {hint}{rest}")
+
+
+def _check_encoded_columns(names: Sequence[str], known: Sequence[str]) -> None:
+    lacking = [name for name in names if name not in known]
+    if lacking:
+        others = [name for name in known if name not in names]
+        close = difflib.get_close_matches(lacking[0], others, n=1)
+        hint = f" (is {close[0]!r} there meant to be {lacking[0]!r}?)" if close else ""
+        raise UnknownColumn(
+            f"the table lacks {len(lacking)} of the {len(names)} columns that `like` was fitted "
+            f"to: {abbreviate_list(map(repr, lacking))}; columns are matched by name{hint}."
+        )

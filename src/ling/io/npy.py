@@ -1,0 +1,276 @@
+"""NumPy's .npy files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import FileIO
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling._typing import Array
+from ling.design.arrays import float_dtype
+from ling.design.row_source import ArraySource, FileVersions, RowSource
+from ling.errors import LingError, MissingData, WrongShape, WrongType
+from ling.io.dataset import ArrayTargetReader, Dataset, check_target_shape
+from ling.io.tables import is_path
+
+# Characters of NumPy's message that an error quotes; it may repeat a header of 10 000.
+MAX_QUOTED_CHARS = 200
+
+
+@dataclass(frozen=True)
+class NpyLayout:
+    """Where in a file the numbers of a matrix lie, and how."""
+
+    path: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_fortran: bool
+
+    @property
+    def end(self) -> int:
+        """The byte after its last one."""
+        return self.offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+    def check_file_size(self, file: BinaryIO | FileIO) -> None:
+        """An error if the file is shorter than that: reading on would kill the process."""
+        size = os.fstat(file.fileno()).st_size
+        if size < self.end:
+            raise MissingData(
+                f"{self.path!r} has {size} bytes, and {self.shape} numbers of {self.dtype} need "
+                f"{self.end}: it is cut off, or still being written. Write it again."
+            )
+
+
+class NpySource(RowSource):
+    """The rows of a matrix in a file; blocks are views of it where its dtype is float32 or 64."""
+
+    def __init__(self, layout: NpyLayout) -> None:
+        rows, columns = layout.shape
+        self.layout = layout
+        self.shape = (rows, columns)
+        self.dtype = float_dtype(layout.dtype)
+        self.versions = FileVersions.from_paths(self.files)
+
+    def blocks(self, rows: slice, height: int) -> Iterator[Array]:
+        """One window of the file after the other, never all of it."""
+        start, stop, _ = rows.indices(self.shape[0])
+        read = self._read_columns if self.layout.is_fortran else self._map_rows
+        with open(self.layout.path, "rb", buffering=0) as file:
+            for first in range(start, stop, height):
+                self.layout.check_file_size(file)
+                yield read(file, first, min(first + height, stop))
+
+    @property
+    def has_row_access(self) -> bool:
+        """Whether rows lie together."""
+        return not self.layout.is_fortran
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Some rows, each read alone."""
+        layout = self.layout
+        picked = np.empty((len(rows), self.shape[1]), layout.dtype)
+        with open(layout.path, "rb", buffering=0) as file:
+            layout.check_file_size(file)
+            for out, row in zip(picked, rows, strict=True):
+                _read_into(file, out, layout.offset + int(row) * out.nbytes)
+        return picked.astype(self.dtype, copy=False)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.layout.path,)
+
+    @property
+    def description(self) -> str:
+        """Where the file lies."""
+        return f"npy file {self.layout.path!r}"
+
+    def _map_rows(self, file: FileIO, start: int, stop: int) -> Array:
+        """Rows of a C-ordered file, mapped: from the page cache, no byte is copied."""
+        width, dtype = self.shape[1], self.layout.dtype
+        per_row = width * dtype.itemsize
+        begin = self.layout.offset + start * per_row
+        ahead = begin % mmap.ALLOCATIONGRANULARITY
+        window = _map_window(file, begin - ahead, ahead + (stop - start) * per_row)
+        # The array keeps the window, which is unmapped together with it.
+        block = np.frombuffer(window, dtype, (stop - start) * width, ahead)
+        return block.reshape(-1, width).astype(self.dtype, copy=False)
+
+    def _read_columns(self, file: FileIO, start: int, stop: int) -> Array:
+        """Rows of a Fortran-ordered file: a piece of every column."""
+        n, dtype = self.shape[0], self.layout.dtype
+        block = np.empty((self.shape[1], stop - start), dtype)
+        for j, column in enumerate(block):
+            _read_into(file, column, self.layout.offset + (j * n + start) * dtype.itemsize)
+        return block.astype(self.dtype, copy=False).T
+
+
+def _map_window(file: FileIO, offset: int, length: int) -> mmap.mmap:
+    """A window of a file; where the system can be told, it begins to read it."""
+    window = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=offset)
+    if hasattr(mmap, "MADV_WILLNEED"):
+        # Pages are brought in by whoever looks at them, all threads together; bringing them in here
+        # (MAP_POPULATE) would leave it to one.
+        window.madvise(mmap.MADV_WILLNEED)
+    return window
+
+
+def _read_into(file: FileIO, out: np.ndarray[Any, Any], offset: int) -> None:
+    """Fills a contiguous array from there on."""
+    file.seek(offset)
+    view = memoryview(out.view(np.uint8).data)
+    while len(view):
+        count = file.readinto(view)
+        if not count:
+            raise MissingData(f"{file.name!r} became shorter while it was read; write it again.")
+        view = view[count:]
+
+
+def scan_npy(X: Any, y: Any = None) -> Dataset:
+    """A matrix in a .npy file, and a target, read a block of rows at a time.
+
+    Rows in C order (numpy's own) are read fastest; in Fortran order it takes a read for each
+    column of each block. float32 and float64 are used as they are, and other types converted.
+
+    Parameters
+    ----------
+    X : path or numpy.memmap
+        A matrix of shape (n_samples, n_features), as `numpy.save` writes it.
+    y : path or array, default=None
+        The target, (n_samples,) or (n_samples, n_targets).
+
+    Returns
+    -------
+    Dataset
+        `X` and `y` for an estimator.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, ling.io
+    >>> path = tempfile.mkdtemp() + "/X.npy"
+    >>> np.save(path, np.ones((3, 2), np.float32))
+    >>> data = ling.io.scan_npy(path, y=[1, 2, 3])
+    >>> data.shape, data.y
+    ((3, 2), array([1, 2, 3]))
+    """
+    source = _matrix_source(X)
+    n, versions = source.shape[0], None
+    if is_path(y):
+        y = os.fspath(y)
+        versions = FileVersions.from_paths([y])
+        check_target_shape(read_layout(y, "y").shape, n, f"y={y!r}")
+    elif y is not None:
+        y = np.asarray(y)
+        check_target_shape(y.shape, n)
+    return Dataset(source, ArrayTargetReader(y, n, load_target, versions))
+
+
+def load_target(y: Any) -> NDArray[Any]:
+    """An array, or the one in a file."""
+    return read_npy(os.fspath(y), "y") if is_path(y) else np.asarray(y)
+
+
+def read_npy(path: str, name: str) -> NDArray[Any]:
+    """The array in a .npy file, read into memory; errors call it `name`."""
+    read_layout(path, name)
+    with _translate_npy_errors(path, name):
+        return np.asarray(np.load(path, allow_pickle=False))
+
+
+def _matrix_source(X: Any) -> RowSource:
+    if is_path(X):
+        return NpySource(_check_matrix_layout(read_layout(os.fspath(X), "X")))
+    if not isinstance(X, np.memmap):
+        raise WrongType(
+            f"X is a {type(X).__name__}; pass the path of a .npy file, or a numpy.memmap. "
+            "What is in memory goes to the estimator as it is."
+        )
+    if X.ndim != 2:
+        raise WrongShape(f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features).")
+    layout = memmap_layout(X)
+    return ArraySource(X) if layout is None else NpySource(_check_matrix_layout(layout))
+
+
+def read_layout(path: str, name: str) -> NpyLayout:
+    """What the header of a .npy file says, checked against the file's size."""
+    with _translate_npy_errors(path, name), open(path, "rb") as file:
+        shape, fortran, dtype = read_npy_header(file)
+        layout = NpyLayout(path, file.tell(), shape, dtype, fortran)
+        layout.check_file_size(file)
+    if layout.dtype.hasobject:
+        raise WrongType(f"{name}={path!r} holds Python objects; save it with a dtype of numbers.")
+    return layout
+
+
+def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, Fortran order and dtype in the header of a .npy file.
+
+    ValueError if there is no valid header. NumPy's reader hands it to Python's tokenizer and
+    parser, and raises whatever these do for damaged text.
+    """
+    from numpy.lib import format as npy
+
+    try:
+        version = npy.read_magic(file)
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            raise ValueError(f"format {version} is unknown")
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        if any(length < 0 for length in shape):
+            raise ValueError(f"shape {shape} is negative")
+    except (OSError, Warning):  # files of Python 2 are valid, and NumPy warns of them
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())
+        quoted = text if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]}..."
+        raise ValueError(quoted or type(error).__name__) from error
+    return shape, fortran, dtype
+
+
+@contextmanager
+def _translate_npy_errors(path: str, name: str) -> Iterator[None]:
+    """Turn whatever reading a .npy file raises into an error that names the file."""
+    try:
+        yield
+    except LingError:
+        raise
+    except OSError as error:
+        raise MissingData(f"{name}={path!r} cannot be read ({error.strerror or error}).") from error
+    except (ValueError, EOFError, MemoryError) as error:
+        raise MissingData(
+            f"{name}={path!r} is no .npy file ({error}); write it with numpy.save."
+        ) from error
+
+
+def memmap_layout(array: np.memmap[Any, Any]) -> NpyLayout | None:
+    """Where in its file a memory map, or a contiguous part of one, lies; None if it is neither."""
+    window, flags = array._mmap, array.flags  # type: ignore[attr-defined]
+    contiguous = flags.c_contiguous or flags.f_contiguous
+    # Changes to a map of mode "c" are not in the file.
+    if array.filename is None or array.mode == "c" or not contiguous:
+        return None
+    base = np.frombuffer(window, np.uint8).ctypes.data
+    begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    offset = begin + array.ctypes.data - base
+    path = os.fspath(array.filename)
+    return NpyLayout(path, offset, array.shape, array.dtype, not flags.c_contiguous)
+
+
+def _check_matrix_layout(layout: NpyLayout) -> NpyLayout:
+    if len(layout.shape) != 2 or layout.shape[1] == 0:
+        raise WrongShape(
+            f"X={layout.path!r} has shape {layout.shape}; pass a matrix (n_samples, n_features)."
+        )
+    if layout.dtype.kind not in "fiub":
+        raise WrongType(
+            f"X={layout.path!r} has dtype {layout.dtype}; save it with a dtype of real numbers."
+        )
+    return layout

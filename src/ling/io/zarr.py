@@ -1,0 +1,144 @@
+"""Zarr arrays, in folders or in any store that zarr knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling._typing import Array
+from ling.design.arrays import float_dtype
+from ling.design.row_source import FileVersions, RowSource
+from ling.errors import MissingData, NotInstalled, WrongShape, WrongType
+from ling.io.dataset import ArrayTargetReader, Dataset, check_target_shape
+from ling.io.tables import is_path
+
+# Bytes that are read at once, where chunks are smaller than that.
+MIN_READ_BYTES = 2**25
+
+
+class ZarrSource(RowSource):
+    """The rows of a zarr array; whole rows of chunks are read, so that none is decoded twice."""
+
+    def __init__(self, array: Any, called: str) -> None:
+        self.array = array
+        self.shape = tuple(array.shape)
+        self.dtype = float_dtype(array.dtype)
+        self._description = called
+        self.versions = FileVersions.from_paths(self.files)
+
+    def blocks(self, rows: slice, height: int) -> Iterator[Array]:
+        """Rows of chunks, cut into blocks."""
+        start, stop, _ = rows.indices(self.shape[0])
+        block, filled = self._allocate_block(height, start, stop), 0
+        for piece in self._read_chunk_rows(start, stop):
+            used = 0
+            while used < len(piece):
+                count = min(len(block) - filled, len(piece) - used)
+                block[filled : filled + count] = piece[used : used + count]
+                used, filled, start = used + count, filled + count, start + count
+                if filled == len(block):
+                    yield block
+                    block, filled = self._allocate_block(height, start, stop), 0
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All of its store, if that is a folder."""
+        return _store_files(self.array)
+
+    @property
+    def description(self) -> str:
+        """Where the array lies."""
+        return self._description
+
+    def _allocate_block(self, height: int, start: int, stop: int) -> Array:
+        return np.empty((min(height, stop - start), self.shape[1]), self.dtype)
+
+    def _read_chunk_rows(self, start: int, stop: int) -> Iterator[NDArray[Any]]:
+        """Rows from start to stop, ending where chunks end."""
+        step = self._rows_per_read()
+        while start < stop:
+            end = min(stop, (start // step + 1) * step)
+            yield np.asarray(self.array[start:end])
+            start = end
+
+    def _rows_per_read(self) -> int:
+        """Rows to read at once: those of some chunks (of a shard, if chunks lie in shards)."""
+        stored = getattr(self.array, "shards", None) or self.array.chunks
+        per_chunk = max(1, stored[0] * self.shape[1] * self.array.dtype.itemsize)
+        return int(stored[0] * max(1, MIN_READ_BYTES // per_chunk))
+
+
+def scan_zarr(X: Any, y: Any = None) -> Dataset:
+    """A matrix in a zarr array, and a target, read some rows of chunks at a time.
+
+    Chunks of many rows and all columns are read fastest.
+
+    Parameters
+    ----------
+    X : zarr.Array or path
+        A matrix of shape (n_samples, n_features).
+    y : zarr.Array, path or array, default=None
+        The target, (n_samples,) or (n_samples, n_targets).
+
+    Returns
+    -------
+    Dataset
+        `X` and `y` for an estimator.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, ling.io
+    >>> X = zarr.array(np.ones((4, 2)), chunks=(2, 2))
+    >>> ling.io.scan_zarr(X, y=[1, 2, 3, 4]).shape
+    (4, 2)
+    """
+    array = _open_array(X, "X")
+    if not hasattr(array, "chunks"):
+        raise WrongType(f"X is a {type(X).__name__}; pass a zarr array, or the path of one.")
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise WrongShape(f"X has shape {array.shape}; pass a matrix (n_samples, n_features).")
+    called = f"zarr array {os.fspath(X)!r}" if is_path(X) else "a zarr array"
+    n, versions = int(array.shape[0]), None
+    if y is not None:
+        target = _open_array(y, "y")
+        check_target_shape(np.shape(target), n)
+        versions = FileVersions.from_paths(_store_files(target))
+    y = os.fspath(y) if is_path(y) else y
+    return Dataset(ZarrSource(array, called), ArrayTargetReader(y, n, load_target, versions))
+
+
+def _store_files(array: Any) -> tuple[str, ...]:
+    """All files of a zarr array, if it is stored in a folder."""
+    root = getattr(getattr(array, "store", None), "root", None)
+    if root is None:
+        return ()
+    folder = Path(root, array.path)
+    return tuple(sorted(str(path) for path in folder.rglob("*") if path.is_file()))
+
+
+def load_target(y: Any) -> NDArray[Any]:
+    """An array, one of zarr's, or the one at a path; read."""
+    opened = _open_array(y, "y")
+    return np.asarray(opened[...] if hasattr(opened, "chunks") else opened)
+
+
+def _open_array(array: Any, name: str) -> Any:
+    """The zarr array at a path; what is none is passed through."""
+    if not is_path(array):
+        return array
+    try:
+        import zarr
+    except ImportError as error:
+        raise NotInstalled("reading zarr arrays needs zarr; pip install 'ling[zarr]'.") from error
+    try:
+        return zarr.open_array(os.fspath(array), mode="r")
+    except (OSError, ValueError, KeyError) as error:
+        raise MissingData(
+            f"{name}={os.fspath(array)!r} cannot be opened as a zarr array ({error}); pass the "
+            "path of an array, not of a group."
+        ) from error

@@ -1,0 +1,1 @@
+"""Dense linear algebra below everything else: factorisations, threads, rounding constants."""

@@ -1,0 +1,122 @@
+"""Gram matrices A'A of any size, for one triangle's FLOPs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas
+
+from ling._typing import Array
+
+# Columns of a tile. Gram matrices of more than SYRK_TILES tiles a side are formed tile by tile with
+# gemm, smaller ones with syrk. The reason is a buffer overrun in OpenBLAS: its threaded syrk (which
+# NumPy also uses for `A.T @ A`) and its potrf pack size / sqrt(threads) columns, GEMM_Q rows each,
+# into a buffer of fixed size, 32 MB in the wheels of NumPy and SciPy. Beyond that the process ends
+# with SIGSEGV. Two threads are the worst case. Measured with 2 threads on SkylakeX kernels
+# (GEMM_Q = 384 in float64, 448 in float32), OpenBLAS 0.3.30 (SciPy 1.17) and 0.3.31 (NumPy 2.4), in
+# C and in Fortran order:
+#     float64, 800 and more rows: 15,000 columns pass, 15,500 crash
+#     float64, 200 rows: 19,500 columns pass, 20,000 crash
+#     float32, 1000 rows: 25,000 columns pass, 27,000 crash
+#     potrf: float64 crashes with 17,000 columns; float32 passes with 21,000, crashes with 27,000
+# 8192 columns are safe for every GEMM_Q up to 700 in float64 and up to 1400 in float32. Other
+# routines do not pack that way: trtri of 20,500 columns passes, and sytrd and orgqr of that size
+# ran for 90 seconds without a crash.
+TILE = 4096
+SYRK_TILES = 2
+
+
+def form_gram(A: Array, *, out: Array | None = None, tile: int = TILE) -> Array:
+    """A'A, both triangles; into `out`, a C-ordered square, if that is given.
+
+    n p^2 FLOPs and, apart from the result, next to no memory. BLAS has to be able to read A without
+    a copy: one of its strides is its itemsize.
+    """
+    size = A.shape[1]
+    if size <= SYRK_TILES * tile:
+        return np.matmul(A.T, A, out=out)
+    G = np.empty((size, size), A.dtype) if out is None else out
+    for rows, columns in _upper_tiles(size, tile):
+        np.matmul(A[:, rows].T, A[:, columns], out=G[rows, columns])
+    return mirror_upper_triangle(G)
+
+
+def add_gram(total: Array, A: Array, *, tile: int = TILE) -> None:
+    """total += A'A, both triangles. Above the size that is safe for syrk: without a temporary."""
+    size = A.shape[1]
+    if size <= SYRK_TILES * tile:
+        total += A.T @ A
+        return
+    for rows, columns in _upper_tiles(size, tile):
+        product = A[:, rows].T @ A[:, columns]
+        total[rows, columns] += product
+        if rows != columns:
+            total[columns, rows] += product.T
+
+
+def sum_of_grams(
+    blocks: Iterable[Array], size: int, dtype: np.dtype[Any], *, tile: int = TILE
+) -> Array:
+    """The sum of B'B over blocks of rows B, both triangles; the blocks may share their memory."""
+    if size <= SYRK_TILES * tile:
+        return _sum_by_syrk(blocks, np.zeros((size, size), dtype, order="F"))
+    total = np.zeros((size, size), dtype)
+    buffer = np.empty((tile, tile), dtype)
+    first = True
+    for block in blocks:
+        if not block.size:
+            continue
+        A = block if _has_unit_stride(block) else np.ascontiguousarray(block)
+        for rows, columns in _upper_tiles(size, tile):
+            left, right, place = A[:, rows].T, A[:, columns], total[rows, columns]
+            if first:
+                np.matmul(left, right, out=place)
+            else:
+                place += np.matmul(left, right, out=buffer[: left.shape[0], : right.shape[1]])
+        first = False
+    return mirror_upper_triangle(total)
+
+
+def _sum_by_syrk(blocks: Iterable[Array], total: Array) -> Array:
+    """`sum_of_grams` by symmetric rank-k updates of `total`, in Fortran order."""
+    syrk = blas.ssyrk if total.dtype == np.float32 else blas.dsyrk
+    for block in blocks:
+        if not block.size:
+            continue
+        # syrk reads Fortran order; a C-ordered block is the transpose of one.
+        turned = not block.flags.f_contiguous
+        A = np.ascontiguousarray(block).T if turned else block
+        total = syrk(1.0, A, trans=not turned, beta=1.0, c=total, overwrite_c=True)
+    return mirror_upper_triangle(total)
+
+
+def _upper_tiles(size: int, tile: int) -> Iterator[tuple[slice, slice]]:
+    """The tiles of the upper triangle and of the diagonal, all of about the same size."""
+    cuts = tile_slices(size, tile)
+    for at, rows in enumerate(cuts):
+        for columns in cuts[at:]:
+            yield rows, columns
+
+
+def tile_slices(size: int, tile: int) -> list[slice]:
+    """range(size) in as few slices of at most `tile` as possible, of about equal lengths."""
+    bounds = np.linspace(0, size, -(-size // tile) + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
+
+
+def _has_unit_stride(A: Array) -> bool:
+    return A.flags.aligned and A.itemsize in A.strides
+
+
+def mirror_upper_triangle(G: Array) -> Array:
+    """G with its upper triangle copied onto the lower one, in place and block by block."""
+    size, step = len(G), 512
+    for a in range(0, size, step):
+        b = min(a + step, size)
+        corner = G[a:b, a:b]
+        np.copyto(corner, corner.T.copy(), where=np.tri(b - a, k=-1, dtype=bool))
+        G[b:, a:b] = G[a:b, b:].T
+    return G

@@ -1,0 +1,36 @@
+"""Choosing alpha: leave-one-out and K-fold cross-validation that share work between alphas."""
+
+from ling.model_selection.alpha_grid import check_alphas, default_alpha_grid
+from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
+from ling.model_selection.direct_folds import DirectFolds
+from ling.model_selection.iterated_folds import IteratedFolds, StochasticGCV
+from ling.model_selection.leave_one_out import ExactLeaveOneOut
+from ling.model_selection.results import CVResults
+from ling.model_selection.score_grid import score_alphas
+from ling.model_selection.scoring import (
+    MeanScore,
+    NegMeanSquaredError,
+    R2Score,
+    Scoring,
+    SklearnScorer,
+)
+from ling.model_selection.splits import Splits
+
+__all__ = [
+    "CVProblem",
+    "CVResults",
+    "DirectFolds",
+    "ExactLeaveOneOut",
+    "HeldOutPredictor",
+    "IteratedFolds",
+    "MeanScore",
+    "NegMeanSquaredError",
+    "R2Score",
+    "Scoring",
+    "SklearnScorer",
+    "Splits",
+    "StochasticGCV",
+    "check_alphas",
+    "default_alpha_grid",
+    "score_alphas",
+]

@@ -1,0 +1,323 @@
+"""SVRG, stochastic variance-reduced gradient (Johnson & Zhang 2013), the paper's rival to LING."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling._typing import Array
+from ling.design import AffineRowTransform, DenseStorage, Meter, Metered, SparseStorage
+from ling.design.affine import storage_and_map
+from ling.design.arrays import scale_rows
+from ling.errors import BadOption, Diverged, WrongType
+from ling.paper.inputs import (
+    as_generator,
+    check_alpha,
+    check_count,
+    check_design,
+    check_target,
+)
+from ling.paper.results import Fit
+from ling.results import Cost
+
+# Johnson & Zhang's choice for convex problems: a new full gradient every 2 n steps.
+PASSES_PER_SNAPSHOT = 2
+# Steps tried by cross-validation, in units of 1 / max_i ||x_i||^2; and how long each is tried.
+STEP_FACTORS = 2.0 ** np.arange(-4, 4)
+N_TUNING_FOLDS = 3
+TUNING_PASSES = 10
+
+Indices = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class SvrgFit(Fit):
+    """`step` is the step size used; `tuning_cost`, what choosing it cost, is not part of `cost`."""
+
+    step: float
+    tuning_cost: Cost
+
+
+@dataclass(frozen=True, eq=False)
+class SvrgResult:
+    """Where SVRG got to, the step it took, and what choosing the step cost."""
+
+    gamma: Array
+    step: float
+    tuning_cost: Cost
+
+
+def svrg(
+    X: Any,
+    y: Any,
+    lam: float,
+    n_passes: int,
+    step: float | None = None,
+    random_state: Any = None,
+) -> SvrgFit:
+    """SVRG on the mean over rows of (x_i'w - y_i)^2 / 2 + lam ||w||^2 / 2, in `n_passes` n steps.
+
+    Each step draws a row: w <- w - step (x_i x_i'(w - w0) + lam (w - w0) + gradient at w0),
+    where the snapshot w0 is renewed every 2 n steps. 6 p FLOPs a step (10 per stored entry if X
+    is sparse), 4 n p and one pass more for each snapshot, 2 n p and one pass for the fitted
+    values.
+
+    step=None tries 8 steps by 3-fold cross-validation, for up to 10 passes each. A step that is too
+    long is refused only once it leaves the finite numbers; before that it shows as a poor fit. Rows
+    are visited in random order, so X must be in memory (or memory-mapped) by rows; Fortran-ordered
+    and integer data are copied once.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or Design of shape (n, p)
+    y : array of shape (n,)
+    lam : float
+        The paper's lambda, >= 0: scikit-learn's alpha divided by n.
+    n_passes : int
+        Steps, in units of n.
+    step : float, default=None
+        The length of a step; None has it chosen by cross-validation.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    SvrgFit
+        A `Fit`, with the step and what choosing it cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> svrg(np.eye(2), np.array([1.0, 3.0]), lam=0.5, n_passes=99, step=0.5, random_state=0).coef
+    array([0.5, 1.5])
+    """
+    design = check_design(X)
+    target = check_target(y, design)
+    check_alpha(lam, design.shape[0])
+    rng = as_generator(random_state)
+    end = run_svrg(design, target, float(lam), n_passes, step, rng)
+    fitted = design.matmat(end.gamma)
+    return SvrgFit(end.gamma, fitted, design.cost, end.step, end.tuning_cost)
+
+
+def run_svrg(
+    design: Metered,
+    target: Array,
+    lam: float,
+    n_passes: Any,
+    step: Any,
+    rng: np.random.Generator,
+) -> SvrgResult:
+    """SVRG from zero on any design that rows can be read from, with its step chosen if need be."""
+    n_passes = check_count(n_passes, "n_passes", 1)
+    rows = svrg_rows(design)
+    everything = np.arange(design.shape[0])
+    tuning_cost = Cost()
+    if step is None:
+        step, tuning_cost = _tune_step(design, rows, target, lam, n_passes, rng)
+    elif isinstance(step, bool) or not isinstance(step, Real) or not 0 < float(step) < np.inf:
+        raise BadOption(f"step is {step!r}; pass a number > 0, or None to have it chosen.")
+    gamma = _run_epochs(design, rows, target, lam, n_passes, float(step), everything, rng)
+    if not np.isfinite(gamma).all():
+        raise Diverged(
+            f"step = {step} is too long and SVRG diverged; pass a shorter one "
+            f"(1 / max ||x_i||^2 is {1 / max(rows.max_squared_norm(), 1e-300):.3g}), or step=None."
+        )
+    return SvrgResult(gamma, float(step), tuning_cost)
+
+
+@dataclass(frozen=True, eq=False)
+class SvrgRows(ABC):
+    """The rows of a design as the kernels read them; `svrg_kernels` explains the letters."""
+
+    s: Array
+    d: Array | None
+    L: Array
+    R: Array
+    P: Array
+    T: Array
+
+    def epoch(self, order: Indices, step: float, decay: float, h: Array) -> Array:
+        """The sum of the steps over the rows in `order`."""
+        rank = self.R.shape[1]
+        v, c, z = np.zeros(len(h)), np.zeros(rank), np.zeros(rank)
+        low_rank = self.s, self.d, self.L, self.P, self.T
+        self._run_epoch(low_rank, order, step, decay, h, (self.R.T @ h, v, c, z))
+        return v - self.R @ c
+
+    @abstractmethod
+    def _run_epoch(
+        self, low_rank: Any, order: Indices, step: float, decay: float, h: Array, iterate: Any
+    ) -> None:
+        """Run the compiled loop, which changes `iterate`: R'h, v, c and z."""
+
+    @abstractmethod
+    def squared_norms(self) -> Array:
+        """||d * x_i||^2 of the stored rows, one pass."""
+
+    @property
+    @abstractmethod
+    def flops_per_step(self) -> float:
+        """FLOPs of one step, on average."""
+
+    def max_squared_norm(self) -> float:
+        """max ||x~_i||^2, one pass."""
+        low = ((self.s[:, None] * self.P + self.T) * self.L).sum(axis=1)
+        return float((self.s**2 * self.squared_norms() - low).max())
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRows(SvrgRows):
+    """Rows of an array."""
+
+    array: Array
+
+    def _run_epoch(
+        self, low_rank: Any, order: Indices, step: float, decay: float, h: Array, iterate: Any
+    ) -> None:
+        from ling.paper.svrg_kernels import dense_epoch
+
+        dense_epoch(self.array, *low_rank, order, step, decay, h, *iterate)
+
+    def squared_norms(self) -> Array:
+        """||d * x_i||^2."""
+        from ling.paper.svrg_kernels import dense_norms
+
+        out = np.zeros(len(self.array))
+        dense_norms(self.array, self.d, out)
+        return out
+
+    @property
+    def flops_per_step(self) -> float:
+        """6 p, and 10 for each rank."""
+        return float(6 * self.array.shape[1] + 10 * self.R.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows(SvrgRows):
+    """Rows of a CSR matrix without duplicate entries."""
+
+    csr: Any
+
+    def _run_epoch(
+        self, low_rank: Any, order: Indices, step: float, decay: float, h: Array, iterate: Any
+    ) -> None:
+        # Each coordinate is brought up to date when a row stores it, by these tables.
+        from ling.paper.svrg_kernels import csr_epoch
+
+        powers = decay ** np.arange(len(order) + 1.0)
+        sums = np.concatenate([[0.0], np.cumsum(powers[:-1])])
+        seen = np.zeros(len(h), dtype=np.int64)
+        csr_epoch(*self._csr_arrays, *low_rank, order, step, powers, sums, h, *iterate, seen)
+
+    def squared_norms(self) -> Array:
+        """||d * x_i||^2."""
+        from ling.paper.svrg_kernels import csr_norms
+
+        out = np.zeros(self.csr.shape[0])
+        csr_norms(*self._csr_arrays, self.d, out)
+        return out
+
+    @property
+    def flops_per_step(self) -> float:
+        """10 for each stored entry and each rank."""
+        return float(10 * self.csr.nnz / self.csr.shape[0] + 10 * self.R.shape[1])
+
+    @property
+    def _csr_arrays(self) -> tuple[Any, Any, Any]:
+        return self.csr.indptr, self.csr.indices, self.csr.data
+
+
+def svrg_rows(design: Metered) -> SvrgRows:
+    """The rows of a design, and what a step needs; one pass if it has a low-rank part."""
+    storage, affine = storage_and_map(design.design)
+    n, p = design.shape
+    s = np.ones(n) if affine.row_scale is None else affine.row_scale
+    d = affine.col_scale
+    L = np.zeros((n, 0)) if affine.left is None else affine.left
+    R = np.zeros((p, 0)) if affine.right is None else affine.right
+    P = Metered(storage, design.meter).matmat(scale_rows(R, d)) if affine.rank else L
+    T = s[:, None] * P - L @ (R.T @ R)
+    design.meter.add(flops=2.0 * (n + p) * affine.rank**2)
+    if isinstance(storage, DenseStorage):
+        # Where rows do not lie in one piece a step would fetch a cache line for each element.
+        array = np.ascontiguousarray(storage.array, storage.dtype)
+        return DenseRows(s, d, L, R, P, T, array)
+    if isinstance(storage, SparseStorage):
+        csr = storage.csr
+        if not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        return SparseRows(s, d, L, R, P, T, csr)
+    raise WrongType(
+        f"SVRG reads single rows, which a {type(storage).__name__} does not offer; "
+        "pass an array or a sparse matrix."
+    )
+
+
+def _run_epochs(
+    design: Metered,
+    rows: SvrgRows,
+    target: Array,
+    lam: float,
+    n_passes: int,
+    step: float,
+    chosen: Indices,
+    rng: np.random.Generator,
+) -> Array:
+    """SVRG on the `chosen` rows; not finite if the step was too long."""
+    n, p = design.shape
+    used = np.zeros(n)
+    used[chosen] = 1.0 / len(chosen)
+    w = np.zeros(p)
+    left = n_passes * len(chosen)
+    # A step that is too long overflows on its way; the caller looks at the result instead.
+    with np.errstate(over="ignore", invalid="ignore"):
+        while left and np.isfinite(w).all():
+            n_steps = min(left, PASSES_PER_SNAPSHOT * len(chosen))
+            gradient = lam * w + design.gram_matmat(
+                w, AffineRowTransform.from_values(np.ones(n), target, used)
+            )
+            order = chosen[rng.integers(len(chosen), size=n_steps)]
+            w = w + rows.epoch(order, step, 1.0 - step * lam, step * gradient)
+            design.meter.add(rows.flops_per_step * n_steps, n_steps / n)
+            left -= n_steps
+    return w
+
+
+def _tune_step(
+    design: Metered,
+    rows: SvrgRows,
+    target: Array,
+    lam: float,
+    n_passes: int,
+    rng: np.random.Generator,
+) -> tuple[float, Cost]:
+    """The step with the smallest squared error on rows left out, and what finding it cost."""
+    n = design.shape[0]
+    if n < N_TUNING_FOLDS:
+        raise BadOption(
+            f"step is None, and X has {n} rows, too few to choose it by cross-validation; pass a "
+            f"number, such as {0.5 / max(rows.max_squared_norm(), 1e-300):.3g}."
+        )
+    apart = Metered(design.design, Meter())
+    longest = rows.max_squared_norm() + lam
+    apart.meter.add(flops=design.matvec_flops, passes=1)
+    steps = STEP_FACTORS / longest if longest > 0 else STEP_FACTORS
+    fold = rng.permutation(n) % N_TUNING_FOLDS
+    error = np.zeros(len(steps))
+    for k in range(N_TUNING_FOLDS):
+        chosen = np.flatnonzero(fold != k)
+        tried = [
+            _run_epochs(apart, rows, target, lam, min(n_passes, TUNING_PASSES), step, chosen, rng)
+            for step in steps
+        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            misses = target[:, None] - apart.matmat(np.stack(tried, axis=1))
+            error += np.square(misses[fold == k]).sum(axis=0)
+    error[~np.isfinite(error)] = np.inf
+    return float(steps[int(np.argmin(error))]), apart.cost

@@ -1,0 +1,224 @@
+"""`CVDisplay`: scores against alpha."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from ling._typing import Array
+from ling.errors import BadOption, WrongType
+from ling.model_selection import CVResults
+from ling.report.fitted_model import nested_model_hint
+from ling.report.plot_style import (
+    ALPHA_1SE_COLOR,
+    ALPHA_COLOR,
+    BACKGROUND_COLOR,
+    DATA_COLOR,
+    FAINT_OPACITY,
+    TICK_FORMAT,
+    draw_alpha_line,
+    draw_legend_above,
+    prepare_axes,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import FillBetweenPolyCollection
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+# Targets that are drawn one by one.
+MAX_TARGET_LINES = 50
+
+
+class CVDisplay:
+    """Cross-validated score against alpha, with the alphas that it leads to.
+
+    Parameters
+    ----------
+    alphas : array of shape (n_alphas,)
+    mean, std_error : arrays of shape (n_alphas,) or (n_alphas, n_targets)
+        The score of each alpha, and its standard error.
+    certified : array of shape (n_alphas,)
+        Whether the fits behind a score are proved to be within tol.
+    alpha, alpha_1se : float, or array of shape (n_targets,)
+        The alpha in use, and the largest within one standard error of the best.
+    score : str, default="score"
+        What the score is, for the axis.
+    method : str, default=""
+        How it was found, for the legend's title.
+
+    Attributes
+    ----------
+    figure_, ax_
+        Where it is drawn.
+    line_ : Line2D
+        The score; the median over targets, if each has its own alpha.
+    certified_line_ : Line2D or None
+        Its certified part, if there is another; `line_` is faint then.
+    band_ : PolyCollection or None
+        One standard error to both sides.
+    target_lines_ : list of Line2D
+        The scores of single targets, up to 50 of them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from ling import CVDisplay, RidgeCV
+    >>> model = RidgeCV(cv=5).fit(*load_diabetes(return_X_y=True))
+    >>> CVDisplay.from_estimator(model).ax_.get_ylabel()
+    'R²'
+    """
+
+    figure_: Figure
+    ax_: Axes
+    line_: Line2D
+    certified_line_: Line2D | None
+    band_: FillBetweenPolyCollection | None
+    target_lines_: list[Line2D]
+
+    def __init__(
+        self, *, alphas: Array, mean: Array, std_error: Array, certified: Array, alpha: Any,
+        alpha_1se: Any, score: str = "score", method: str = "",
+    ) -> None:  # fmt: skip
+        self.alphas = np.asarray(alphas)
+        self.mean = np.asarray(mean)
+        self.std_error = np.asarray(std_error)
+        self.certified = np.asarray(certified, dtype=bool)
+        self.alpha = alpha
+        self.alpha_1se = alpha_1se
+        self.score = score
+        self.method = method
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, ax: Axes | None = None) -> CVDisplay:
+        """Draw the `cv_results_` of a fitted `RidgeCV` or `RidgeClassifierCV`."""
+        check_is_fitted(model)
+        found = getattr(model, "cv_results_", None)
+        if not isinstance(found, CVResults):
+            raise WrongType(
+                f"model is a {type(model).__name__}, which has no scores of ling's; pass a fitted "
+                f"ling.RidgeCV or ling.RidgeClassifierCV{nested_model_hint(model)}."
+            )
+        display = cls(
+            alphas=found.alphas, mean=found.mean_score, std_error=found.std_error,
+            certified=found.certified, alpha=model.alpha_, alpha_1se=model.alpha_1se_,
+            score=scoring_label(model), method=found.method,
+        )  # fmt: skip
+        return display.plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None) -> CVDisplay:
+        """Draw into `ax`, or a figure of its own; a figure without a layout engine gets one."""
+        self.figure_, self.ax_ = prepare_axes(ax, self)
+        self.ax_.set(xscale="log", xlabel="alpha", ylabel=self.score)
+        self.ax_.yaxis.set_major_formatter(TICK_FORMAT)
+        order = np.argsort(self.alphas)
+        order = order[self.alphas[order] > 0]
+        if len(order) < len(self.alphas):
+            self.ax_.set_xlabel("alpha (0 is not on this axis)")
+        if not len(order):
+            raise BadOption("alphas has nothing above 0 to show; pass other alphas to the model.")
+        self.band_, self.target_lines_ = None, []
+        if self.mean.ndim == 1:
+            self._draw_single_target(order)
+        else:
+            self._draw_targets(order)
+        title = self.method + self._cut_low_scores(order)
+        if self.mean.ndim > 1:
+            self._draw_chosen_alphas()
+        draw_legend_above(self.ax_, title=title)
+        return self
+
+    def _draw_single_target(self, order: NDArray[np.intp]) -> None:
+        mean, error = self.mean[order], self.std_error[order]
+        self._draw_line(order, mean, "score")
+        if np.isfinite(error).any():
+            self.band_ = self.ax_.fill_between(
+                self.alphas[order], mean - error, mean + error, color=DATA_COLOR, alpha=0.15,
+                linewidth=0, label="± one standard error",
+            )  # fmt: skip
+        if self.alpha == self.alpha_1se:
+            words = "chosen alpha = {}, the largest\nwithin one standard error"
+            draw_alpha_line(self.ax_, self.alpha, words, ALPHA_COLOR, "-")
+        else:
+            draw_alpha_line(self.ax_, self.alpha, "chosen alpha = {}", ALPHA_COLOR, "-")
+            words = "largest within one standard error = {}"
+            draw_alpha_line(self.ax_, self.alpha_1se, words, ALPHA_1SE_COLOR, "--")
+
+    def _draw_targets(self, order: NDArray[np.intp]) -> None:
+        mean = self.mean[order]
+        t = mean.shape[1]
+        some = np.unique(np.linspace(0, t - 1, min(t, MAX_TARGET_LINES)).astype(int))
+        self.target_lines_ = self.ax_.plot(
+            self.alphas[order], mean[:, some], color=BACKGROUND_COLOR, linewidth=0.8
+        )
+        each = "each target" if len(some) == t else f"{len(some)} of {t} targets"
+        self.target_lines_[0].set_label(each)
+        self._draw_line(order, np.nanmedian(mean, axis=1), "median")
+
+    def _draw_line(self, order: NDArray[np.intp], mean: Array, label: str) -> None:
+        """The score: faint, if some are not certified, and again in full where they are."""
+        style: dict[str, Any] = {
+            "color": DATA_COLOR,
+            "linewidth": 1.8,
+            "marker": "o",
+            "markersize": 3.5,
+        }
+        faint = {**style, "alpha": FAINT_OPACITY, "markerfacecolor": "white"}
+        alphas, certified = self.alphas[order], self.certified[order]
+        self.certified_line_ = None
+        if certified.all():
+            (self.line_,) = self.ax_.plot(alphas, mean, label=label, **style)
+            return
+        (self.line_,) = self.ax_.plot(alphas, mean, label=f"{label}, not certified", **faint)
+        if certified.any():
+            mean = np.where(certified, mean, np.nan)
+            (self.certified_line_,) = self.ax_.plot(alphas, mean, label=label, **style)
+
+    def _cut_low_scores(self, order: NDArray[np.intp]) -> str:
+        """Leave out scores so low that they would flatten the rest, and say so.
+
+        Alphas that are far too small can be many times worse than predicting nothing, which the
+        largest alpha is near. How far that is from the best, or the standard error if that is
+        large, is what counts as far.
+        """
+        mean = self.mean[order].reshape(len(order), -1)
+        some = np.isfinite(mean).any(axis=0)
+        mean, error = mean[:, some], self.std_error[order].reshape(mean.shape)[:, some]
+        at = np.expand_dims(np.nanargmax(mean, axis=0), 0)
+        best = np.take_along_axis(mean, at, 0)
+        far = np.fmax(best - mean[-1], 4 * np.take_along_axis(error, at, 0))
+        if not np.nanmin(mean) < np.nanmin(best - 6 * far):
+            return ""
+        self.ax_.set_ylim(np.nanmin(best - 3 * far), np.nanmax(best + far))
+        return f"{'; ' if self.method else ''}low scores are off the chart"
+
+    def _draw_chosen_alphas(self) -> None:
+        """How many targets have chosen each alpha, as bars at the foot of the picture."""
+        low, high = self.ax_.get_ylim()
+        chosen, counts = np.unique(self.alpha, return_counts=True)
+        words = f"chosen alphas (longest bar: {counts.max()} of {counts.sum()})"
+        self.ax_.vlines(
+            chosen[chosen > 0], 0, 0.14 * (counts / counts.max())[chosen > 0], color=ALPHA_COLOR,
+            linewidth=4, transform=self.ax_.get_xaxis_transform(), label=words,
+        )  # fmt: skip
+        self.ax_.set_ylim(low - 0.2 * (high - low), high)
+
+
+def scoring_label(model: Any) -> str:
+    """What the score of a cross-validated model is, in words."""
+    scoring = model.scoring
+    if scoring is None:
+        if model.cv is None:
+            return "mean squared error, negated"
+        return "accuracy" if is_classifier(model) else "R²"
+    name = scoring
+    if not isinstance(scoring, str):
+        name = getattr(getattr(scoring, "_score_func", scoring), "__name__", "score")
+    negated = name.startswith("neg_") or getattr(scoring, "_sign", 1) < 0
+    words = "R²" if name in ("r2", "r2_score") else name.removeprefix("neg_").replace("_", " ")
+    return f"{words}, negated" if negated else str(words)

@@ -1,0 +1,51 @@
+"""What a picture has to know of a fitted model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ling._typing import Array
+from ling.errors import BadOption, WrongType
+from ling.estimators.validation import check_sample_weight
+from ling.solvers import problem as problems
+from ling.solvers.problem import Problem, Standardization
+
+
+def check_fitted_model(model: Any, X: Any) -> tuple[Any, Array]:
+    """X as the model was fitted to it, and its alpha or alphas."""
+    check_is_fitted(model)
+    alpha = getattr(model, "alpha_", getattr(model, "alpha", None))
+    if alpha is None or not hasattr(model, "fit_intercept"):
+        raise WrongType(
+            f"model is a {type(model).__name__}, which has no alpha; pass a fitted Ridge, RidgeCV, "
+            f"RidgeClassifier or RidgeClassifierCV{nested_model_hint(model)}."
+        )
+    if getattr(model, "positive", False):
+        raise BadOption(
+            "model has positive=True, to which neither paths nor spectra apply; pass a model with "
+            "positive=False."
+        )
+    X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    return X, np.ravel(np.asarray(alpha, dtype=np.float64))
+
+
+def nested_model_hint(model: Any) -> str:
+    """Where the ridge model is, if it is inside of another."""
+    if hasattr(model, "steps"):
+        return ": the last step of this pipeline, pipeline[-1] (and X as pipeline[:-1] makes it)"
+    if hasattr(model, "best_estimator_"):
+        return ": the best_estimator_ of this search, or its last step"
+    return ""
+
+
+def problem_without_targets(
+    model: Any, X: Any, weights: Any, alphas: Array
+) -> tuple[Problem, Standardization]:
+    """X as the model centres and weights it."""
+    Y = np.zeros((X.shape[0], 1))
+    return problems.build_problem(
+        X, Y, alphas, check_sample_weight(weights, X), bool(model.fit_intercept)
+    )

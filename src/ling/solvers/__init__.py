@@ -1,0 +1,1 @@
+"""From a ridge problem to certified coefficients: plan, engines, bounds."""

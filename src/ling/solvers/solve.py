@@ -1,0 +1,256 @@
+"""The whole story on one page: plan, solve, certify, and go on if it is not enough."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ling._typing import Array
+from ling.errors import BadOption
+from ling.progress import RemainingWork, stage
+from ling.results import Certificate, Status
+from ling.solvers.certificate import certify
+from ling.solvers.engine import Candidate, EngineBudget
+from ling.solvers.engines import ENGINES
+from ling.solvers.nonnegative import N_GRAM_SIZED_ARRAYS, nonnegative
+from ling.solvers.planning import (
+    QUANTIZATION_PASSES,
+    EngineEstimate,
+    Plan,
+    column_cost,
+    pass_seconds,
+    quantized_pass_cost,
+)
+from ling.solvers.problem import Problem
+
+log = logging.getLogger("ling")
+# An iteration whose recurrence has drifted is started again from where it is.
+MAX_ATTEMPTS_PER_ENGINE = 3
+# Engines whose cost does not depend on much that cannot be known beforehand.
+PREDICTABLE_ENGINES = "direct", "row_sketch"
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """What the user asked for; `solver` "auto" leaves the choice to the plan.
+
+    `positive` asks for coefficients >= 0. `stored` is what becomes of coefficients that are kept in
+    a coarser dtype, None for no change; the certificate is of what is kept. `start` is where
+    iterations start from.
+    """
+
+    tol: float = 1e-4
+    max_iter: int | None = None
+    solver: str = "auto"
+    random_state: Any = None
+    positive: bool = False
+    cast_coef: Callable[[Array], Array] | None = None
+    start: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Coefficients, what is proved of them, and how they came about.
+
+    `coarse` is whether they would be within tol, had they not been stored in a coarser dtype.
+    """
+
+    candidate: Candidate
+    certificate: Certificate
+    status: Status
+    estimate: EngineEstimate
+    seconds: dict[str, float]
+    abandoned_engines: tuple[str, ...] = ()
+    limited_by_dtype: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing could be gained by going on."""
+        return self.status.is_final or self.limited_by_dtype
+
+    @property
+    def coef(self) -> Array:
+        """(p, t)."""
+        return self.candidate.coef
+
+
+def solve(problem: Problem, plan: Plan, options: SolveOptions) -> Solution:
+    """Coefficients within `tol` of the exact ones, or a status that says why not."""
+    best: Solution | None = None
+    tried: list[str] = []
+    for step, budget in _engines_to_try(problem, plan, options):
+        tried.append(step.engine)
+        log.info(
+            "%d x %d by %s, which is expected to take %.2g s, %.3g MB and %.3g passes.",
+            *problem.shape, step.engine, step.seconds, step.n_bytes / 1e6, step.passes,
+        )  # fmt: skip
+        for _ in range(MAX_ATTEMPTS_PER_ENGINE):
+            found = _run_engine(problem, step, budget, options)
+            best = found if best is None else _better_solution(problem, best, found)
+            if found.is_final:
+                return _with_abandoned_engines(best, tried)
+            spent = found.candidate.n_iter
+            if found.candidate.gave_up or spent in (None, budget.max_iter):
+                break
+            left = None if budget.max_iter is None else budget.max_iter - spent
+            budget = replace(budget, start=best.coef, max_iter=left)
+        log.info("%s did not get there, or would have taken longer than another.", step.engine)
+    assert best is not None  # a plan has at least one step
+    return _with_abandoned_engines(best, tried)
+
+
+def _with_abandoned_engines(best: Solution, tried: list[str]) -> Solution:
+    """What else was tried; a fit says so."""
+    return replace(
+        best, abandoned_engines=tuple(name for name in tried if name != best.estimate.engine)
+    )
+
+
+def _engines_to_try(
+    problem: Problem, plan: Plan, options: SolveOptions
+) -> Iterator[tuple[EngineEstimate, EngineBudget]]:
+    """Engines in the order of the plan, where there is a choice."""
+    if options.positive:
+        steps = [_estimate_nonnegative(problem, plan)]
+    elif (problem.alphas == 0).any():
+        steps = [_estimate_min_norm(problem, plan)]
+    else:
+        steps = (
+            _fallback_order(plan.steps)
+            if options.solver == "auto"
+            else [plan.estimate_for(options.solver)]
+        )
+    for number, step in enumerate(steps):
+        worth = _max_passes(plan, steps[number + 1 :])
+        budget = EngineBudget(
+            options.tol,
+            options.random_state,
+            options.max_iter,
+            worth,
+            column_cost=column_cost(plan.shape, plan.machine),
+            blas_flops_per_pass=plan.machine.gemm_rate
+            / plan.machine.threads
+            * pass_seconds(plan.shape, plan.machine),
+            low_precision=step.single,
+            quantization_passes=QUANTIZATION_PASSES,
+            quantized_pass_cost=quantized_pass_cost(plan.shape, plan.machine),
+            can_sample_rows=plan.shape.dense,
+            start=options.start,
+            max_rank=step.most,
+            max_bytes=plan.memory_budget,
+        )
+        yield step, budget
+
+
+def _fallback_order(steps: list[EngineEstimate]) -> list[EngineEstimate]:
+    """If the first choice fails, the problem is harder than was thought: then what is known."""
+    return [steps[0], *sorted(steps[1:], key=lambda step: step.engine not in PREDICTABLE_ENGINES)]
+
+
+def _max_passes(plan: Plan, others: list[EngineEstimate]) -> float:
+    """Passes after which another engine would have been there, one whose cost is known."""
+    sure = [other.seconds for other in others if other.engine in PREDICTABLE_ENGINES]
+    return min(sure) / pass_seconds(plan.shape, plan.machine) if sure else float("inf")
+
+
+def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
+    """Coefficients >= 0: one engine can, and needs room for X'X, for alpha = 0 also for X."""
+    n, p = problem.shape
+    n_bytes = 8.0 * (N_GRAM_SIZED_ARRAYS + len(problem.distinct_alphas)) * p * p
+    if (problem.alphas == 0).any():
+        n_bytes += 24.0 * n * p
+    if n_bytes > plan.memory_budget:
+        raise BadOption(
+            f"positive=True takes {n_bytes / 1e6:.3g} MB for {p} features, and memory_budget is "
+            f"{plan.memory_budget / 1e6:.3g} MB; raise it, or use "
+            "sklearn.linear_model.Ridge(positive=True), which iterates."
+        )
+    work = float(n) * p * p + 4.0 * float(p) ** 3 * problem.n_targets
+    return EngineEstimate("nonnegative", work / plan.machine.gemm_rate, n_bytes, 2.0)
+
+
+def _estimate_min_norm(problem: Problem, plan: Plan) -> EngineEstimate:
+    """alpha = 0: without a bound an iteration cannot tell when it is there; singular values can."""
+    n, p = problem.shape
+    n_bytes = 24.0 * n * p
+    if plan.shape.is_out_of_core and n_bytes > plan.memory_budget:
+        n_bytes = 32.0 * min(n, p) ** 2  # then eigenvalues of a Gram matrix have to do
+    if n_bytes > plan.memory_budget:
+        raise BadOption(
+            f"alpha=0 takes {n_bytes / 1e6:.3g} MB for the singular values of X, and memory_budget "
+            f"is {plan.memory_budget / 1e6:.3g} MB; raise it, or pass an alpha above 0."
+        )
+    return replace(plan.estimate_for("direct"), n_bytes=n_bytes)
+
+
+def _run_engine(
+    problem: Problem, step: EngineEstimate, budget: EngineBudget, options: SolveOptions
+) -> Solution:
+    started = time.perf_counter()
+    stage(f"solve with {step.engine}", partial(_remaining_cost, problem, step))
+    engine = nonnegative if options.positive else ENGINES[step.engine]
+    exact = engine(problem, budget)
+    candidate = (
+        exact if options.cast_coef is None else _cast_candidate(problem, exact, options.cast_coef)
+    )
+    solved = time.perf_counter()
+    stage("certify", lambda: (problem.design.pass_fraction, None))  # one pass, and often none
+    certificate, status = certify(problem, candidate, budget.tol, options.positive)
+    coarse = (
+        candidate is not exact
+        and status is Status.NOT_REACHED
+        and certify(problem, exact, budget.tol, options.positive)[1] is Status.CERTIFIED
+    )
+    seconds = {"solve": solved - started, "certify": time.perf_counter() - solved}
+    return Solution(candidate, certificate, status, step, seconds, limited_by_dtype=coarse)
+
+
+def _remaining_cost(problem: Problem, step: EngineEstimate) -> RemainingWork:
+    """Passes and seconds from here on; the plan counts the pass that made the problem as well."""
+    formed = "gram" in problem.gram_cache or "row gram" in problem.gram_cache
+    passes = problem.design.pass_fraction * max(0.0, step.passes - 1 - formed)
+    return passes, None if formed else step.seconds
+
+
+def _cast_candidate(
+    problem: Problem, candidate: Candidate, stored: Callable[[Array], Array]
+) -> Candidate:
+    """The candidate as it will be kept, and its engine's bound made to cover that.
+
+    A change d of w moves the error by at most sum_j sqrt(||x_j||^2 + alpha) |d_j|; no pass.
+    """
+    coef = stored(candidate.coef)
+    if candidate.bound is None:
+        return replace(candidate, coef=coef)
+    lengths = np.sqrt(problem.safe_column_norms[:, None] ** 2 + problem.alphas)
+    moved = np.einsum("ij,ij->j", lengths, np.abs(coef - candidate.coef))
+    return replace(candidate, coef=coef, bound=candidate.bound + moved)
+
+
+def _better_solution(problem: Problem, a: Solution, b: Solution) -> Solution:
+    """b if it is final, or nearer to the exact solution, having spent the time of both.
+
+    The objective tells, which is least there; bounds that are not met may not.
+    """
+    chosen = b if b.is_final or _objective(problem, b) <= _objective(problem, a) else a
+    seconds = {name: a.seconds[name] + b.seconds[name] for name in a.seconds}
+    return replace(
+        chosen, seconds=seconds, limited_by_dtype=a.limited_by_dtype or b.limited_by_dtype
+    )
+
+
+def _objective(problem: Problem, solution: Solution) -> float:
+    """The largest of all targets' objectives, in units of ||y||^2; one pass."""
+    W = solution.coef
+    if not np.isfinite(W).all():
+        return np.inf
+    residual = problem.gradient(W)[1]
+    objective = residual**2 + problem.alphas * np.einsum("ij,ij->j", W, W)
+    real = problem.target_norms > 0
+    return float((objective[real] / problem.target_norms[real] ** 2).max(initial=0.0))

@@ -1,0 +1,338 @@
+"""All that ridge regression needs of rows that are gone: sums, to which rows can be added or taken.
+
+With z = (x, y) a sample, w its weight and m the mean, the sums of w and of w (z - m)(z - m)' over
+two sets of rows, a and b, give those over both (Chan, Golub & LeVeque 1983):
+
+    S = S_a + S_b + g (m_b - m_a)(m_b - m_a)',    g = w_a w_b / (w_a + w_b)
+
+and, with the signs of w_b and S_b changed, those over a without b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ling._typing import Array
+from ling.design import AffineDesign, as_design
+from ling.design.affine import storage_and_map
+from ling.design.base import Storage
+from ling.errors import BadOption, NotFinite, WrongShape
+from ling.linalg.gram import add_gram
+from ling.linalg.rounding import sum_noise
+from ling.results import Cost
+from ling.solvers.problem import center_targets, check_sums_finite
+
+# Bytes of rows that are centred together.
+CENTERED_BLOCK_BYTES = 2**25
+# What is 0 for a single sample, its rounding too.
+CENTERED_SUMS = "gram", "cross", "squares", "gram_error_scale"
+NOT_PART_OF_FIT_MESSAGE = (
+    "so this batch was not part of what was fitted. Remove rows with the values and weights that "
+    "they were added with; the model is as it was."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SufficientStatistics:
+    """Weight, mean and products of samples z = (x, y); vectors are of x, then y: (p + t,).
+
+    gram = sum w (x - m_x)(x - m_x)', cross = sum w (x - m_x)(y - m_y)' and squares = sum w
+    (y - m_y)^2; unless they are `centred`, m is 0. The mean m is `mean`, which is rounded, plus
+    `mean_correction`, so that a large one takes no digits from what is around it.
+
+    Rounding stays when rows go: `n_summed` samples of weight `weight_processed` were ever added or
+    removed. gram is off by at most a few noise sqrt(peak_j peak_k), likewise cross and squares; the
+    sums mass m by noise slip, and mass by noise moved.
+    """
+
+    total_weight: float
+    n_counted: int
+    centred: bool
+    mean: Array
+    mean_correction: Array
+    gram: Array
+    cross: Array
+    squares: Array
+    n_summed: int
+    weight_processed: float
+    gram_error_scale: Array
+    mean_error_scale: Array
+
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused
+    def from_rows(
+        cls, X: Any, Y: Array, weights: Array | None = None, centred: bool = True
+    ) -> SufficientStatistics:
+        """Those of the rows of X and Y; two passes, n p^2 FLOPs, and no copy of X."""
+        storage, _ = storage_and_map(as_design(X))
+        n, p = storage.shape
+        total_weight = float(n) if weights is None else float(weights.sum())
+        counted = n if weights is None else int(np.count_nonzero(weights))
+        y_mean, Y = _check_and_center_targets(
+            np.asarray(Y, dtype=np.float64), weights, total_weight, centred
+        )
+        rough = _moments_about_rounded_mean(storage, Y, weights, total_weight, centred)
+        mean_correction = (
+            rough.sums / total_weight if centred else np.zeros(len(rough.gram_error_scale))
+        )
+        rough.gram[...] -= total_weight * np.outer(mean_correction[:p], mean_correction[:p])
+        rough.cross[...] -= total_weight * np.outer(mean_correction[:p], mean_correction[p:])
+        squares = rough.gram_error_scale[p:] - total_weight * mean_correction[p:] ** 2
+        mean_error_scale = np.sqrt(total_weight) * np.sqrt(rough.gram_error_scale) * centred
+        _check_overflow(rough.gram_error_scale, mean_error_scale)
+        return cls(
+            total_weight,
+            counted,
+            centred,
+            np.concatenate([rough.x_mean, y_mean]),
+            mean_correction,
+            rough.gram,
+            rough.cross,
+            squares,
+            counted,
+            total_weight,
+            rough.gram_error_scale,
+            mean_error_scale,
+        )
+
+    @property
+    def n_features(self) -> int:
+        """p."""
+        return len(self.gram)
+
+    @property
+    def n_targets(self) -> int:
+        """t."""
+        return len(self.squares)
+
+    @property
+    def x_mean(self) -> Array:
+        """m_x."""
+        return self.mean[: self.n_features]
+
+    @property
+    def y_mean(self) -> Array:
+        """m_y."""
+        return self.mean[self.n_features :]
+
+    @property
+    def diagonal(self) -> Array:
+        """sum w (z - m)^2."""
+        return np.concatenate([np.diag(self.gram), self.squares])
+
+    @property
+    def noise(self) -> float:
+        """Rounding error relative to the two error scales and to `weight_processed`."""
+        return sum_noise(self.n_summed)
+
+    def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
+        self._check_compatible(other)
+        return self._combine(other, 1)
+
+    def __sub__(self, other: SufficientStatistics) -> SufficientStatistics:
+        self._check_compatible(other)
+        if other.n_counted > self.n_counted:
+            raise BadOption(
+                f"remove=True has {other.n_counted} samples to remove and {self.n_counted} are "
+                f"there, {NOT_PART_OF_FIT_MESSAGE}"
+            )
+        if other.n_counted == self.n_counted:
+            raise BadOption(
+                f"remove=True with {other.n_counted} samples leaves none; keep one at least, or "
+                "start again with a new model."
+            )
+        if self.total_weight - other.total_weight <= self.noise * self.weight_processed:
+            raise BadOption(
+                f"remove=True has samples of weight {other.total_weight:g} in all to remove and "
+                f"those that "
+                f"are there have {self.total_weight:g}, {NOT_PART_OF_FIT_MESSAGE}"
+            )
+        left = self._combine(other, -1)
+        below = np.flatnonzero(left.diagonal < -4 * left.noise * left.gram_error_scale)
+        if below.size:
+            at, p = int(below[0]), self.n_features
+            name = f"column {at} of X" if at < p else f"target {at - p} of y"
+            raise BadOption(
+                f"remove=True leaves {name} with squares below 0, {NOT_PART_OF_FIT_MESSAGE}"
+            )
+        return left._without_products() if left.centred and left.n_counted == 1 else left
+
+    def _without_products(self) -> SufficientStatistics:
+        """Without products: one sample is its own mean, whatever rounding says."""
+        products = {name: np.zeros_like(getattr(self, name)) for name in CENTERED_SUMS}
+        return replace(self, **products)
+
+    @np.errstate(over="ignore", invalid="ignore")  # likewise
+    def _combine(self, other: SufficientStatistics, sign: int) -> SufficientStatistics:
+        """With the rows of `other` (sign 1), or without them (sign -1)."""
+        total_weight, weight_processed = (
+            self.total_weight + sign * other.total_weight,
+            self.weight_processed + other.weight_processed,
+        )
+        gap = (other.mean - self.mean) + (other.mean_correction - self.mean_correction)
+        root = np.sqrt(self.total_weight / total_weight * other.total_weight)
+        step = root * gap
+        mean, mean_correction = _two_sum(
+            self.mean, self.mean_correction + sign * (other.total_weight / total_weight) * gap
+        )
+        # Step is off by noise times this, because the means are; g is as far as the masses are.
+        off = root * (
+            self.mean_error_scale / self.total_weight + other.mean_error_scale / other.total_weight
+        )
+        gram_error_scale = (
+            self.gram_error_scale
+            + other.gram_error_scale
+            + (np.sqrt(weight_processed / total_weight) * np.abs(step) + off) ** 2
+        )
+        mean_error_scale = np.hypot(
+            np.hypot(self.mean_error_scale, other.mean_error_scale),
+            weight_processed / total_weight * other.total_weight * gap,
+        )
+        p = self.n_features
+        _check_overflow(gram_error_scale, mean_error_scale)
+        return SufficientStatistics(
+            total_weight,
+            self.n_counted + sign * other.n_counted,
+            self.centred,
+            mean,
+            mean_correction,
+            _add_rank_one(self.gram, other.gram, step[:p], step[:p], sign),
+            _add_rank_one(self.cross, other.cross, step[:p], step[p:], sign),
+            self.squares + sign * (other.squares + step[p:] ** 2),
+            self.n_summed + other.n_summed,
+            weight_processed,
+            gram_error_scale,
+            mean_error_scale,
+        )
+
+    def _check_compatible(self, other: SufficientStatistics) -> None:
+        if other.n_targets != self.n_targets:
+            raise WrongShape(
+                f"y has {other.n_targets} targets in this batch and had {self.n_targets} before; "
+                f"pass y with {self.n_targets}, or start again with a new model."
+            )
+        if other.centred is not self.centred:
+            raise BadOption(
+                f"fit_intercept is {other.centred} and was {self.centred} for the batches before, "
+                f"whose sums are of no other use; set it back, or start again with a new model."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _MomentsAboutRoundedMean:
+    """Products about (x_mean, y_mean), rounded means, and the sums that are left: (p + t,).
+
+    Rounding of the products is relative to `gram_error_scale`.
+    """
+
+    x_mean: Array
+    gram: Array
+    cross: Array
+    sums: Array
+    gram_error_scale: Array
+
+
+def sufficient_statistics_cost(X: Any, n_targets: int) -> Cost:
+    """What `SufficientStatistics.of` takes."""
+    storage, _ = storage_and_map(as_design(X))
+    return Cost(storage.gram_flops + (2 * n_targets + 3) * storage.matvec_flops, 2.0)
+
+
+def _check_and_center_targets(
+    Y: Array, weights: Array | None, total_weight: float, centred: bool
+) -> tuple[Array, Array]:
+    """The mean of y, rounded, and y without it."""
+    counted = Y if weights is None else Y[weights > 0]
+    squares = np.einsum("ij,ij->j", Y, Y if weights is None else weights[:, None] * Y)
+    if not np.isfinite(squares).all():
+        raise NotFinite("the squares of y leave the range of float64; divide y by a constant.")
+    if (counted.any(axis=0) & (squares == 0)).any():
+        raise NotFinite(
+            "y is so small that its squares leave the range of float64; multiply it by a constant, "
+            "or pass 0."
+        )
+    if not centred:
+        return np.zeros(Y.shape[1]), Y
+    return center_targets(Y, weights, total_weight)
+
+
+def _moments_about_rounded_mean(
+    storage: Storage, Y: Array, weights: Array | None, total_weight: float, centred: bool
+) -> _MomentsAboutRoundedMean:
+    """Y is centred already."""
+    weighted = Y if weights is None else weights[:, None] * Y
+    y_sums, squares = weighted.sum(axis=0), np.einsum("ij,ij->j", Y, weighted)
+    x_sums, products, raw = storage.moments(weights, weighted)
+    check_sums_finite(storage, products, x_sums, raw)
+    if not raw.any() and storage.find_nonfinite(0.0) is not None:
+        raise NotFinite(
+            "X is so small that its squares leave the range of float64; multiply it by a constant "
+            "(and alpha by its square), or pass 0."
+        )
+    x_mean = x_sums / total_weight if centred else np.zeros_like(x_sums)
+    if storage.is_dense and not storage.is_out_of_core:
+        gram, cross, left = _blockwise_moments(storage, x_mean, Y, weights)
+        gram_error_scale = np.diag(gram)
+    else:
+        # Centring sparse rows would fill them up, and rows that lie elsewhere stay there: the map
+        # is applied to weighted rows, or afterwards, so that raw squares count.
+        shift = x_mean if centred else None
+        gram = AffineDesign.standardized(storage, shift, weights=weights).gram(np.float64)
+        cross = products - np.outer(x_mean, y_sums)
+        left, gram_error_scale = np.zeros_like(x_mean), raw
+    sums, gram_error_scale = (
+        np.concatenate([left, y_sums]),
+        np.concatenate([gram_error_scale, squares]),
+    )
+    return _MomentsAboutRoundedMean(x_mean, gram, cross, sums, gram_error_scale)
+
+
+def _blockwise_moments(
+    storage: Storage, shift: Array, Y: Array, weights: Array | None
+) -> tuple[Array, Array, Array]:
+    """sum w (x - shift)(x - shift)', sum w (x - shift) y' and sum w (x - shift); one pass.
+
+    Rows are centred before they are weighted: then rounding is relative to what is left of them.
+    """
+    n, p = storage.shape
+    gram, cross, sums = np.zeros((p, p)), np.zeros((p, Y.shape[1])), np.zeros(p)
+    height = max(1, CENTERED_BLOCK_BYTES // (8 * max(1, p)))
+    for start in range(0, n, height):
+        rows = slice(start, min(start + height, n))
+        block = storage.take(np.arange(rows.start, rows.stop)) - shift
+        if weights is None:
+            sums += block.sum(axis=0)
+            cross += block.T @ Y[rows]
+        else:
+            sums += weights[rows] @ block
+            cross += block.T @ (weights[rows, None] * Y[rows])
+            block *= np.sqrt(weights[rows, None])
+        add_gram(gram, block)
+    return gram, cross, sums
+
+
+def _check_overflow(*sums: Array) -> None:
+    if not all(np.isfinite(each).all() for each in sums):
+        raise NotFinite(
+            "the sums of squares of X and y leave the range of float64; divide X, y or "
+            "sample_weight by a constant, in all batches."
+        )
+
+
+def _add_rank_one(A: Array, B: Array, u: Array, v: Array, sign: int) -> Array:
+    """A + sign (B + u v')."""
+    found = np.outer(u, v)
+    found += B
+    found *= sign
+    found += A
+    return found
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b, rounded, and what rounding left out (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)

@@ -1,0 +1,14 @@
+import pytest
+
+from tests.io.registry import SOURCES, matrix
+
+
+@pytest.fixture(scope="session")
+def X():  # noqa: N802
+    return matrix()
+
+
+@pytest.fixture(scope="session")
+def scanned(tmp_path_factory, X):
+    """Every source, written and scanned once."""
+    return {name: make(tmp_path_factory.mktemp(name), X) for name, make in SOURCES.items()}

@@ -1,0 +1,150 @@
+"""Arrays in files: what is accepted, refused, and how much memory it takes."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from ling.errors import BadOption, LingError, MissingData, MissingValue, WrongShape, WrongType
+from ling.io import scan_npy, scan_zarr
+
+ONES = np.ones((3, 2))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(array, name="X.npy"):
+        np.save(tmp_path / name, array)
+        return tmp_path / name
+
+    return save
+
+
+def test_targets_are_arrays_or_files(saved):
+    path = saved(ONES)
+    for y in ([1, 2, 3], saved(np.array([1, 2, 3]), "y.npy"), np.array([1.0, 2.0, 3.0])):
+        data = scan_npy(path, y)
+        np.testing.assert_array_equal(data.y, [1, 2, 3])
+        assert data.y.dtype == np.asarray(y if isinstance(y, np.ndarray) else [1]).dtype
+    assert scan_npy(path, np.array([1, 2, 3], np.float32)).y.dtype == np.float64
+    assert scan_npy(path, np.array(["a", "b", "c"])).y.tolist() == ["a", "b", "c"]
+    assert scan_npy(path, ONES).y.shape == (3, 2)
+
+
+def test_zarr_targets(tmp_path):
+    array = zarr.array(ONES, chunks=(2, 2))
+    stored = zarr.create_array(tmp_path / "y.zarr", data=np.array([1, 2, 3]))
+    for y in ([1, 2, 3], stored, tmp_path / "y.zarr"):
+        np.testing.assert_array_equal(scan_zarr(array, y).y, [1, 2, 3])
+
+
+def test_without_names(saved):
+    data = scan_npy(saved(ONES))
+    assert data.encoding is None
+    assert data.feature_names is None
+    with pytest.raises(BadOption, match="scanned without a target"):
+        _ = data.y
+    with pytest.raises(BadOption, match="arrays have no named columns"):
+        data.read("w")
+
+
+REFUSED = {
+    "vector": (np.ones(3), WrongShape, "has shape (3,); pass a matrix"),
+    "no-columns": (np.ones((3, 0)), WrongShape, "has shape (3, 0); pass a matrix"),
+    "complex": (ONES * 1j, WrongType, "X.npy' has dtype complex128"),
+    "text": (np.array([["a"]]), WrongType, "X.npy' has dtype <U1"),
+    "objects": (np.array([[None]]), WrongType, "holds Python objects"),
+}
+
+
+@pytest.mark.parametrize(("array", "error", "advice"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_advice(array, error, advice, saved):
+    assert issubclass(error, LingError)
+    with pytest.raises(error, match=re.escape(advice)):
+        scan_npy(saved(array))
+
+
+def test_files_that_are_not_npy(tmp_path, saved):
+    with pytest.raises(MissingData, match=r"cannot be read \(No such file"):
+        scan_npy(tmp_path / "no.npy")
+    (tmp_path / "no.npy").write_bytes(b"PK not at all")
+    with pytest.raises(MissingData, match=r"is no \.npy file"):
+        scan_npy(tmp_path / "no.npy")
+    path = saved(ONES)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(MissingData, match="it is cut off"):
+        scan_npy(path)
+    with pytest.raises(WrongType, match="X is a ndarray; pass the path"):
+        scan_npy(ONES)
+
+
+def test_targets_that_do_not_fit(saved, tmp_path):
+    path = saved(ONES)
+    for y in ([1, 2], saved(np.ones(2), "y.npy")):
+        with pytest.raises(WrongShape, match=r"^y.* has shape \(2,\); X has 3 rows"):
+            scan_npy(path, y)
+    with pytest.raises(MissingValue, match="target 'y' has no value in row 1"):
+        _ = scan_npy(path, [1, np.nan, 2]).y
+    with pytest.raises(WrongShape, match=r"y has shape \(2,\)"):
+        scan_zarr(zarr.array(ONES), [1, 2])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_files_that_became_shorter(order, saved):
+    path = saved(np.asarray(np.ones((4000, 2)), order=order))
+    source = scan_npy(path).source
+    blocks = source.blocks(slice(0, 4000), 1000)
+    next(blocks)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(MissingData, match="it is cut off"):
+        next(blocks)
+
+
+def test_zarr_refusals(tmp_path):
+    with pytest.raises(MissingData, match="cannot be opened as a zarr array"):
+        scan_zarr(tmp_path / "no.zarr")
+    zarr.open_group(tmp_path / "group.zarr", mode="w")
+    with pytest.raises(MissingData, match="not of a group"):
+        scan_zarr(tmp_path / "group.zarr")
+    with pytest.raises(WrongShape, match=r"X has shape \(3,\)"):
+        scan_zarr(zarr.array(np.ones(3)))
+    with pytest.raises(WrongType, match="X is a ndarray; pass a zarr array"):
+        scan_zarr(ONES)
+
+
+READ = """
+import sys
+import ling.io
+def vm(key):
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(key)) / 1024
+source = getattr(ling.io, sys.argv[1])(sys.argv[2]).source
+before = vm("VmRSS:")
+for block in source.blocks(slice(0, source.shape[0]), 20_000):
+    block[::512].sum()
+print(vm("VmHWM:") - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
+@pytest.mark.parametrize("scan", ["scan_npy", "scan_parquet"])
+def test_memory_does_not_grow_with_the_file(scan, tmp_path):
+    X = np.random.default_rng(0).standard_normal((1_600_000, 20))  # 256 MB
+    path = tmp_path / "X"
+    if scan == "scan_npy":
+        np.save(path.with_suffix(".npy"), X)
+        path = path.with_suffix(".npy")
+    else:
+        pq.write_table(
+            pa.table({f"x{j}": column for j, column in enumerate(X.T)}), path,
+            compression="none", use_dictionary=False,
+        )  # fmt: skip
+    run = [sys.executable, "-c", READ, scan, str(path)]
+    peak = float(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
+    assert peak < 140

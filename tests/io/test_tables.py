@@ -1,0 +1,504 @@
+"""Columns as numbers: categories, gaps, targets, and the same again for new data."""
+
+import datetime
+import decimal
+import gzip
+import pickle
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+import ling.io.column_profile
+from ling.errors import (
+    BadOption,
+    LingError,
+    MissingData,
+    MissingValue,
+    NotFinite,
+    NotInstalled,
+    UnknownCategory,
+    UnknownColumn,
+    WrongShape,
+    WrongType,
+)
+from ling.io import Encoding, Numeric, OneHot, scan_arrow, scan_csv, scan_feather, scan_parquet
+from ling.io.column_writers import EncodingCounts
+
+HOMES = {
+    "area": [50.0, 80.0, 65.0, 70.0],
+    "city": ["Oslo", "Bergen", "Oslo", "Tromsø"],
+    "new": [True, False, False, True],
+    "rent": [9, 11, 12, 10],
+}
+CITIES = ("Bergen", "Oslo", "Tromsø")
+ENCODED = np.array([[50, 0, 1, 0, 1], [80, 1, 0, 0, 0], [65, 0, 1, 0, 0], [70, 0, 0, 1, 1.0]])
+
+
+def write_parquet(folder, columns):
+    pq.write_table(pa.table(columns), folder / "homes.parquet", row_group_size=2)
+    return folder / "homes.parquet"
+
+
+def write_csv(folder, columns):
+    pa.csv.write_csv(pa.table(columns), folder / "homes.csv")
+    return folder / "homes.csv"
+
+
+def write_feather(folder, columns):
+    pa.feather.write_feather(pa.table(columns), folder / "homes.feather")
+    return folder / "homes.feather"
+
+
+SCANS = {
+    "arrow": lambda folder, columns, *a, **k: scan_arrow(pa.table(columns), *a, **k),
+    "parquet": lambda folder, columns, *a, **k: scan_parquet(
+        write_parquet(folder, columns), *a, **k
+    ),
+    "csv": lambda folder, columns, *a, **k: scan_csv(write_csv(folder, columns), *a, **k),
+    "feather": lambda folder, columns, *a, **k: scan_feather(
+        write_feather(folder, columns), *a, **k
+    ),
+}
+
+
+@pytest.fixture(params=SCANS)
+def scan(request, tmp_path):
+    """A table, written and scanned."""
+    return lambda columns, *a, **k: SCANS[request.param](tmp_path, columns, *a, **k)
+
+
+def read(dataset, height=3):
+    return np.vstack(list(dataset.source.blocks(slice(0, dataset.shape[0]), height)))
+
+
+def test_text_becomes_a_column_for_each_category(scan):
+    data = scan(HOMES, "rent")
+    names = ("area", *(f"city={city}" for city in CITIES), "new")
+    assert data.feature_names == names
+    np.testing.assert_array_equal(read(data), ENCODED)
+    np.testing.assert_array_equal(data.y, HOMES["rent"])
+    assert data.y.dtype == np.int64
+    assert data.y is data.y
+
+
+def test_categories_do_not_depend_on_the_order_of_rows(scan):
+    turned = {name: values[::-1] for name, values in HOMES.items()}
+    assert scan(turned, "rent").encoding == scan(HOMES, "rent").encoding
+
+
+def test_features_are_those_named_in_that_order(scan):
+    data = scan(HOMES, "rent", ["new", "area"])
+    assert data.feature_names == ("new", "area")
+    np.testing.assert_array_equal(read(data), ENCODED[:, [4, 0]])
+
+
+def test_columns_can_be_left_out(scan):
+    data = scan({**HOMES, "id": list("abcd")}, "rent", drop=["id", "area"])
+    assert data.feature_names == (*(f"city={city}" for city in CITIES), "new")
+    np.testing.assert_array_equal(data.read("area"), HOMES["area"])
+    assert scan(HOMES, "rent", drop="city").feature_names == ("area", "new")
+
+
+def test_dates_that_are_left_out_do_no_harm():
+    table = pa.table({"day": [DAY, DAY], "a": [1.0, 2.0]})
+    assert scan_arrow(table, drop=["day"]).feature_names == ("a",)
+
+
+def test_targets_keep_their_kind(scan):
+    homes = {**HOMES, "area": [50.5, 80.0, 65.0, 70.0]}
+    kinds = {name: scan(homes, name, ["city"]).y.dtype.kind for name in ("area", "new", "rent")}
+    assert kinds == {"area": "f", "new": "b", "rent": "i"}
+    assert scan(HOMES).read("rent").dtype.kind == "i"
+    assert scan(homes, ["rent", "area"], ["new"]).y.dtype == np.float64
+
+
+def test_whole_numbers_of_csv_are_integers_unless_a_fraction_follows(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join(["a,b"] + ["1,2"] * 300_000 + ["3,2.5"]))
+    data = scan_csv(path)  # the types are those of the first megabyte
+    assert data.read("a").dtype == np.int64
+    assert data.read("b").dtype == np.float64
+    path.write_text(f"a,b\n{2**60},1\n1,2\n")
+    assert scan_csv(path).read("a").dtype == np.float64  # as float64 has no room for them all
+
+
+def test_several_targets_and_text_targets(scan):
+    both = scan(HOMES, ["rent", "area"], ["new"])
+    np.testing.assert_array_equal(both.y, np.column_stack([HOMES["rent"], HOMES["area"]]))
+    assert scan(HOMES, ["rent"], ["new"]).y.shape == (4, 1)
+    assert scan(HOMES, "city").y.tolist() == HOMES["city"]
+    np.testing.assert_array_equal(scan(HOMES, "rent").read("area"), HOMES["area"])
+    with pytest.raises(WrongType, match="numbers and text together"):
+        _ = scan(HOMES, ["rent", "city"]).y
+
+
+def test_print_says_what_was_understood(scan):
+    text = str(scan(HOMES, "rent"))
+    for part in ("4 rows x 5 columns of float64", "'rent'", "2: area, new", "city (3 categories)"):
+        assert part in text
+    assert "missing  refused" in text
+    assert "filled in" in str(scan(HOMES, "rent", missing="mean"))
+
+
+NUMBERS = {
+    "int8": pa.array([1, 2, 3], pa.int8()),
+    "uint64": pa.array([1, 2, 3], pa.uint64()),
+    "large-int64": pa.array([2**60 + 1, 2, 3], pa.int64()),
+    "float16": pa.array(np.array([1, 2, 3], np.float16)),
+    "float32": pa.array([1, 2, 3], pa.float32()),
+    "decimal": pa.array([decimal.Decimal("1.5"), decimal.Decimal("2"), decimal.Decimal("3")]),
+    "bool": pa.array([True, False, True]),
+}
+
+
+@pytest.mark.parametrize("array", NUMBERS.values(), ids=NUMBERS)
+def test_all_kinds_of_numbers(array, tmp_path):
+    columns = {"a": array, "b": pa.array([0.5, 1.5, 2.5])}
+    expected = np.column_stack([[float(value.as_py()) for value in array], [0.5, 1.5, 2.5]])
+    for scan in (SCANS["arrow"], SCANS["parquet"]):
+        np.testing.assert_array_equal(read(scan(tmp_path, columns)), expected)
+
+
+TEXTS = {
+    "string": pa.array(["b", "a", "b"]),
+    "large-string": pa.array(["b", "a", "b"], pa.large_string()),
+    "dictionary": pa.array(["b", "a", "b"]).dictionary_encode(),
+    "unused": pa.DictionaryArray.from_arrays([2, 0, 2], ["a", "never", "b"]),
+}
+
+
+@pytest.mark.parametrize("array", TEXTS.values(), ids=TEXTS)
+def test_all_kinds_of_text(array, tmp_path):
+    for scan in (SCANS["arrow"], SCANS["parquet"]):
+        data = scan(tmp_path, {"a": array})
+        assert data.encoding.columns == (OneHot("a", ("a", "b")),)
+        np.testing.assert_array_equal(read(data), [[0, 1], [1, 0], [0, 1]])
+
+
+def test_categories_that_are_numbers(tmp_path):
+    data = scan_arrow(pa.table({"a": pa.array([3, 10, 3]).dictionary_encode()}))
+    assert data.feature_names == ("a=10", "a=3")
+    np.testing.assert_array_equal(read(data), [[0, 1], [1, 0], [0, 1]])
+
+
+GAPS = {"area": [50.0, None, 65.0, 70.0], "city": ["Oslo", "Bergen", "Oslo", "Oslo"]}
+
+
+def test_missing_values_are_refused_where_they_are(scan):
+    with pytest.raises(MissingValue, match=r"column 'area' has no value in row 1 .*missing='mean'"):
+        read(scan(GAPS))
+    with pytest.raises(MissingValue, match="column 'city' has no value in row 2"):
+        scan({"city": ["a", "b", None], "x": [1, 2, 3]})
+
+
+def test_nan_is_missing_too(tmp_path):
+    for name in ("arrow", "parquet"):
+        data = SCANS[name](tmp_path, {"a": [1.0, 2.0, 3.0, np.nan]})
+        with pytest.raises(MissingValue, match="row 3"):
+            read(data, height=2)
+        assert read(SCANS[name](tmp_path, {"a": [1.0, np.nan]}, missing="mean"))[1] == 1.0
+    with pytest.raises(MissingValue, match="row 3"):
+        SCANS["arrow"](tmp_path, {"a": [1.0, 2, 3, np.nan]}).source.take(np.array([1, 3]))
+
+
+def test_missing_values_are_filled_in(scan):
+    data = scan({**GAPS, "city": ["Oslo", None, "Bergen", "Oslo"]}, missing="mean")
+    mean = (50 + 65 + 70) / 3
+    assert data.encoding.columns[0] == Numeric("area", mean)
+    np.testing.assert_array_equal(read(data), [[50, 0, 1], [mean, 0, 0], [65, 1, 0], [70, 0, 1]])
+
+
+def test_numbers_alone_are_not_looked_at_before_they_are_read(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise AssertionError("a pass was made")
+
+    path = write_parquet(tmp_path, {"a": [1.0, None]})
+    monkeypatch.setattr(ling.io.fragments.ParquetFragment, "read_batches", refuse)
+    assert scan_parquet(path).shape == (2, 1)
+
+
+def test_new_data_is_encoded_like_the_old(scan):
+    model = SimpleNamespace(encoding_=scan(HOMES, "rent").encoding)
+    new = {"new": [False, True], "more": [1, 2], "city": ["Oslo", "Oslo"], "area": [1, 2]}
+    for like in (model, scan(HOMES, "rent"), pickle.loads(pickle.dumps(model.encoding_))):
+        np.testing.assert_array_equal(
+            read(scan(new, like=like)), [[1, 0, 1, 0, 0], [2, 0, 1, 0, 1]]
+        )
+
+
+def test_new_gaps_get_the_old_mean(scan):
+    old = scan(HOMES, "rent", missing="mean")
+    new = {**HOMES, "area": [1.0, None, 1.0, 1.0]}
+    assert read(scan(new, "rent", like=old))[1, 0] == np.mean(HOMES["area"])
+
+
+def test_digits_in_a_text_column_of_new_csv_are_text(tmp_path):
+    old = SCANS["csv"](tmp_path, {"zip": ["1a", "02"], "x": [1, 2]})
+    np.testing.assert_array_equal(
+        read(SCANS["csv"](tmp_path, {"zip": ["02", "02"], "x": [1, 2]}, like=old)),
+        [[1, 0, 1], [1, 0, 2]],
+    )
+
+
+def test_unknown_categories(scan):
+    old = scan(HOMES, "rent")
+    new = {**HOMES, "city": ["Oslo", "Oslo", "Bodø", "Oslo"]}
+    with pytest.raises(UnknownCategory, match=r"'city' is 'Bodø' in row 2 .*3 categories.*ignore"):
+        read(scan(new, like=old))
+    np.testing.assert_array_equal(read(scan(new, like=old, unknown="ignore"))[2, 1:4], 0)
+
+
+def test_folders_that_name_a_category(tmp_path):
+    pa.dataset.write_dataset(
+        pa.table(HOMES), tmp_path, format="parquet", partitioning=["city"],
+        partitioning_flavor="hive",
+    )  # fmt: skip
+    data = scan_parquet(tmp_path, "rent")
+    cities = [name for name in data.feature_names if name.startswith("city=")]
+    assert len(cities) == 3
+    assert read(data).sum() == ENCODED.sum()
+
+
+def test_integers_may_be_followed_by_fractions_in_csv(tmp_path):
+    rows = ["a"] + ["1"] * 600_000 + ["1.5"]  # the types are those of the first megabyte
+    (tmp_path / "long.csv").write_text("\n".join(rows))
+    assert read(scan_csv(tmp_path / "long.csv"), 100_000)[-1] == 1.5
+    (tmp_path / "long.csv").write_text("\n".join([*rows, "oops"]))
+    with pytest.raises(WrongType, match="a column changes its type"):
+        read(scan_csv(tmp_path / "long.csv"), 100_000)
+
+
+def test_quoted_na_is_text_in_csv(tmp_path):
+    (tmp_path / "a.csv").write_text('a,b\n"NA",1\nx,2\n')
+    assert scan_csv(tmp_path / "a.csv").encoding.one_hot[0].categories == ("NA", "x")
+
+
+DIALECTS = {
+    "semicolons": "area;city;rent\n50.5;Oslo;9\n80;Bergen, west;11\n",
+    "decimal-commas": "area;city;rent\n50,5;Oslo;9\n80;Bergen, west;11\n",
+    "tabs": "area\tcity\trent\n50.5\tOslo\t9\n80\tBergen, west\t11\n",
+    "bars": "area|city|rent\n50.5|Oslo|9\n80|Bergen, west|11\n",
+    "commas": 'area,city,rent\n50.5,Oslo,9\n80,"Bergen, west",11\n',
+    "byte-order-mark": '\ufeffarea,city,rent\n50.5,Oslo,9\n80,"Bergen, west",11\n',
+}
+
+
+@pytest.mark.parametrize("text", DIALECTS.values(), ids=DIALECTS)
+@pytest.mark.parametrize("pack", [lambda data: data, gzip.compress], ids=["plain", "gzip"])
+def test_dialects_of_csv(text, pack, tmp_path):
+    path = tmp_path / ("a.csv" if pack is not gzip.compress else "a.csv.gz")
+    path.write_bytes(pack(text.encode()))
+    data = scan_csv(path, "rent")
+    assert data.feature_names == ("area", "city=Bergen, west", "city=Oslo")
+    np.testing.assert_array_equal(read(data), [[50.5, 0, 1], [80, 1, 0]])
+    assert data.y.tolist() == [9, 11]
+
+
+DAY = datetime.date(2024, 2, 29)
+REFUSED = {
+    "dates": ({"a": [DAY]}, {}, WrongType, "column 'a' holds dates or times (date32[day])"),
+    "durations": ({"a": [datetime.timedelta(1)]}, {}, WrongType, "leave it out with drop="),
+    "lists": ({"a": [[1.0]]}, {}, WrongType, "column 'a' has type list<"),
+    "bytes": ({"a": [b"x"]}, {}, WrongType, "pass numbers or text"),
+    "typo": (
+        HOMES,
+        {"target": "rnet"},
+        UnknownColumn,
+        "target names 'rnet', which is no column; did you mean 'rent'?",
+    ),
+    "no-such": (
+        HOMES,
+        {"features": ["zzz"]},
+        UnknownColumn,
+        "the columns are 'area', 'city', 'new', 'rent'.",
+    ),
+    "target-in-features": (
+        HOMES,
+        {"target": "rent", "features": ["rent"]},
+        BadOption,
+        "target 'rent' is among the features",
+    ),
+    "twice": (HOMES, {"features": ["area", "area"]}, BadOption, "column 'area' is there twice"),
+    "none": (HOMES, {"features": []}, WrongShape, "no feature columns"),
+    "missing": (HOMES, {"missing": "drop"}, BadOption, "missing='drop'; pass 'error' or 'mean'"),
+    "unknown": (HOMES, {"unknown": "drop"}, BadOption, "unknown='drop'; pass 'error' or 'ignore'"),
+    "like-and-features": (
+        HOMES,
+        {"like": Encoding(()), "features": ["area"]},
+        BadOption,
+        "both given",
+    ),
+    "drop-typo": (HOMES, {"drop": ["ctiy"]}, UnknownColumn, "did you mean 'city'?"),
+    "drop-and-features": (
+        HOMES,
+        {"drop": ["city"], "features": ["area"]},
+        BadOption,
+        "drop is given along with features",
+    ),
+    "like-nothing": (HOMES, {"like": object()}, WrongType, "like is a object without an encoding"),
+    "like-no-means": (
+        HOMES,
+        {"like": Encoding((Numeric("area"),)), "missing": "mean"},
+        BadOption,
+        "needs the means",
+    ),
+    "lacking": (
+        HOMES,
+        {"like": Encoding((Numeric("area"), Numeric("b"), OneHot("c", ())))},
+        UnknownColumn,
+        "lacks 2 of the 3 columns that `like` was fitted to: 'b', 'c'",
+    ),
+    "no-mean": (
+        {"a": [None, None], "b": [1, 2]},
+        {"missing": "mean"},
+        MissingValue,
+        "column 'a' has no value in any row",
+    ),
+    "infinite-mean": (
+        {"a": [np.inf, -np.inf]},
+        {"missing": "mean"},
+        NotFinite,
+        "column 'a' holds an infinity",
+    ),
+}
+
+
+@pytest.mark.parametrize(("columns", "options", "error", "advice"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_advice(columns, options, error, advice):
+    assert issubclass(error, LingError)
+    with pytest.raises(error, match=re.escape(advice)):
+        scan_arrow(pa.table(columns), **options)
+
+
+def test_types_that_changed_are_refused():
+    with pytest.raises(WrongType, match="column 'area' is text here, and was numbers in the fit"):
+        read(scan_arrow(pa.table({"area": ["x"]}), like=Encoding((Numeric("area"),))))
+
+
+def test_identifiers_are_refused(monkeypatch):
+    monkeypatch.setattr(ling.io.column_profile, "MAX_CATEGORIES", 3)
+    with pytest.raises(WrongType, match="column 'id' holds more than 3 different texts"):
+        scan_arrow(pa.table({"id": list("abcd")}))
+
+
+def test_targets_without_values(scan):
+    with pytest.raises(MissingValue, match="target 'area' has no value in row 1"):
+        _ = scan(GAPS, "area").y
+    with pytest.raises(BadOption, match="scanned without a target"):
+        _ = scan(HOMES).y
+    with pytest.raises(MissingValue, match="column 'area' has no value in row 1"):
+        scan(GAPS, features=["city"]).read("area")
+    with pytest.raises(UnknownColumn, match=r"name names 'aera'.*'area'"):
+        scan(HOMES).read("aera")
+
+
+def test_paths_that_lead_nowhere(tmp_path):
+    for source, advice in {
+        tmp_path / "no.parquet": "is not there",
+        str(tmp_path / "*.parquet"): "matches no file",
+        tmp_path: "is a folder without Parquet files",
+        (): "source is an empty list",
+    }.items():
+        with pytest.raises(MissingData, match=advice):
+            scan_parquet(source)
+    with pytest.raises(WrongType, match="source is a int; pass a path, a pattern"):
+        scan_parquet(3)
+    (tmp_path / "text.parquet").write_text("no")
+    with pytest.raises(MissingData, match="cannot be read as Parquet"):
+        scan_parquet(tmp_path / "text.parquet")
+
+
+def test_other_objects_are_refused(tmp_path):
+    with pytest.raises(WrongType, match="data is a list; pass a pyarrow Table"):
+        scan_arrow([1])
+    files = pa.dataset.dataset(write_parquet(tmp_path, HOMES))
+    with pytest.raises(WrongType, match="X is a filtered dataset"):
+        scan_arrow(files.filter(pa.dataset.field("area") > 60))
+
+
+def test_files_that_became_shorter(tmp_path):
+    data = SCANS["csv"](tmp_path, HOMES, "rent")
+    # Through a file system of pyarrow's, nothing is known of the file but what it holds.
+    elsewhere = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
+    name = next(tmp_path.glob("*.csv")).name
+    remote = scan_arrow(pa.dataset.dataset(name, format="csv", filesystem=elsewhere), "rent")
+    write_csv(tmp_path, {name: values[:2] for name, values in HOMES.items()})
+    with pytest.raises(MissingData, match="has another size or modification time"):
+        read(data)
+    with pytest.raises(MissingData, match="now gives 2 rows, not 4"):
+        read(remote)
+
+
+def test_missing_packages_are_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    with pytest.raises(NotInstalled, match=re.escape("pip install 'ling[parquet]'")):
+        scan_parquet(tmp_path)
+
+
+def test_float32_only_where_all_files_are(tmp_path):
+    for name, kind in (("1", pa.float32()), ("2", pa.float64())):
+        table = pa.table({"a": pa.array([0.1, 0.2], kind), "y": [1.0, 2.0]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    assert scan_parquet(tmp_path, target="y").X.dtype == np.float64
+    assert scan_parquet(tmp_path / "1.parquet", target="y").X.dtype == np.float32
+
+
+def test_columns_that_would_share_a_name_are_refused():
+    table = pa.table({"a": ["x=1", "z"], "a=x": ["1", "2"]})
+    with pytest.raises(BadOption, match="two columns of X would be called 'a=x=1'"):
+        scan_arrow(table)
+
+
+@pytest.mark.parametrize("text", ["größe,y\n1,2\n", "a,y\nné,2\n"])
+def test_other_encodings_than_utf8_are_named(text, tmp_path):
+    (tmp_path / "t.csv").write_text(text, encoding="latin-1")
+    with pytest.raises(LingError, match=r"t.csv' is not UTF-8; convert it"):
+        scan_csv(tmp_path / "t.csv", target="y")
+
+
+def test_signs_that_are_not_utf8_far_down_in_a_second_file(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\nx,1\n")
+    (tmp_path / "b.csv").write_text("a,y\nné,1\n", encoding="latin-1")
+    with pytest.raises(LingError, match=r"b.csv' is not UTF-8"):
+        scan_csv(tmp_path, target="y")
+
+
+def test_empty_files_and_names_that_are_there_twice(tmp_path):
+    (tmp_path / "zero.csv").write_text("")
+    with pytest.raises(MissingData, match=r"zero.csv' is empty"):
+        scan_csv(tmp_path / "zero.csv")
+    (tmp_path / "twins.csv").write_text("a,a,y\n1,2,3\n")
+    with pytest.raises(MissingData, match=r"twins.csv' has two columns named 'a'"):
+        scan_csv(tmp_path / "twins.csv")
+
+
+def test_a_file_where_numbers_are_text_is_named(tmp_path):
+    for name, values in (("a", [1.0, 2.0]), ("b", ["1", "x"])):
+        pq.write_table(pa.table({"a": values, "y": [1.0, 2.0]}), tmp_path / f"{name}.parquet")
+    with pytest.raises(WrongType, match=r"column 'a' is text in '.*b.parquet', and was numbers in"):
+        scan_parquet(tmp_path, target="y")
+
+
+def test_tabs_are_known_by_the_name_of_the_file(tmp_path):
+    (tmp_path / "t.tsv").write_text("a, b\ty\n1.5\t2\n")
+    assert scan_csv(tmp_path / "t.tsv", target="y").feature_names == ("a, b",)
+
+
+def test_a_tally_counts_what_is_filled_or_ignored():
+    like = Encoding((Numeric("a", 2.0), OneHot("c", ("x",))), "mean")
+    table = pa.table({"a": [1.0, None, None], "c": ["x", "z", None]})
+    data = scan_arrow(table, like=like, unknown="ignore")
+    data.source.encoding_counts = EncodingCounts()
+    np.testing.assert_array_equal(
+        next(data.source.blocks(slice(None), 3)), [[1, 1], [2, 0], [2, 0]]
+    )
+    assert data.source.encoding_counts.missing == {"a": 2, "c": 1}
+    assert data.source.encoding_counts.unknown == {"c": 1}

@@ -1,0 +1,235 @@
+"""Cross-validation is what a loop of exact fits gives, split by split and alpha by alpha."""
+
+import numpy as np
+import pytest
+
+from ling.model_selection import DirectFolds, ExactLeaveOneOut, IteratedFolds, StochasticGCV
+from tests.model_selection.problems import ALPHAS, DATA, SPLITTERS, splits_of
+
+every_data = pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+every_splitter = pytest.mark.parametrize("splitter", SPLITTERS.values(), ids=SPLITTERS)
+
+
+def usable(splits, data):
+    """Splits that train on something."""
+    weights = np.ones(len(data.Y)) if data.weights is None else data.weights
+    return [(train, test) for train, test in splits if np.count_nonzero(weights[train]) > 1]
+
+
+@every_data
+@every_splitter
+def test_direct_folds_are_a_loop_of_exact_fits(data, splitter):
+    data = data()
+    splits = usable(splits_of(splitter, data), data)
+    seen = 0
+    for number, at, P in DirectFolds(data.cv_problem(), data.splits(splits)).predictions(ALPHAS):
+        exact = data.predictions(*splits[number], ALPHAS[at])
+        assert np.abs(P - exact).max() <= 1e-8 * max(1.0, np.abs(exact).max())
+        seen += 1
+    assert seen == len(splits) * len(ALPHAS)
+
+
+@every_data
+@every_splitter
+def test_iterated_folds_are_within_their_certificate(data, splitter):
+    data = data()
+    tol = 1e-7 if np.abs(data.dense).max() < 1e4 else 0.1  # large means take the digits
+    splits = usable(splits_of(splitter, data), data)
+    folds = IteratedFolds(data.cv_problem(), data.splits(splits), tol)
+    folds.refine(ALPHAS)
+    certified = folds.certified(ALPHAS)
+    assert certified.all()
+    for (train, _), space, x, y in zip(
+        splits, folds.spaces, folds.x_shifts, folds.y_shifts, strict=True
+    ):
+        # The certificate is about training predictions.
+        samples = folds.cv_problem
+        W = space.basis @ space.solution_coordinates(ALPHAS).reshape(space.dimension, -1)
+        rows = samples.design.subset(train)
+        found = rows.matmat(W) - x @ W + np.tile(y, len(ALPHAS))
+        weights = samples.weights[train]
+        spread = np.sqrt(weights @ (samples.Y[train] - y) ** 2)
+        for at, P in enumerate(np.split(found, len(ALPHAS), axis=1)):
+            exact = data.predictions(train, train, ALPHAS[at])
+            error = np.sqrt(weights @ (samples.to_data_units(P.copy()) - exact) ** 2)
+            limit = tol * spread * samples.standardization.y_scale + 1e-10 * np.abs(exact).max()
+            assert not certified[at] or (error <= limit).all()
+
+
+@every_data
+def test_iterated_folds_predict_like_direct_ones(data):
+    data = data()
+    splits = usable(splits_of(SPLITTERS["shuffled"], data), data)
+    folds = IteratedFolds(data.cv_problem(), data.splits(splits), 1e-9)
+    folds.refine(ALPHAS)
+    for (_, _, P), (_, _, Q) in zip(
+        folds.predictions(ALPHAS),
+        DirectFolds(data.cv_problem(), data.splits(splits)).predictions(ALPHAS),
+        strict=True,
+    ):
+        assert np.allclose(P, Q, rtol=1e-5, atol=1e-5 * np.abs(Q).max())
+
+
+@every_data
+def test_leave_one_out_is_n_fits(data):
+    data = data()
+    n = len(data.Y)
+    rows = np.arange(n)
+    for _, at, P in ExactLeaveOneOut(data.cv_problem()).predictions(ALPHAS):
+        exact = np.vstack(
+            [data.predictions(np.delete(rows, i), rows[i : i + 1], ALPHAS[at]) for i in rows]
+        )
+        # Where a sample determines its own prediction, 1 - h is all rounding leaves.
+        assert np.abs(P - exact).max() <= 1e-7 * max(1.0, np.abs(exact).max())
+
+
+@every_data
+def test_degrees_of_freedom_are_the_trace(data):
+    data = data()
+    X = data.dense
+    w = np.ones(len(X)) if data.weights is None else data.weights
+    centred = X - (w @ X / w.sum() if data.fit_intercept else 0.0)
+    theta = np.linalg.svd(np.sqrt(w)[:, None] * centred, compute_uv=False) ** 2
+    exact = (theta[:, None] / (theta[:, None] + ALPHAS)).sum(axis=0)
+    found, error = ExactLeaveOneOut(data.cv_problem()).effective_dof(ALPHAS)
+    assert np.allclose(found, exact, rtol=1e-7, atol=1e-7)
+    assert not error.any()
+    splits = usable(splits_of(SPLITTERS["shuffled"], data), data)
+    assert np.allclose(
+        DirectFolds(data.cv_problem(), data.splits(splits)).effective_dof(ALPHAS)[0],
+        exact,
+        rtol=1e-7,
+    )
+
+
+def test_estimated_degrees_of_freedom_are_within_their_standard_errors():
+    data = DATA["tall"]()
+    exact, _ = ExactLeaveOneOut(data.cv_problem()).effective_dof(ALPHAS)
+    off = []
+    for seed in range(40):
+        loo = StochasticGCV(data.cv_problem(), 1e-6, 24, np.random.default_rng(seed))
+        loo.refine(ALPHAS)
+        found, error = loo.effective_dof(ALPHAS)
+        off.append((found - exact) / np.maximum(error, 1e-12))
+    # Of standard normal numbers, but for the tails of so few probes.
+    assert np.abs(np.mean(off, axis=0)).max() < 0.6
+    assert 0.6 < np.std(off) < 1.5
+
+
+def test_folds_by_passes_share_them():
+    data = DATA["tall"]()
+    passes = []
+    for n_splits in (1, 5):
+        splits = splits_of(SPLITTERS["shuffled"], data)[:n_splits]
+        samples = data.cv_problem()
+        before = samples.problem.design.cost.passes
+        folds = IteratedFolds(samples, data.splits(splits), 1e-6)
+        folds.refine(ALPHAS)
+        passes.append(samples.problem.design.cost.passes - before)
+        assert passes[-1] == folds.passes + 1  # one for the right-hand sides
+    assert passes[1] <= passes[0] + 2
+
+
+def test_folds_that_iterate_give_up_when_another_way_is_faster():
+    data = DATA["tall"]()
+    splits = data.splits(splits_of(SPLITTERS["shuffled"], data))
+    folds = IteratedFolds(data.cv_problem(), splits, 1e-12, max_passes=1)
+    folds.refine(ALPHAS)
+    assert folds.gave_up
+    assert folds.passes <= 3
+
+
+def test_a_fold_that_holds_nearly_all_of_x_leaves_the_others_their_digits():
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((60, 4)), rng.standard_normal((4, 1))
+    X[:10] *= 1e7
+    data = DATA["tall"]().__class__(X, X @ w + rng.standard_normal((60, 1)))
+    splits = [(np.arange(10, 60), np.arange(10))]
+    alphas = np.array([1e-3])
+    ((_, _, P),) = DirectFolds(data.cv_problem(), data.splits(splits)).predictions(alphas)
+    exact = data.predictions(*splits[0], alphas[0])
+    assert np.abs(P - exact).max() <= 1e-8 * np.abs(exact).max()
+
+
+def test_many_targets_take_the_way_of_turned_rows():
+    rng = np.random.default_rng(0)
+    data = DATA["tall"]()
+    many = data.__class__(data.X, data.X @ rng.standard_normal((6, 30)))
+    splits = splits_of(SPLITTERS["consecutive"], many)
+    for number, at, P in DirectFolds(many.cv_problem(), many.splits(splits)).predictions(ALPHAS):
+        exact = many.predictions(*splits[number], ALPHAS[at])
+        assert np.abs(P - exact).max() <= 1e-8 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("size", [1e4, 1e7, 1e9])
+@pytest.mark.parametrize("kind", ["folds", "leave-one-out"])
+def test_one_large_column_does_not_take_the_digits_of_the_others(size, kind):
+    data = DATA["tall"]()
+    X = data.X - data.X.mean(axis=0)
+    X[:, 0] *= size
+    data = data.__class__(X, data.Y)
+    alphas = np.array([1e-2, 1.0, 1e2])
+    splits = splits_of(SPLITTERS["shuffled" if kind == "folds" else "one sample each"], data)
+    way = DirectFolds(data.cv_problem(), data.splits(splits))
+    if kind == "leave-one-out":
+        way = ExactLeaveOneOut(data.cv_problem())
+    for number, at, P in way.predictions(alphas):
+        some = [splits[number]] if kind == "folds" else splits
+        exact = np.vstack([data.predictions(*split, alphas[at]) for split in some])
+        assert np.abs(P - exact).max() <= 1e-6 * np.abs(exact).max()
+    assert way.certified(alphas).all()
+
+
+@pytest.mark.parametrize("data", ["tall", "wide"])
+def test_rows_that_are_trained_on_twice_count_twice(data):
+    data = DATA[data]()
+    rng = np.random.default_rng(0)
+    n = len(data.Y)
+    splits = [(rng.integers(0, n, n), np.arange(n)) for _ in range(3)]
+    iterated = IteratedFolds(data.cv_problem(), data.splits(splits), 1e-9)
+    iterated.refine(ALPHAS)
+    for way in (DirectFolds(data.cv_problem(), data.splits(splits)), iterated):
+        for number, at, P in way.predictions(ALPHAS):
+            exact = data.predictions(*splits[number], ALPHAS[at])
+            assert np.allclose(P, exact, atol=1e-6 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("share", [1e-9, 1e-12])
+def test_wide_folds_with_means_that_drift_keep_their_digits(share):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 400)) + np.linspace(0, 3, 60)[:, None]
+    data = DATA["wide"]().__class__(X, rng.standard_normal((60, 1)))
+    alphas = np.array([share * ((X - X.mean(axis=0)) ** 2).sum()])
+    splits = splits_of(SPLITTERS["consecutive"], data)
+    for number, _, P in DirectFolds(data.cv_problem(), data.splits(splits)).predictions(alphas):
+        exact = data.predictions(*splits[number], alphas[0])
+        assert np.abs(P - exact).max() <= 1e-9 * np.abs(exact).max()
+
+
+def test_a_target_that_is_constant_in_a_training_set_is_certified():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((40, 30)), np.full((40, 1), -0.1)
+    Y[:10] = 0.7
+    data = DATA["tall"]().__class__(X, Y)
+    folds = IteratedFolds(
+        data.cv_problem(), data.splits([(np.arange(10, 40), np.arange(10))]), 1e-6
+    )
+    folds.refine(ALPHAS)
+    assert folds.certified(ALPHAS).all()
+    assert all(np.allclose(P, -0.1) for _, _, P in folds.predictions(ALPHAS))
+
+
+def test_the_same_seed_gives_the_same_bits():
+    data = DATA["tall"]()
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2500, 20)) @ np.diag([30.0, 20, *np.ones(18)])
+    data = data.__class__(X, X @ np.ones((20, 1)) + rng.standard_normal((2500, 1)))
+    splits = splits_of(SPLITTERS["consecutive"], data)
+    found = []
+    for _ in range(2):
+        folds = IteratedFolds(
+            data.cv_problem(), data.splits(splits), 1e-6, rng=np.random.default_rng(0)
+        )
+        folds.refine(ALPHAS)
+        found.append(np.concatenate([P for _, _, P in folds.predictions(ALPHAS)]))
+    assert np.array_equal(*found)

@@ -1,0 +1,88 @@
+"""Path and spectrum of a report: right, from one factorisation, and no longer than the fit."""
+
+import numpy as np
+import pytest
+
+from ling import Ridge, RidgeCV
+from ling.estimators.out_of_sample import rebuild_problem
+from ling.report import path_and_spectrum
+from ling.report.path_and_spectrum import (
+    OmittedError,
+    compute_path,
+    compute_spectrum,
+    tridiagonal_form,
+)
+from tests.report.pages import report
+
+
+@pytest.fixture(params=[(60, 7), (20, 45)], ids=["tall", "wide"])
+def data(request, rng):
+    X = rng.standard_normal(request.param) * 3 + 1
+    return X, np.c_[X[:, 0] + rng.standard_normal(len(X)), X[:, 1]]
+
+
+def test_coefficients_are_those_of_fits(data):
+    X, Y = data
+    again = rebuild_problem(Ridge(alpha=2.0).fit(X, Y), X, Y)
+    found = compute_path(again, [1], tridiagonal_form(again))
+    assert 2.0 in found.alphas
+    assert len(found.alphas) > 50
+    for at in (0, 30, -1):
+        fit = Ridge(alpha=found.alphas[at], statistics=True).fit(X, Y[:, 1])
+        np.testing.assert_allclose(found.coef[at, :, 0], fit.coef_ * X.std(axis=0), atol=1e-8)
+        np.testing.assert_allclose(found.effective_dof[at], fit.edf_, rtol=1e-8)
+
+
+def test_eigenvalues_are_those_of_the_columns_around_their_means(data):
+    X, Y = data
+    again = rebuild_problem(Ridge().fit(X, Y), X, Y)
+    sizes = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    expected = sizes[sizes > 1e-9 * sizes[0]] ** 2
+    np.testing.assert_allclose(
+        compute_spectrum(again, tridiagonal_form(again)).eigenvalues, expected
+    )
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_one_factorisation_does_for_both(data, cv, tmp_path, undrawn, monkeypatch):
+    X, Y = data
+    made = []
+    monkeypatch.setattr(
+        path_and_spectrum,
+        "tridiagonalize",
+        lambda A, make=path_and_spectrum.tridiagonalize: made.append(A) or make(A),
+    )
+    page = report(tmp_path, RidgeCV(cv=cv).fit(X, Y[:, 0]), X, Y[:, 0])
+    assert {"Coefficients", "Eigenvalues"} <= {alt.split(" ")[0] for alt in page.pictures}
+    # Leave-one-out leaves its form of X'X; that of X X' is another.
+    assert len(made) == (0 if cv is None and X.shape[0] > X.shape[1] else 1)
+
+
+def test_what_would_take_longer_than_the_fit_is_left_out(data, tmp_path, undrawn, monkeypatch):
+    X, Y = data
+    monkeypatch.setattr(path_and_spectrum, "allowed_seconds", lambda again: 1e-12)
+    page = report(tmp_path, RidgeCV(cv=3).fit(X, Y[:, 0]), X, Y[:, 0])
+    assert "Not shown. Factoring a matrix of" in page.section("spectrum")
+    assert "and the fit took" in page.section("spectrum")
+    assert "How they change with alpha: it would take" in page.section("coefficients")
+    assert not any("Coefficients" in alt for alt in page.pictures)
+
+
+def test_there_are_fewer_alphas_where_all_would_take_too_long(data, monkeypatch):
+    X, Y = data
+    again = rebuild_problem(Ridge().fit(X, Y), X, Y)
+    form = tridiagonal_form(again)
+    one = path_and_spectrum._seconds_per_alpha(again, again.select_targets([0]))
+    monkeypatch.setattr(path_and_spectrum, "allowed_seconds", lambda again: 20.5 * one)
+    assert 18 <= len(compute_path(again, [0], form).alphas) <= 22
+    monkeypatch.setattr(path_and_spectrum, "allowed_seconds", lambda again: 5.5 * one)
+    with pytest.raises(OmittedError, match="longer than the fit"):
+        compute_path(again, [0], form)
+
+
+def test_a_longer_fit_has_a_longer_patience(data):
+    X, Y = data
+    again = rebuild_problem(Ridge().fit(X, Y), X, Y)
+    assert path_and_spectrum.allowed_seconds(again) == path_and_spectrum.MIN_ALLOWED_SECONDS
+    again.model.report_.seconds["solve"] = 50.0
+    assert path_and_spectrum.allowed_seconds(again) >= 50.0

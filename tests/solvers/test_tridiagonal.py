@@ -1,0 +1,69 @@
+"""The tridiagonal form is the matrix, in another basis."""
+
+import numpy as np
+import pytest
+
+from ling.linalg import tridiagonal as module
+from ling.linalg.tridiagonal import tridiagonalize
+
+
+@pytest.fixture(params=[1, 2, 3, 20, 150])
+def matrix(request, rng):
+    A = rng.standard_normal((request.param, request.param + 3))
+    return A @ A.T
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def dense(form):
+    return np.diag(form.diagonal) + np.diag(form.off_diagonal, 1) + np.diag(form.off_diagonal, -1)
+
+
+def test_it_is_the_same_matrix(matrix):
+    form = tridiagonalize(matrix)
+    Q = form.Q
+    assert np.allclose(Q @ dense(form) @ Q.T, matrix, rtol=1e-12, atol=1e-12 * np.abs(matrix).max())
+    assert np.allclose(Q.T @ Q, np.eye(len(matrix)), atol=1e-12)
+
+
+def test_q_is_applied_without_being_formed(matrix, rng):
+    form = tridiagonalize(matrix)
+    C = rng.standard_normal((len(matrix), 3))
+    assert np.allclose(form.rotate(C), form.Q.T @ C)
+    assert np.allclose(form.unrotate(C), form.Q @ C)
+
+
+def test_solutions_for_all_alphas(matrix, rng):
+    form = tridiagonalize(matrix)
+    alphas = np.array([1e-3, 1.0, 1e3])
+    C = rng.standard_normal((len(matrix), 3))
+    for t, alpha in enumerate(alphas):
+        exact = np.linalg.solve(matrix + alpha * np.eye(len(matrix)), C[:, t])
+        assert np.allclose(form.solve_columns(C, alphas)[:, t], exact, rtol=1e-7)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("n_alphas", [1, 4, 7])
+def test_quadratic_forms(matrix, rng, compiled, n_alphas, monkeypatch):
+    monkeypatch.setattr(module, "MIN_COMPILED_STEPS", 0 if compiled else 10**9)
+    form = tridiagonalize(matrix)
+    alphas = np.geomspace(1e-2, 1e2, n_alphas)
+    X = rng.standard_normal((9, len(matrix)))
+    found = form.quadratic_forms(X @ form.Q, alphas)
+    for at, alpha in enumerate(alphas):
+        exact = np.linalg.solve(matrix + alpha * np.eye(len(matrix)), X.T)
+        assert np.allclose(found[:, at], np.einsum("ij,ji->i", X, exact), rtol=1e-8)
+
+
+def test_eigenvalues(matrix):
+    exact = np.linalg.eigvalsh(matrix)
+    assert np.allclose(tridiagonalize(matrix).eigenvalues, exact, atol=1e-10 * exact[-1])
+
+
+def test_a_matrix_that_rounding_made_indefinite_is_solved_all_the_same(rng):
+    A = rng.standard_normal((30, 5))
+    form = tridiagonalize(A @ A.T - 1e-15 * np.eye(30))
+    assert np.isfinite(form.solve(np.ones((30, 1)), 1e-300)).all()
