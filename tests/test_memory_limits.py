@@ -189,9 +189,9 @@ def test_files_that_cannot_be_read_set_no_limit(v2):
 def test_resource_limits(name):
     code = (
         "import resource\n"
-        "from ling.solvers.machine import memory_budget_bytes\n"
+        "from ling.solvers.machine import parse_memory_budget\n"
         f"resource.setrlimit(resource.{name}, (3 * 10**9, 3 * 10**9))\n"
-        "print(memory_budget_bytes(None), memory_budget_bytes(None, of_all=True))"
+        "print(parse_memory_budget(None), parse_memory_budget(None, of_total_memory=True))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ

@@ -28,11 +28,11 @@ import numpy as np
 from scipy import sparse
 import ling
 from ling import paper
-from ling.design import DenseDesign, SparseDesign
+from ling.design import DenseStorage, SparseStorage
 from ling.solvers.machine import measured_machine
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 5))
-for design in (DenseDesign(X, compiled=True), SparseDesign(sparse.csr_array(X))):
+for design in (DenseStorage(X, compiled=True), SparseStorage(sparse.csr_array(X))):
     np.testing.assert_allclose(design.gram_matmat(np.ones(5)), X.T @ (X @ np.ones(5)))
 paper.svrg(X, X[:, 0], 0.1, 2)
 {more}
@@ -156,14 +156,14 @@ DAMAGES = {
     "entry is a list": entry_is([1.0]),
     "entry is null": entry_is(None),
     "entry is empty": entry_is({}),
-    "text": entry(gemm="fast"),
-    "null speed": entry(gemm=None),
-    "boolean": entry(gemm=True),
-    "NaN": entry(gemm=float("nan")),
-    "infinite": entry(gemm=float("inf")),
-    "beyond float64": entry(gemm=10**400),
-    "negative": entry(gemm=-1.0),
-    "zero": entry(gemm=0.0),
+    "text": entry(gemm_rate="fast"),
+    "null speed": entry(gemm_rate=None),
+    "boolean": entry(gemm_rate=True),
+    "NaN": entry(gemm_rate=float("nan")),
+    "infinite": entry(gemm_rate=float("inf")),
+    "beyond float64": entry(gemm_rate=10**400),
+    "negative": entry(gemm_rate=-1.0),
+    "zero": entry(gemm_rate=0.0),
     "one more": entry(surplus=1.0),
     "a fraction of threads": entry(threads=1.5),
     "no threads": entry(threads=0),
@@ -179,10 +179,10 @@ def test_damaged_speeds_are_measured_again(speeds_file, damage):
 
 def test_a_missing_speed_is_measured_again(speeds_file):
     ((key, speeds),) = json.loads(speeds_file.read_text()).items()
-    del speeds["gemm"]
+    del speeds["gemm_rate"]
     speeds_file.write_text(json.dumps({key: speeds}))
     assert machine.measured_machine() == DEFAULT_MACHINE
-    assert "gemm" in json.loads(speeds_file.read_text())[key]
+    assert "gemm_rate" in json.loads(speeds_file.read_text())[key]
 
 
 def test_a_folder_where_the_file_should_be(speeds_file, caplog):
@@ -194,6 +194,6 @@ def test_a_folder_where_the_file_should_be(speeds_file, caplog):
 
 
 def test_good_speeds_are_not_measured_again(speeds_file, monkeypatch):
-    speeds_file.write_text(entry(gemm=123.0)(speeds_file.read_text()))
+    speeds_file.write_text(entry(gemm_rate=123.0)(speeds_file.read_text()))
     monkeypatch.setattr(machine, "measure_machine", lambda: pytest.fail("measured"))
-    assert machine.measured_machine().gemm == np.float64(123.0)
+    assert machine.measured_machine().gemm_rate == np.float64(123.0)

@@ -265,7 +265,7 @@ def rewritten(content, change, *, compress=zipfile.ZIP_STORED):
     """The archive with other entries and right checksums: damage that is meant."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w", compress) as new:
-        entries = {name: old.read_model_file(name) for name in old.namelist()}
+        entries = {name: old.read(name) for name in old.namelist()}
         header = json.loads(entries[HEADER_ENTRY])
         change(header, entries)
         for name, entry in entries.items():

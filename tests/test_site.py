@@ -120,7 +120,7 @@ def public_names() -> list[str]:
     owners |= {
         "ling.errors": faults,
         "ling.results": ["FitReport", "Certificate", "Status", "Cost"],
-        "ling.solvers.planning": ["Plan", "Prediction", "Shape"],
+        "ling.solvers.planning": ["Plan", "EngineEstimate", "ProblemDimensions"],
         "ling.solvers.machine": ["Machine"],
         "ling.model_selection": ["CVResults"],
         "ling.estimators.path": ["RidgePath"],

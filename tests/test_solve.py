@@ -9,17 +9,18 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from ling import Ridge, engines
+from ling import Ridge
 from ling.errors import NotFinite
 from ling.results import Status
 from ling.solvers.engine import Candidate
+from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE
 from ling.solvers.planning import EngineEstimate, Plan, ProblemDimensions
 from ling.solvers.problem import build_problem
 from ling.solvers.solve import SolveOptions, solve
 from tests import reference
 
-SOLVERS = ["auto", *engines.ENGINES]
+SOLVERS = ["auto", *ENGINES]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 
@@ -43,7 +44,7 @@ def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
     def hopeless(problem, effort):
         return Candidate(np.zeros_like(problem.moments), gave_up=True)
 
-    monkeypatch.setitem(engines.ENGINES, "two_stage", hopeless)
+    monkeypatch.setitem(ENGINES, "two_stage", hopeless)
     solution = solve(made(data), plan_of("two_stage", "krylov"), SolveOptions())
     assert solution.estimate.engine == "krylov"
     assert solution.abandoned_engines == ("two_stage",)
@@ -55,10 +56,10 @@ def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
 
     def slow(problem, effort):
         starts.append(effort.start)
-        exact = engines.ENGINES["direct"](problem, effort).coef
+        exact = ENGINES["direct"](problem, effort).coef
         return Candidate(exact * (1 - 0.01 ** len(starts)), n_iter=1)
 
-    monkeypatch.setitem(engines.ENGINES, "two_stage", slow)
+    monkeypatch.setitem(ENGINES, "two_stage", slow)
     solution = solve(made(data), plan_of("two_stage"), SolveOptions(tol=1e-4))
     assert starts[0] is None
     assert starts[1] is not None
@@ -67,12 +68,8 @@ def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
 
 
 def test_the_best_of_what_was_tried_is_kept(data, monkeypatch):
-    monkeypatch.setitem(
-        engines.ENGINES, "krylov", lambda p, e: Candidate(np.full_like(p.moments, 9.0))
-    )
-    monkeypatch.setitem(
-        engines.ENGINES, "two_stage", lambda p, e: Candidate(np.zeros_like(p.moments))
-    )
+    monkeypatch.setitem(ENGINES, "krylov", lambda p, e: Candidate(np.full_like(p.moments, 9.0)))
+    monkeypatch.setitem(ENGINES, "two_stage", lambda p, e: Candidate(np.zeros_like(p.moments)))
     solution = solve(made(data), plan_of("two_stage", "krylov"), SolveOptions())
     assert solution.status is Status.NOT_REACHED
     assert not solution.coef.any()
@@ -89,8 +86,8 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(data, solver, monkeyp
         raise KeyboardInterrupt
 
     model = Ridge(solver=solver)
-    for name in engines.ENGINES:
-        monkeypatch.setitem(engines.ENGINES, name, interrupted)
+    for name in ENGINES:
+        monkeypatch.setitem(ENGINES, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*data)
     with pytest.raises(NotFittedError):

@@ -241,7 +241,7 @@ def both(rng, alpha, fit_intercept=True, **options):
 def test_the_problem_is_that_of_the_rows(rng, centred):
     (rows, standardization), (sums, other) = both(rng, 0.3, centred)
     W = rng.standard_normal((3, 2))
-    for name in ("moments", "alphas", "column_norms", "spread", "unit"):
+    for name in ("moments", "alphas", "column_norms", "target_norms", "error_scale"):
         assert np.allclose(getattr(sums, name), getattr(rows, name), rtol=1e-12)
     assert np.allclose(sums.gram(), rows.gram(), rtol=1e-12, atol=1e-12)
     (gradient, bounds), (expected, norms) = sums.gradient(W), rows.gradient(W)

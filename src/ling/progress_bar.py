@@ -102,7 +102,7 @@ def _format_time_left(event: Event) -> str:
 def format_duration(seconds: float) -> str:
     """As people say it.
 
-    >>> duration(0.31), duration(61), duration(7260)
+    >>> format_duration(0.31), format_duration(61), format_duration(7260)
     ('0.3 s', '1 min 1 s', '2 h 1 min')
     """
     if seconds < 0.95:

@@ -32,7 +32,7 @@ def new(model):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """So that there are many."""
-    for name in ("SMALL", "LARGE"):
+    for name in ("MIN_BLOCK_BYTES", "MAX_BLOCK_BYTES"):
         monkeypatch.setattr(f"ling.design.chunked.{name}", 6 * 8 * 7)
 
 

@@ -23,7 +23,7 @@ def build(*args, **kwargs):
     print("fitting", file=sys.stderr, flush=True)
     while True:
         time.sleep(0.01)
-ling.solvers.problem.build = build
+ling.solvers.problem.build_problem = build
 from ling.cli import main
 main()
 """

@@ -23,7 +23,7 @@ def terminal(monkeypatch):
     def console(**options):
         return Console(file=screen, force_terminal=True, width=100)
 
-    monkeypatch.setattr(progress, "console", console)
+    monkeypatch.setattr(progress, "make_console", console)
     return screen
 
 

@@ -97,7 +97,7 @@ def fused_product_is_one_after_the_other(case: Case, rng) -> None:
 
 
 def every_row_is_seen_exactly_once(case: Case, rng) -> None:
-    """`between` is handed X V in blocks that partition its rows: the proof of a single sweep."""
+    """`transform` is handed X V in blocks that partition its rows: the proof of a single sweep."""
     n, p = case.matrix.shape
     for V in (rng.standard_normal(p), rng.standard_normal((p, 1)), rng.standard_normal((p, 3))):
         seen: list[slice] = []
@@ -164,7 +164,7 @@ def rows_can_be_taken_out(case: Case, rng) -> None:
 
 
 def blocks_may_be_changed_in_place(case: Case, rng) -> None:
-    """X'(3 XV), with the block that `between` is given overwritten; V is not."""
+    """X'(3 XV), with the block that `transform` is given overwritten; V is not."""
     V = rng.standard_normal((case.matrix.shape[1], 2))
     before = V.copy()
     in_place = case.design.gram_matmat(V, lambda U, rows: np.multiply(U, 3.0, out=U))

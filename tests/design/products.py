@@ -57,7 +57,7 @@ class Squares(RowReduction):
         return X.T @ self.left, (X**2).sum(axis=0)
 
 
-def between(design, X, rng):
+def transform(design, X, rng):
     """What can happen between the two halves of X'(X V), over maps of every kind."""
     n, p = X.shape
     weights = rng.uniform(0.5, 2.0, n)
@@ -112,4 +112,4 @@ def subsets(design, X, rng):
         agree(some.subset(again).rmatmat(np.ones(len(again))), X[rows][again].sum(axis=0))
 
 
-EVERYTHING = (products, moments, between, subsets)
+EVERYTHING = (products, moments, transform, subsets)

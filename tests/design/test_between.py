@@ -1,4 +1,4 @@
-"""What `between` is given, and may give back."""
+"""What `transform` is given, and may give back."""
 
 import numpy as np
 import pytest

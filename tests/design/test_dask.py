@@ -74,7 +74,7 @@ def test_what_it_says_of_itself():
     assert design.n_workers == 1
     assert design.has_row_access
     assert design.read_bandwidth is None
-    assert repr(design) == f"DaskDesign({N} x {P}, float64, 4 blocks of up to 60 rows)"
+    assert repr(design) == f"DaskStorage({N} x {P}, float64, 4 blocks of up to 60 rows)"
 
 
 def test_the_first_number_that_is_not_finite():

@@ -41,7 +41,7 @@ def needs_fork(test):
 
 
 def meeting(n_threads, workers):
-    """A `between` that breaks unless `n_threads` parts, noted in `workers`, are all under way."""
+    """A `transform` that breaks unless `n_threads` parts, noted in `workers`, are all under way."""
     barrier = threading.Barrier(n_threads)
 
     def meet(U, rows):
@@ -77,7 +77,7 @@ def test_an_error_in_a_part_is_raised():
         threads.parallel_map(task, range(3))
 
 
-# A dense design hands blocks to `between` in the thread that asked, and leaves the rest to BLAS.
+# A dense design hands blocks to `transform` in the thread that asked, and leaves the rest to BLAS.
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @designs(["csr"])
 def test_parts_run_side_by_side(tall_case, n_threads, treat_as_large):
@@ -95,11 +95,11 @@ def test_the_sum_does_not_depend_on_who_finishes_first(tall_case, treat_as_large
     v = rng.standard_normal(p)
 
     def with_late_block(is_late):
-        def between(U, rows):
+        def transform(U, rows):
             time.sleep(0.01 * is_late(rows))
             return U
 
-        return tall_case.design.gram_matmat(v, between)
+        return tall_case.design.gram_matmat(v, transform)
 
     first_late = with_late_block(lambda rows: rows.start == 0)
     last_late = with_late_block(lambda rows: rows.stop == n)
@@ -141,10 +141,10 @@ def test_between_may_multiply_with_a_design(treat_as_large, rng):
     v = rng.standard_normal(case.design.shape[1])
     meet = meeting(2, set())
 
-    def between(U, rows):
+    def transform(U, rows):
         return meet(U, rows) * case.design.gram_matmat(v)[0]
 
-    actual = run_in_forked_child(lambda: case.design.gram_matmat(v, between))
+    actual = run_in_forked_child(lambda: case.design.gram_matmat(v, transform))
     expected = case.matrix.T @ (case.matrix @ v)
     magnitude = case.magnitude.T @ (case.magnitude @ np.abs(v))
     assert_close(actual, expected * expected[0], magnitude * magnitude[0])

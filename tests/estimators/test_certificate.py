@@ -57,7 +57,7 @@ def test_a_target_that_hardly_varies_is_not_certified_at_zero(method):
     """y is exact in float64 and varies by few roundings of its size."""
     x = np.tile([0.0, 0.25, 0.5, 0.75, 1.0], 8)
     y = 2.0**50 + x
-    with pytest.warns(ConvergenceWarning):
+    with pytest.warns(ConvergenceWarning, match="subtract a constant from y"):
         model = getattr(Ridge(alpha=1e-6), method)(x[:, None], y)
     assert model.report_.status is Status.NOT_REACHED
     assert model.report_.certificate.bound >= true_error(model, x[:, None], y, 1e-6)

@@ -107,13 +107,13 @@ class Files:
 
 
 def of_pyarrow(folder):
-    return scan_arrow(pa.build_dataset.build_dataset(folder, format="parquet"), target="y")
+    return scan_arrow(pa.dataset.dataset(folder, format="parquet"), target="y")
 
 
 def surveyed(folder):
     files = OpenTable.open(folder, "parquet")
     survey = files.profile(files.names)
-    return files.build_dataset("y", survey.encoding(files.names[:-1], "error"), survey.counts)
+    return files.build_dataset("y", survey.encoding(files.names[:-1], "error"), survey.row_counts)
 
 
 KINDS = {
@@ -220,7 +220,7 @@ def test_while_it_was_scanned(tmp_path):
     files = OpenTable.open(tmp_path, "parquet")
     survey = files.profile(files.names)
     kind.write(tmp_path, 1)
-    data = files.build_dataset("y", survey.encoding(files.names[:-1], "error"), survey.counts)
+    data = files.build_dataset("y", survey.encoding(files.names[:-1], "error"), survey.row_counts)
     with pytest.raises(MissingData, match=r"b\.parquet"):
         Ridge().fit(data.X, np.zeros(N))
 

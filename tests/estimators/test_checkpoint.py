@@ -66,7 +66,7 @@ def many_lives(monkeypatch):
     monkeypatch.setattr(Mortal, "lives", 1000)
     monkeypatch.setattr(Mortal, "passes", 0)
     # The plan goes by it, and two fits are compared bit by bit.
-    monkeypatch.setattr(Mortal, "rate", 1e9)
+    monkeypatch.setattr(Mortal, "read_bandwidth", 1e9)
     monkeypatch.setattr(
         Mortal, "subset",
         lambda self, rows: Mortal(self.source, rows if self.rows is None else self.rows[rows]),
@@ -114,7 +114,9 @@ def test_a_seed_is_kept(data, tmp_path):
     """With random_state=None the second start draws what the first one did."""
     with pytest.raises(Killed):
         fitted(MODELS["krylov"], data, tmp_path, 5)
-    seed = json.loads((tmp_path / HEADER_FILE).read_text().splitlines()[0])["free"]["seed"]
+    seed = json.loads((tmp_path / HEADER_FILE).read_text().splitlines()[0])["frozen_choices"][
+        "seed"
+    ]
     again, more = fitted(MODELS["krylov"], data, tmp_path)
     known, passes = fitted(MODELS["krylov"], data, tmp_path / "other", random_state=seed)
     assert more < passes
@@ -299,7 +301,7 @@ def test_damage_is_noticed(data, tmp_path):
     (tmp_path / HEADER_FILE).write_text("{")
     with pytest.raises(BadCheckpoint, match="is damaged"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
-    later = b'{"version": 99, "fingerprint": {}, "free": {}}'
+    later = b'{"version": 99, "fingerprint": {}, "frozen_choices": {}}'
     (tmp_path / HEADER_FILE).write_bytes(later + b"\n" + sha256(later).hexdigest().encode())
     with pytest.raises(BadCheckpoint, match="has format 99"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
@@ -406,13 +408,13 @@ KILLED = """
 import sys, time
 import numpy as np
 from ling import Ridge, scan_npy
-from ling.design import ChunkedDesign
-run = ChunkedDesign.run
+from ling.design import ChunkedStorage
+run = ChunkedStorage.run
 def slow(self, operation):
     time.sleep(0.05)
     return run(self, operation)
 if sys.argv[1] == "slow":
-    ChunkedDesign.run = slow
+    ChunkedStorage.run = slow
 data = scan_npy("X.npy", "y.npy")
 model = Ridge(1e-3, solver="krylov", tol=1e-9, random_state=0, checkpoint="kept")
 model.memory_budget = "20MB"

@@ -22,7 +22,7 @@ import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 from ling import Ridge
-from ling.design import ArraySource, ChunkedDesign
+from ling.design import ArraySource, ChunkedStorage
 rng = np.random.default_rng(0)
 X = rng.standard_normal((4000, 20))
 y = X @ np.ones(20)
@@ -43,7 +43,8 @@ class Slow(ArraySource):
                 os.kill(os.getpid(), signal.SIGINT)
             yield block
 while True:  # until it is interrupted
-    Ridge(solver={solver!r}, memory_budget=1e6).fit(ChunkedDesign(Slow(X), room=4 * 100 * 160), y)
+    storage = ChunkedStorage(Slow(X), max_resident_bytes=4 * 100 * 160)
+    Ridge(solver={solver!r}, memory_budget=1e6).fit(storage, y)
 """
 
 # The interrupt comes while a block is worked on and the next one waits.
@@ -52,12 +53,12 @@ def work(rows):
     print("interrupting", flush=True)
     signal.raise_signal(signal.SIGINT)
     return rows[:, 0]
-ChunkedDesign(ArraySource(X), room=4 * 100 * 160).each_row(work)
+ChunkedStorage(ArraySource(X), max_resident_bytes=4 * 100 * 160).map_rows(work)
 """
 
 # The blocks are still referred to when the interpreter ends.
 DROPPED = """
-design = ChunkedDesign(ArraySource(X), room=4 * 100 * 160)
+design = ChunkedStorage(ArraySource(X), max_resident_bytes=4 * 100 * 160)
 blocks = design.blocks()
 next(blocks)
 print("interrupting", flush=True)

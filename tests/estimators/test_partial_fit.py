@@ -22,7 +22,15 @@ from tests.reference import minimum_norm, prediction_error
 CONTAINERS = {"dense": np.asarray, "sparse": sparse.csr_array, "fortran": np.asfortranarray}
 every_container = pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 every_intercept = pytest.mark.parametrize("fit_intercept", [True, False])
-STATE = "coef_", "intercept_", "n_iter_", "solver_", "report_", "n_samples_seen_", "_summary"
+STATE = (
+    "coef_",
+    "intercept_",
+    "n_iter_",
+    "solver_",
+    "report_",
+    "n_samples_seen_",
+    "_sufficient_statistics",
+)
 
 
 def made(rng, n=60, p=5, t=2, offset=0.0):

@@ -203,3 +203,11 @@ def test_the_command_notes_them_too(growing, tmp_path):
     assert "first file" in " ".join(said.split())
     out.unlink()
     assert "'late'" not in CliRunner().invoke(app, [*arguments, "--features", "a,b"]).output
+
+
+def test_a_column_that_both_the_files_and_their_folders_have(tmp_path):
+    for year in (2023, 2024):
+        put(tmp_path / f"year={year}" / "x.parquet", {**rows(year), "year": [year] * 30})
+    data = scan_parquet(tmp_path / "*" / "x.parquet", target="y")
+    years = np.concatenate(list(data.source.blocks(slice(None), 64)))[:, -1]
+    np.testing.assert_array_equal(np.unique(years), [2023, 2024])

@@ -111,5 +111,5 @@ def test_zarr_reads_end_where_chunks_end(scanned):
 
 
 def test_row_groups_before_the_first_row_are_skipped(scanned):
-    (part,) = scanned["parquet"].source.rows.parts
+    (part,) = scanned["parquet"].source.table.fragments
     assert part._select_row_groups(25, 41) == ([2, 3, 4], 20)

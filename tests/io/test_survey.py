@@ -78,7 +78,7 @@ def test_rows_without_a_value_are_left_out(window, tmp_path):
     values = [None, 1.0, float("nan"), 3.0, None, 5.0, None]
     table = pa.table({"a": list(range(7)), "y": values})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=2)
-    (part,) = OpenTable.open(tmp_path / "t.parquet", "parquet").drop_missing("y").parts
+    (part,) = OpenTable.open(tmp_path / "t.parquet", "parquet").drop_missing("y").fragments
     assert part.count_rows() == 3
     read = [
         value for batch in part.read_batches(["a"], *window) for value in batch["a"].to_pylist()

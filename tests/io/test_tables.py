@@ -500,5 +500,5 @@ def test_a_tally_counts_what_is_filled_or_ignored():
     np.testing.assert_array_equal(
         next(data.source.blocks(slice(None), 3)), [[1, 1], [2, 0], [2, 0]]
     )
-    assert data.source.encoding_counts.missing == {"a": 2, "c": 1}
+    assert data.source.encoding_counts.filled == {"a": 2, "c": 1}
     assert data.source.encoding_counts.unknown == {"c": 1}

@@ -154,12 +154,13 @@ def test_a_second_start_runs_only_what_is_missing(done, tmp_path):
 def test_killed_at_any_moment_it_continues_with_the_same_numbers(done, tmp_path):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from tests.paper.test_reproduction import Run, run_experiment, tiny\n"
+        "from tests.paper.test_reproduction import ReproductionSettings, run_experiment, tiny\n"
         "left = [int(sys.argv[2])]\n"
         "def advance():\n"
         "    left[0] -= 1\n"
         "    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "run_experiment(tiny(), None, Run(Path(sys.argv[1]), repeats=3, quick=True), advance)\n"
+        "settings = ReproductionSettings(Path(sys.argv[1]), repeats=3, quick=True)\n"
+        "run_experiment(tiny(), None, settings, advance)\n"
     )
     here = Path(__file__).parents[2]
     killed = subprocess.run(

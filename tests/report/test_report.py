@@ -487,10 +487,14 @@ class TestPage:
     def test_leaves_the_model_alone(self, diabetes, tmp_path, undrawn):
         X, y = diabetes
         model = RidgeCV(cv=3).fit(X, y)
-        before = {name: pickle.dumps(kept) for name, kept in vars(model).items() if name != "_kept"}
+        before = {
+            name: pickle.dumps(kept)
+            for name, kept in vars(model).items()
+            if name != "_posterior_state"
+        }
         report(tmp_path, model, X, y)
         assert {name: pickle.dumps(vars(model)[name]) for name in before} == before
-        assert vars(model).keys() == {*before, "_kept"}
+        assert vars(model).keys() == {*before, "_posterior_state"}
 
     def test_a_page_is_written_whole_or_not_at_all(self, diabetes, tmp_path, monkeypatch):
         X, y = diabetes
@@ -530,7 +534,7 @@ class TestPage:
         code = (
             "import matplotlib, sys; matplotlib.rcParams['font.size'] = 30\n"
             "from ling.report.svg import render_svg\n"
-            "found = picture('a', 'alt', lambda ax: ax.plot([1, 2]))\n"
+            "found = render_svg('a', 'alt', lambda ax: ax.plot([1, 2]))\n"
             "assert '30px' not in found and matplotlib.rcParams['font.size'] == 30\n"
             "assert 'matplotlib.pyplot' not in sys.modules"
         )

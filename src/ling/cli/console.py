@@ -74,7 +74,7 @@ def make_console(**options: Any) -> Console:
 def escape_control_characters(text: str) -> str:
     r"""The same without signs that a terminal would obey: names come from other people's files.
 
-    >>> clean(chr(27) + "[2J")
+    >>> escape_control_characters(chr(27) + "[2J")
     '\\x1b[2J'
     """
     return "".join(

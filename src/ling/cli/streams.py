@@ -25,7 +25,7 @@ def make_printable(stream: Any) -> None:
 
     Where its encoding has no such character, it prints what `ASCII_REPLACEMENTS` lists or else a
     backslash escape like that of a Python string, so no text is lost: "R²" becomes "R2", and
-    "Tromsø" becomes "Troms\\xf8". Nothing changes on a UTF-8 stream, except that file names that
+    "Tromsø" becomes "Troms\xf8". Nothing changes on a UTF-8 stream, except that file names that
     are not UTF-8 are escaped, too. A handler chosen with PYTHONIOENCODING, such as ascii:replace,
     stays.
     """

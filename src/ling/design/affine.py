@@ -91,14 +91,14 @@ class AffineDesign(Design):
         V = self.storage.rmatmat(scale_rows(U, self.affine.row_scale))
         return self._finish_columns(V, sums).astype(dtype, copy=False)
 
-    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
+    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
         """X~' between(X~ V), one pass: the map is applied to U = X V inside the sweep."""
         V, dtype = self._check_right_operand(V)
-        row_map = self._check_affine_transform(V, between)
+        row_map = self._check_affine_transform(V, transform)
         if self.storage.is_out_of_core:
-            return self.storage.affine_gram_matmat(self.affine, V, between)
+            return self.storage.affine_gram_matmat(self.affine, V, transform)
         columns = 1 if V.ndim == 1 else V.shape[1]
-        if between is row_map and columns <= max(V.ndim == 1, self.storage.max_compiled_columns):
+        if transform is row_map and columns <= max(V.ndim == 1, self.storage.max_compiled_columns):
             shape = (self.shape[0], *V.shape[1:])
             return self._gram_with_transform(V, row_map or AffineRowTransform.identity(shape))
         low = self._right_product(V)
@@ -108,8 +108,8 @@ class AffineDesign(Design):
 
         def inner(U: Array, rows: slice) -> Array:
             U = self._finish_rows(U, rows, low).astype(dtype, copy=False)
-            if between is not None:
-                U = between(U, rows)
+            if transform is not None:
+                U = transform(U, rows)
             if left is not None:
                 partial[rows.start] = left[rows].T @ U
             return scale_rows(U, _slice_scale(self.affine.row_scale, rows))

@@ -45,10 +45,10 @@ class Design(ABC):
         """X' U, one pass."""
 
     @abstractmethod
-    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
+    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
         """X' between(X V), one pass.
 
-        Centring, weights and fold masks are `between`. It is called once for each block of rows,
+        Centring, weights and fold masks are `transform`. It is called once for each block of rows,
         possibly from several threads at once, and may return its argument, changed in place. A
         `AffineRowTransform` is the fastest.
         """
@@ -140,21 +140,21 @@ class Design(ABC):
         return self._check_operand(U, "U", 0, "n_samples")
 
     def _check_affine_transform(
-        self, V: Array, between: RowTransform | None
+        self, V: Array, transform: RowTransform | None
     ) -> AffineRowTransform | None:
-        """`between` if it is a RowMap: the compiled loops do not look at its length themselves."""
-        if not isinstance(between, AffineRowTransform):
+        """`transform` if compiled loops can apply it, after a check of its arrays' lengths."""
+        if not isinstance(transform, AffineRowTransform):
             return None
         n, columns = self.shape[0], 1 if V.ndim == 1 else V.shape[1]
-        shift = between.shift
-        fits = between.scale.shape == between.post.shape == (n,) == shift.shape[:1]
+        shift = transform.shift
+        fits = transform.scale.shape == transform.post.shape == (n,) == shift.shape[:1]
         if not fits or shift.size != n * columns:
-            shapes = [array.shape for array in between.row_arrays().values()]
+            shapes = [array.shape for array in transform.row_arrays().values()]
             raise WrongShape(
-                f"the RowMap has arrays of shape {shapes} and V has shape {V.shape}; pass ({n},) "
-                f"for scale and post, and ({n}, n_columns) for shift."
+                f"the AffineRowTransform has arrays of shape {shapes} and V has shape {V.shape}; "
+                f"pass ({n},) for scale and post, and ({n}, n_columns) for shift."
             )
-        return between
+        return transform
 
     def _check_operand(
         self, A: Array, name: str, axis: int, rows: str
@@ -189,7 +189,7 @@ class Storage(Design):
 
     @property
     def max_compiled_columns(self) -> int:
-        """Up to how many columns X'(X V) is done by a compiled loop, for which a RowMap pays."""
+        """The largest number of columns for which a compiled loop forms X'(X V)."""
         return 1
 
     #: Those of its columns, if they have any.
@@ -211,7 +211,7 @@ class Storage(Design):
         return False
 
     def affine_gram_matmat(
-        self, affine: AffineMap, V: Array, between: RowTransform | None
+        self, affine: AffineMap, V: Array, transform: RowTransform | None
     ) -> Array:
         """X~' between(X~ V) of X~ = affine(X), where `is_out_of_core`."""
         raise NotImplementedError
@@ -340,7 +340,7 @@ def as_design(X: Any) -> Design:
     --------
     >>> import numpy as np
     >>> as_design(np.ones((3, 2)))
-    DenseDesign(3 x 2, float64)
+    DenseStorage(3 x 2, float64)
     """
     # Imported here because each storage is itself a Design.
     from ling.design.dense import DenseStorage

@@ -149,7 +149,7 @@ class AffineOperation(BlockOperation):
 
 @dataclass(frozen=True, eq=False)
 class GramMatmat(AffineOperation):
-    """X~' between(X~ V), and what `between` has seen."""
+    """X~' between(X~ V), and what `transform` has seen."""
 
     V: Array
     transform: RowTransform | None
@@ -161,16 +161,16 @@ class GramMatmat(AffineOperation):
         return _is_thin(self.V)
 
     def row_arrays(self) -> dict[str, Array]:
-        """Those of the map, and those of `between`."""
+        """Those of the map, and those of `transform`."""
         return super().row_arrays() | nested_row_arrays(self.transform)
 
     def for_rows(self, start: int, arrays: dict[str, Array]) -> BlockOperation:
-        """With the map and the `between` of these rows."""
+        """With the map and the `transform` of these rows."""
         mine, theirs = split_nested_row_arrays(arrays)
-        between = self.transform
-        if isinstance(between, SliceableRowTransform):
-            between = between.with_row_arrays(theirs)
-        return GramMatmat(self.affine.with_row_arrays(mine), self.V, between, start)
+        transform = self.transform
+        if isinstance(transform, SliceableRowTransform):
+            transform = transform.with_row_arrays(theirs)
+        return GramMatmat(self.affine.with_row_arrays(mine), self.V, transform, start)
 
     def reduced_size(self, p: int) -> int:
         """As many as V has."""
@@ -178,20 +178,20 @@ class GramMatmat(AffineOperation):
 
     def __call__(self, block: DenseStorage) -> BlockResult:
         """What these rows add to it."""
-        between = self.transform
-        if between is not None and not isinstance(between, SliceableRowTransform):
-            between = self._transform_at_offset
+        transform = self.transform
+        if transform is not None and not isinstance(transform, SliceableRowTransform):
+            transform = self._transform_at_offset
         design = block if self.affine.is_identity else AffineDesign(block, self.affine)
-        out = design.gram_matmat(self.V, between)
-        if not isinstance(between, AffineRowTransform):
+        out = design.gram_matmat(self.V, transform)
+        if not isinstance(transform, AffineRowTransform):
             return BlockResult((out,))
         return BlockResult(
-            (out, np.array(between.squared_norms)),
-            (between.row_output,) if between.keep_rows else (),
+            (out, np.array(transform.squared_norms)),
+            (transform.row_output,) if transform.keep_rows else (),
         )
 
     def _transform_at_offset(self, U: Array, rows: slice) -> Array:
-        """A `between` that is any function knows rows by their numbers among all."""
+        """A `transform` that is any function knows rows by their numbers among all."""
         assert self.transform is not None
         return self.transform(U, slice(rows.start + self.start, rows.stop + self.start))
 

@@ -70,20 +70,20 @@ class BlockedStorage(DenseDefaults):
         U, dtype = self._check_left_operand(U)
         return self._run_reduced(Rmatmat(U), (self.shape[1], *U.shape[1:]), dtype)
 
-    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
+    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
         """X' between(X V), one pass."""
         V, _ = self._check_right_operand(V)
-        self._check_affine_transform(V, between)
-        return self.affine_gram_matmat(AffineMap(), V, between)
+        self._check_affine_transform(V, transform)
+        return self.affine_gram_matmat(AffineMap(), V, transform)
 
     def affine_gram_matmat(
-        self, affine: AffineMap, V: Array, between: RowTransform | None
+        self, affine: AffineMap, V: Array, transform: RowTransform | None
     ) -> Array:
-        """X~' between(X~ V), one pass: the map and `between` go to where the rows are."""
-        found = self.run(GramMatmat(affine, V, between))
-        if isinstance(between, AffineRowTransform) and found.reduced:
-            between.set_row_output(
-                found.reduced[1], found.per_row[0] if between.keep_rows else None
+        """X~' between(X~ V), one pass: the map and `transform` go to where the rows are."""
+        found = self.run(GramMatmat(affine, V, transform))
+        if isinstance(transform, AffineRowTransform) and found.reduced:
+            transform.set_row_output(
+                found.reduced[1], found.per_row[0] if transform.keep_rows else None
             )
         return found.reduced[0] if found.reduced else np.zeros_like(V)
 

@@ -67,12 +67,12 @@ class DenseStorage(DenseDefaults):
             V += block.T @ U[rows]
         return V
 
-    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
+    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
         """X' between(X V), one pass over blocks of rows that stay in cache."""
         V, dtype = self._check_right_operand(V)
         columns = 1 if V.ndim == 1 else V.shape[1]
-        row_map = self._check_affine_transform(V, between)
-        if between is row_map and 1 <= columns <= self.max_compiled_columns:
+        row_map = self._check_affine_transform(V, transform)
+        if transform is row_map and 1 <= columns <= self.max_compiled_columns:
             return self._gram_by_kernel(V, row_map)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
@@ -82,7 +82,7 @@ class DenseStorage(DenseDefaults):
         p = max(1, self.shape[1])
         for rows, block in self._row_blocks(dtype, size * MIB * p // max(p, columns)):
             U = block @ V
-            out += block.T @ (U if between is None else between(U, rows))
+            out += block.T @ (U if transform is None else transform(U, rows))
         return out
 
     def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
@@ -294,7 +294,7 @@ class DenseStorage(DenseDefaults):
 
 
 def _least_rows(size: int) -> int:
-    """Rows of a block, so that adding its Gram matrix is little work beside forming it.
+    """The fewest rows for which forming a block's Gram matrix costs much more than adding it.
 
     The block has at most an eighth of the numbers of the Gram matrix, where that is large.
     """

@@ -59,8 +59,8 @@ class Metered(Design):
     """The same matrix, with every product counted.
 
     >>> import numpy as np
-    >>> from ling.design import DenseDesign
-    >>> X = Metered(DenseDesign(np.ones((4, 3))))
+    >>> from ling.design import DenseStorage
+    >>> X = Metered(DenseStorage(np.ones((4, 3))))
     >>> _ = X.gram_matmat(np.ones(3))
     >>> X.cost
     Cost(flops=48.0, passes=1.0)
@@ -92,9 +92,9 @@ class Metered(Design):
         self.meter.add(self.matvec_flops * _n_columns(V), self.pass_fraction)
         return V
 
-    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
+    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
         """X' between(X V), one pass."""
-        out = self.design.gram_matmat(V, between)
+        out = self.design.gram_matmat(V, transform)
         self.meter.add(2.0 * self.matvec_flops * _n_columns(out), self.pass_fraction)
         return out
 

@@ -84,8 +84,8 @@ class PassCache:
             "frozen_choices": frozen_choices,
         }
         text = json.dumps(self.header).encode()
-        atomic_write = text + b"\n" + hashlib.sha256(text).hexdigest().encode()
-        _write_atomically(self.folder / HEADER_FILE, lambda out: out.write(atomic_write))
+        content = text + b"\n" + hashlib.sha256(text).hexdigest().encode()
+        _write_atomically(self.folder / HEADER_FILE, lambda out: out.write(content))
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -284,7 +284,8 @@ def _read_header(file: Path) -> dict[str, Any]:
     text, _, known = file.read_bytes().rpartition(b"\n")
     if hashlib.sha256(text).hexdigest().encode() != known:
         raise BadCheckpoint(
-            f"checkpoint {str(file)!r} is damaged; delete its folder to start anew."
+            f"checkpoint {str(file)!r} is damaged, or was not written by ling; pass another "
+            "folder, or delete this one if it is a checkpoint that you do not need."
         )
     return dict(json.loads(text))
 

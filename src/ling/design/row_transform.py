@@ -57,7 +57,7 @@ def split_nested_row_arrays(arrays: dict[str, Any]) -> tuple[dict[str, Any], dic
 
 
 class SliceableRowTransform(HasRowArrays):
-    """A `between` that knows its rows."""
+    """A `transform` that knows its rows."""
 
     @abstractmethod
     def __call__(self, U: Array, rows: slice) -> Array:
@@ -93,7 +93,7 @@ class RowReduction(HasRowArrays):
 
 @dataclass(eq=False)
 class AffineRowTransform(SliceableRowTransform):
-    """The `between` that storages know by heart: u -> post (scale u - shift), row by row.
+    """The `transform` that storages know by heart: u -> post (scale u - shift), row by row.
 
     Weights, centring and residuals are of this kind, and need no call from inside the sweep.
     `shift` has the shape of U: (n,) for one column, (n, k) for k. On the way `row_output` is filled
@@ -162,7 +162,7 @@ class AffineRowTransform(SliceableRowTransform):
         return type(self)(**arrays, keep_rows=self.keep_rows)
 
     def __call__(self, U: Array, rows: slice) -> Array:
-        """The same, as any other `between`."""
+        """The same, as any other `transform`."""
         self._squared_norms = None
         self.row_output[rows] = scale_rows(U, self.scale[rows]).reshape(self.shift[rows].shape)
         self.row_output[rows] -= self.shift[rows]

@@ -70,19 +70,19 @@ class SparseStorage(Storage):
 
         return threads.parallel_sum(sweep, self._thread_slices())
 
-    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
+    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
         """X' between(X V), one pass."""
         V, _ = self._check_right_operand(V)
         V = np.ascontiguousarray(V)
-        row_map = self._check_affine_transform(V, between)
-        if between is row_map and (V.ndim == 1 or V.shape[1] == 1):
+        row_map = self._check_affine_transform(V, transform)
+        if transform is row_map and (V.ndim == 1 or V.shape[1] == 1):
             return self._gram_matvec(V.reshape(-1), row_map).reshape(V.shape)
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(V, order="C")
             for rows in self._split_by_entries(part, BLOCK_ENTRIES):
                 U = self._matmat_rows(V, rows)
-                self._add_rmatmat(U if between is None else between(U, rows), rows, out)
+                self._add_rmatmat(U if transform is None else transform(U, rows), rows, out)
             return out
 
         return threads.parallel_sum(sweep, self._thread_slices())

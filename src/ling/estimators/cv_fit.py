@@ -156,8 +156,8 @@ def _fit_chosen_alpha(
     elif uncertified:
         which = "smallest alpha was" if uncertified == 1 else f"{uncertified} smallest alphas were"
         note += (
-            f" The {which} scored without a proof; the proven scores fall from the best alpha "
-            "towards smaller ones."
+            f" The {which} scored without a proof, and not examined further: proven scores of "
+            "larger alphas are already lower than the best."
         )
     fit = solve_problem(
         problem, standardization, X, bool(model.fit_intercept), settings, started, (note,)
@@ -202,8 +202,8 @@ def uncertified_choice_message(results: CVResults) -> str:
     if alphas.size == 1:
         which = f"alpha {alphas[0]:.3g}"
     return (
-        f"the choice of alpha is not proved: the fits that {which} were scored by could not be "
-        "certified; raise memory_budget or tol, scale X (StandardScaler), or pass larger alphas."
+        f"the choice of alpha is not proved: the fits that scored {which} could not be certified; "
+        "raise memory_budget or tol, scale X (StandardScaler), or pass larger alphas."
     )
 
 

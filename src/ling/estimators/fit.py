@@ -325,7 +325,7 @@ def _add_intercept(
     certificate = Certificate(solution.certificate.bounds + shift, solution.certificate.tol)
     lost = solution.status is Status.CERTIFIED and not certificate.holds
     status = Status.NOT_REACHED if lost else solution.status
-    coarse = solution.limited_by_dtype or lost
+    coarse = solution.limited_by_dtype or lost or bool((shift > certificate.tol).any())
     return intercept, replace(
         solution, certificate=certificate, status=status, limited_by_dtype=coarse
     )

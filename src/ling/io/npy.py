@@ -244,7 +244,11 @@ def _translate_npy_errors(path: str, name: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise MissingData(f"{name}={path!r} cannot be read ({error.strerror or error}).") from error
-    except (ValueError, EOFError, MemoryError) as error:
+    except MemoryError as error:
+        raise MissingData(
+            f"{name}={path!r} does not fit into memory, or its header is damaged ({error})."
+        ) from error
+    except (ValueError, EOFError) as error:
         raise MissingData(
             f"{name}={path!r} is no .npy file ({error}); write it with numpy.save."
         ) from error

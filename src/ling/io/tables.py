@@ -66,9 +66,9 @@ def open_arrow_dataset(
         check_not_table_format(paths)
     _check_not_empty(paths)
     form = _csv_format(paths[0]) if kind == "csv" else kind
-    folders = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
     remote = paths[0] if len(paths) == 1 else paths
     try:
+        folders = {} if folder is None else _hive_folders(paths, folder, form)
         data = ds.dataset(remote, format=form, **folders)
         if kind == "csv":
             data = ds.dataset(
@@ -80,6 +80,33 @@ def open_arrow_dataset(
             raise not_utf8_error(paths[0]) from error
         raise _open_error(" ".join(str(error).split()), kind, paths) from error
     return data, _describe_files(paths, FORMAT_NAMES[kind])
+
+
+def _hive_folders(paths: Sequence[str], folder: str, form: Any) -> dict[str, Any]:
+    """Options for `pyarrow.dataset.dataset` that read `year=2024` in folder names as a column.
+
+    Files may hold such a column, too. Then it has the type that they give it, because pyarrow does
+    not merge it with the type that it infers from the folder names.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    keys = [part.partition("=") for path in paths for part in Path(path).parent.parts]
+    values: dict[str, list[str]] = {}
+    for name, sign, value in keys:
+        if sign:
+            values.setdefault(name, []).append(value)
+    own = ds.dataset([paths[0]], format=form).schema
+    partitioning: Any = "hive"
+    if any(name in own.names for name in values):
+        types = {
+            name: own.field(name).type if name in own.names
+            else pa.int32() if all(value.isdigit() for value in found)
+            else pa.string()
+            for name, found in values.items()
+        }  # fmt: skip
+        partitioning = ds.partitioning(pa.schema(list(types.items())), flavor="hive")
+    return {"partitioning": partitioning, "partition_base_dir": folder}
 
 
 def check_not_table_format(paths: Sequence[str]) -> None:
@@ -128,7 +155,10 @@ def _parent_folders(paths: Sequence[str]) -> Iterator[tuple[Any, str]]:
 def _has_iceberg_metadata(files: Any, folder: str) -> bool:
     from pyarrow.fs import FileSelector
 
-    names = (about.base_name for about in files.get_file_info(FileSelector(folder)))
+    try:
+        names = [about.base_name for about in files.get_file_info(FileSelector(folder))]
+    except OSError:  # a folder that may not be looked into
+        return False
     return any(name.endswith(".metadata.json") for name in names)
 
 
@@ -206,10 +236,10 @@ def dataset_fragments(dataset: Any) -> tuple[Fragment, ...]:
 
 def extra_column_notes(schema: Any, parts: Sequence[Fragment]) -> tuple[str, ...]:
     """A note on columns that later files have and the first one, whose schema it is, has not."""
-    late: dict[str, str] = {}
+    known, late = set(schema.names), dict[str, str]()
     for part in parts if len(parts) > 1 else ():
         for name in part.columns():
-            if name not in schema.names:
+            if name not in known:
                 late.setdefault(name, part.path)
     if not late:
         return ()
@@ -262,7 +292,7 @@ def _files_in_folder(folder: str, kind: str) -> list[str]:
 def _pattern_root(pattern: str) -> str:
     """The folder that a pattern is about: what stands before the first part with a wildcard.
 
-    >>> _folder_of("sales/**/*.parquet")
+    >>> _pattern_root("sales/**/*.parquet")
     'sales'
     """
     fixed = takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts)
@@ -320,9 +350,9 @@ def _sniff_csv(lines: list[str], separator: str | None = None) -> tuple[str, str
     Where there is no comma in the header, it may be another sign that divides it; and where that
     is a semicolon, fractions may have a comma. A `separator` that is known is kept.
 
-    >>> _conventions(["area;city;rent", "50,5;Oslo;9"])
+    >>> _sniff_csv(["area;city;rent", "50,5;Oslo;9"])
     (';', ',')
-    >>> _conventions(["area,city;state,rent", "50.5,Oslo;x,9"])
+    >>> _sniff_csv(["area,city;state,rent", "50.5,Oslo;x,9"])
     (',', '.')
     """
     header = lines[0] if lines else ""

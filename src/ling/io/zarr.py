@@ -117,8 +117,10 @@ def _store_files(array: Any) -> tuple[str, ...]:
     root = getattr(getattr(array, "store", None), "root", None)
     if root is None:
         return ()
-    folder = Path(root, array.path)
-    return tuple(sorted(str(path) for path in folder.rglob("*") if path.is_file()))
+    found = []
+    for folder, _, names in os.walk(Path(root, array.path)):
+        found += [os.path.join(folder, name) for name in names]
+    return tuple(sorted(found))
 
 
 def load_target(y: Any) -> NDArray[Any]:

@@ -49,6 +49,8 @@ class _FaultTolerantCache:
         self._disk_cache = disk_cache
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_disk_cache":  # of a copy that is not filled in yet
+            raise AttributeError(name)
         return getattr(self._disk_cache, name)
 
     # Damaged files make pickle raise nearly anything.

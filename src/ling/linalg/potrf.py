@@ -20,7 +20,7 @@ def potrf(
     0 with `clean`, and undefined without. H is overwritten only if it is in Fortran order.
 
     Large matrices are factored tile by tile, because OpenBLAS's own potrf overruns a buffer there
-    and ends the process, as its syrk does; see `ling.linalg.gram`. That takes two tiles of memory.
+    and ends the process, as its syrk does; see `ling.linalg.gram`. That takes four tiles of memory.
     """
     if len(H) <= SYRK_TILES * tile:
         routine: Any = linalg.get_lapack_funcs("potrf", (H,))
@@ -41,7 +41,8 @@ def _factor_tiles(A: Array, tile: int) -> int:
     cuts = tile_slices(len(A), tile)
     buffer = np.empty((tile, tile), A.dtype)
     for at, pivot in enumerate(cuts):
-        corner, info = lapack_potrf(np.array(A[pivot, pivot], order="F"), lower=True, clean=False)
+        corner = np.array(A[pivot, pivot], order="F")
+        corner, info = lapack_potrf(corner, lower=True, clean=False, overwrite_a=True)
         A[pivot, pivot] = corner
         if info:
             return int(pivot.start + info)
@@ -61,5 +62,4 @@ def _clear_upper(A: Array, tile: int) -> None:
     """Set everything above the diagonal to 0."""
     for rows in tile_slices(len(A), tile):
         A[rows, rows.stop :] = 0.0
-        corner = A[rows, rows]
-        corner[np.triu_indices(len(corner), 1)] = 0.0
+        A[rows, rows] = np.tril(A[rows, rows])

@@ -77,14 +77,20 @@ def gram_trace(problem: Problem) -> float:
     return float((problem.column_norms**2).sum()) or 1.0
 
 
-def extend_grid(alphas: Array, problem: Problem) -> Array:
-    """More alphas at both ends, at the same distances; the same alphas if both are too far.
+def extension_limits(grid: Array, problem: Problem) -> tuple[float, float]:
+    """The smallest and largest alpha to which a default grid may be extended."""
+    least, most = gram_trace(problem) * np.array(EXTENSION_LIMITS_OVER_TRACE)
+    # A grid that reaches below a tiny column may start below the usual limit.
+    return min(float(least), 1e-3 * float(grid[0])), float(most)
+
+
+def extend_grid(alphas: Array, limits: tuple[float, float]) -> Array:
+    """More alphas at both ends, at the same distances, as far as `limits` allow.
 
     Where scores are flat, the best one says nothing about the side on which better ones lie.
     """
     ratio = (alphas[-1] / alphas[0]) ** (1 / (len(alphas) - 1))
     steps = ratio ** np.arange(1, EXTENSION_STEPS + 1)
     below, above = alphas[0] / steps[::-1], alphas[-1] * steps
-    least, most = gram_trace(problem) * np.array(EXTENSION_LIMITS_OVER_TRACE)
-    least = min(least, 1e-3 * float(alphas[0])) if alphas[0] < least else least
+    least, most = limits
     return np.concatenate([below[below >= least], alphas, above[above <= most]])

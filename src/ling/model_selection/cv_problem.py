@@ -160,6 +160,8 @@ class HeldOutPredictor(ABC):
 
     cv_problem: CVProblem
     n_splits: int
+    #: Whether the fits are iterated; if so, one that is not certified may be far off.
+    is_iterated = False
 
     @abstractmethod
     def test_rows(self, number: int) -> RowIndices:

@@ -50,6 +50,8 @@ class IteratedFolds(HeldOutPredictor):
     have been faster.
     """
 
+    is_iterated = True
+
     def __init__(
         self, samples: CVProblem, splits: Splits, tol: float, n_probes: int = 0,
         rng: np.random.Generator | None = None, max_passes: float = float("inf"),

@@ -33,6 +33,8 @@ class CVResults(NDArrayOperatorsMixin):
         What every sample contributes, if it was asked for.
     negligible : float
         Scores that differ by less than so many standard errors count as equal.
+    iterated : bool
+        Whether training fits are iterated, so that a score that is not certified may be far off.
     """
 
     alphas: Array
@@ -43,6 +45,7 @@ class CVResults(NDArrayOperatorsMixin):
     method: str
     stored: Array | None = None
     negligible: float = 0.0
+    iterated: bool = False
 
     @property
     def best(self) -> Any:

@@ -53,7 +53,7 @@ class TrainingRightHandSides(SliceableRowTransform):
 
     def row_arrays(self) -> dict[str, Any]:
         """Everything that it is made of."""
-        names = "training_membership", "weights", "Y", "bits"
+        names = "training_membership", "weights", "Y", "sign_bits"
         return {name: getattr(self, name) for name in names}
 
     def with_row_arrays(self, arrays: dict[str, Any]) -> Self:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.model_selection.alpha_grid import default_alpha_grid, extend_grid
+from ling.model_selection.alpha_grid import default_alpha_grid, extend_grid, extension_limits
 from ling.model_selection.cv_problem import HeldOutPredictor
 from ling.model_selection.results import CVResults
 from ling.model_selection.score_accumulators import SampleLoss
@@ -31,6 +31,7 @@ def score_alphas(
     None if the validation gave up, as another way would have been faster.
     """
     grid = default_alpha_grid(problem) if alphas is None else alphas
+    limits = extension_limits(grid, problem)
     validation.refine(np.sort(grid)[len(grid) // 2 :])
     while True:
         if validation.gave_up:
@@ -41,14 +42,24 @@ def score_alphas(
         missing = undecided_alphas(results)
         if missing.size and validation.refine(missing):
             continue
-        at_end = np.isin(results.best, (0, len(grid) - 1)).any()
         # All alphas are as good for a constant y.
-        if alphas is not None or not at_end or not problem.target_norms.any():
+        if alphas is not None or not problem.target_norms.any() or _is_inside(results):
             return results
-        more = extend_grid(grid, problem)
+        more = extend_grid(grid, limits)
         if len(more) == len(grid):
             return results
         grid = more
+
+
+def _is_inside(results: CVResults) -> bool:
+    """Whether the best alpha is not at an end, and a standard error better than a null model.
+
+    A score that is hardly better than that of the largest alpha may come from the strong directions
+    alone, while y depends on weak ones that the grid does not reach.
+    """
+    ends = 0, len(results.alphas) - 1
+    largest = np.array([np.argmax(results.alphas)])
+    return not np.isin(results.best, ends).any() and bool(_clearly_lower(results, largest, 1).all())
 
 
 def _score_table(
@@ -66,8 +77,9 @@ def _score_table(
     if validation.n_splits > 1:
         std_error = folds.std(axis=1, ddof=1) / np.sqrt(validation.n_splits)
     return CVResults(
-        alphas, folds.mean(axis=1), std_error, folds, validation.certified(alphas), method, stored
-    )
+        alphas, folds.mean(axis=1), std_error, folds, validation.certified(alphas), method, stored,
+        iterated=validation.is_iterated,
+    )  # fmt: skip
 
 
 def _scores_from_sums(
@@ -106,8 +118,10 @@ def _scores_from_predictions(
 def undecided_alphas(results: CVResults) -> Array:
     """The alphas without a proof whose true scores might change the choice.
 
-    These are the best and all above it. Smaller alphas do not matter if proven scores fall from the
-    best towards them; as long as none does, the next few of them matter too.
+    These are the best and all larger ones. Smaller alphas are decided if the best one clearly beats
+    the largest, or if a proven score below the best is clearly lower; if training fits are
+    iterated, both have to hold, because an iterated fit that is not certified may score as low as
+    a null model. Otherwise the next ALPHAS_PER_REFINEMENT smaller alphas are undecided, too.
     """
     order = np.argsort(results.alphas)
     rank = np.empty_like(order)
@@ -117,23 +131,36 @@ def undecided_alphas(results: CVResults) -> Array:
     lowest_proven = best
     while lowest_proven > 0 and certified[lowest_proven - 1]:
         lowest_proven -= 1
-    falls = certified[best] and _scores_clearly_lower(results, order[lowest_proven:best]).any()
-    needed = best if falls else max(0, lowest_proven - ALPHAS_PER_REFINEMENT)
+    falls = bool(_clearly_lower(results, order[lowest_proven:best]).all(axis=1).any())
+    beats_largest = bool(_clearly_lower(results, order[-1:]).all())
+    enough = falls and beats_largest if results.iterated else falls or beats_largest
+    is_decided = certified[best] and enough
+    needed = best if is_decided else max(0, lowest_proven - ALPHAS_PER_REFINEMENT)
     return np.asarray(results.alphas[(rank >= needed) & np.logical_not(results.certified)])
 
 
 def is_inconclusive(results: CVResults) -> bool:
-    """Whether nothing is proved of the best alpha, or only that it is as bad as the largest one."""
-    certified = bool(results.certified[np.atleast_1d(results.best)].all())
+    """Whether nothing is proved of the best alpha, or only that it is as bad as the largest one.
+
+    With several targets, whether this holds for all of them.
+    """
+    if not results.certified[np.atleast_1d(results.best)].any():
+        return True
     largest = np.array([np.argmax(results.alphas)])
-    beats_largest = bool(_scores_clearly_lower(results, largest).all())
-    return not certified or (not beats_largest and undecided_alphas(results).size > 0)
+    beats_largest = bool(_clearly_lower(results, largest).any())
+    return not beats_largest and undecided_alphas(results).size > 0
 
 
-def _scores_clearly_lower(results: CVResults, numbers: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which of these alphas score lower than the best for all targets, but for rounding."""
+@np.errstate(invalid="ignore")  # scores of -inf
+def _clearly_lower(
+    results: CVResults, numbers: NDArray[np.intp], std_errors: float = TIE_STD_ERRORS
+) -> NDArray[np.bool_]:
+    """Whether these alphas score lower than the best by more than so many standard errors.
+
+    (n_numbers, n_targets).
+    """
     shape = len(results.alphas), -1
     scores, errors = results.mean_score.reshape(shape), results.std_error.reshape(shape)
     best, targets = np.atleast_1d(results.best), np.arange(scores.shape[1])
-    margin = TIE_STD_ERRORS * np.nan_to_num(errors[best, targets])
-    return np.asarray((scores[best, targets] - scores[numbers] > margin).all(axis=1))
+    margin = std_errors * np.nan_to_num(errors[best, targets])
+    return np.asarray(scores[best, targets] - scores[numbers] > margin)

@@ -236,7 +236,7 @@ def _describe_splits(facts: ReportData) -> str:
 def round_up(bound: float) -> float:
     """With two digits, and not below: it is said to be proved.
 
-    >>> upwards(1.01e-4)
+    >>> round_up(1.01e-4)
     0.00011
     """
     if not 0 < bound < 1:

@@ -48,9 +48,9 @@ class GramStorage(Storage):
         self.shape = gram.shape[0], gram.shape[0]
         self.dtype = np.dtype(dtype)
 
-    def gram_matmat(self, V: Array, between: RowTransform | None = None) -> Array:
+    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
         """(X'X) V."""
-        if between is not None:
+        if transform is not None:
             self._raise_rows_unavailable()
         return np.asarray(self.gram_matrix @ V)
 

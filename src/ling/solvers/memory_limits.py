@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 # Files of a control group, by the type of file system it is mounted as: the limits, what is in use,
-# and the field of memory.stat with the page cache that the kernel takes back first.
+# and the fields of memory.stat with the page cache, which the kernel takes back.
 _LIMIT_FILES = {"cgroup2": ("memory.max", "memory.high"), "cgroup": ("memory.limit_in_bytes",)}
 _USAGE_FILE = {"cgroup2": "memory.current", "cgroup": "memory.usage_in_bytes"}
-_CACHE_FIELD = {"cgroup2": "inactive_file", "cgroup": "total_inactive_file"}
+_CACHE_FIELDS = {
+    "cgroup2": ("inactive_file", "active_file"),
+    "cgroup": ("total_inactive_file", "total_active_file"),
+}
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def _folder_limit(folder: Path, kind: str) -> MemoryLimit:
         return MemoryLimit()
     used = _number(_read(folder / _USAGE_FILE[kind])) or 0.0
     fields = dict(re.findall(r"^(\w+) (\d+)$", _read(folder / "memory.stat"), re.MULTILINE))
-    cached = float(fields.get(_CACHE_FIELD[kind], 0))
+    cached = sum(float(fields.get(name, 0)) for name in _CACHE_FIELDS[kind])
     return MemoryLimit(total, max(0.0, total - max(0.0, used - cached)))
 
 

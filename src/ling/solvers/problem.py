@@ -291,7 +291,7 @@ def center_targets(Y: Array, weights: Array | None, total_weight: float) -> tupl
     if not np.isfinite(y_mean).all():
         raise NotFinite("the sum of y leaves the range of float64; divide y by a constant.")
     # The rounded mean of a constant target may differ from it.
-    constant = _constant_columns(centered if weights is None else centered[weights > 0])
+    constant = _constant_columns(centered, weights)
     first = 0 if weights is None else int(np.argmax(weights > 0))
     y_mean[constant] = Y[first, constant]
     centered[:, constant] = Y[:, constant] - Y[first, constant]
@@ -302,11 +302,15 @@ def _weighted_mean(Y: Array, weights: Array | None, total_weight: float) -> Arra
     return np.asarray(Y.mean(axis=0) if weights is None else weights @ Y / total_weight)
 
 
-def _constant_columns(Y: Array) -> NDArray[np.bool_]:
-    """Which columns hold one value only."""
-    constant = np.asarray((Y[0] == Y[-1]) & (Y[0] == Y[len(Y) // 2]))
-    if constant.any():  # most targets need no look at all of their rows
-        constant[constant] = np.ptp(Y[:, constant], axis=0) == 0
+def _constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:
+    """Which columns hold one value only, in all rows with a weight above 0."""
+    rows = None if weights is None else np.flatnonzero(weights)
+    some = Y if rows is None else Y[rows[:: max(1, len(rows) // 2)]]
+    few = some[:: max(1, len(some) // 2)]
+    constant = np.asarray((few == few[0]).all(axis=0))
+    if constant.any():  # few targets need a look at all of their rows
+        candidates = Y[:, constant] if rows is None else Y[:, constant][rows]
+        constant[constant] = np.ptp(candidates, axis=0) == 0
     return constant
 
 

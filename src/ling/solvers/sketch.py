@@ -72,11 +72,11 @@ def column_scales(problem: Problem) -> Array:
 
 
 def scaled_gram_matmat(
-    problem: Problem, scale: Array, directions: Array, between: AffineRowTransform | None = None
+    problem: Problem, scale: Array, directions: Array, transform: AffineRowTransform | None = None
 ) -> Array:
     """D^-1/2 X'X D^-1/2 Q for directions Q; one pass."""
     V = np.ascontiguousarray(directions / scale[:, None])
-    return np.asarray(problem.design.gram_matmat(V, between) / scale[:, None])
+    return np.asarray(problem.design.gram_matmat(V, transform) / scale[:, None])
 
 
 def nystrom_sketch(

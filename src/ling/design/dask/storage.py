@@ -93,7 +93,7 @@ class DaskStorage(BlockedStorage):
         n, p = self.shape
         count = len(self.layout.parts)
         return (
-            f"DaskDesign({n} x {p}, {self.dtype}, {count} blocks of up to {self.block_rows} rows)"
+            f"DaskStorage({n} x {p}, {self.dtype}, {count} blocks of up to {self.block_rows} rows)"
         )
 
 
