@@ -183,8 +183,9 @@ class UncertaintyMixin(BlockPredictionMixin):
 
 def _residual_squares(problem: Problem, W: Array) -> Array:
     """||y - X w||^2, from X'X if it is there and does not cancel."""
-    if "gram" in problem.gram_cache:
-        twice = 2 * problem.moments - problem.gram_cache["gram"] @ W
+    gram = problem.gram_cache.gram
+    if gram is not None:
+        twice = 2 * problem.moments - gram @ W
         squares = problem.target_norms**2 - np.einsum("ij,ij->j", W, twice)
         if (squares > CANCELLATION_THRESHOLD * problem.target_norms**2).all():
             return np.asarray(squares)

@@ -19,8 +19,6 @@ from ling.linalg import threads
 from ling.linalg.rounding import EPS
 from ling.linalg.threads import single_threaded_blas
 
-# Under which name a problem keeps the form of its X'X or X X'.
-FORM_CACHE_KEY = "form"
 # Eigenvalues that are below this share of their sum may be rounding.
 EIGENVALUE_NOISE = 8 * EPS
 # LAPACK's block size: more makes it faster up to here, and takes more room.

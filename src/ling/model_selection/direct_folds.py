@@ -256,7 +256,7 @@ def unweighted_kernel(samples: CVProblem) -> Array:
     """X X' of centred rows without weights, made once; one pass."""
     if (samples.weights == 1).all():
         return samples.problem.row_gram()
-    made = samples.problem.gram_cache
-    if "kernel" not in made:
-        made["kernel"] = samples.design.row_gram(np.float64)
-    return np.asarray(made["kernel"])
+    cache = samples.problem.gram_cache
+    if cache.unweighted_kernel is None:
+        cache.unweighted_kernel = samples.design.row_gram(np.float64)
+    return cache.unweighted_kernel

@@ -12,7 +12,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.linalg.cholesky import ScaledCholesky, symmetric_form
-from ling.linalg.tridiagonal import FORM_CACHE_KEY, HouseholderTridiagonal, tridiagonalize
+from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
 from ling.model_selection.direct_folds import MAX_ROUNDING_ERROR, FoldFit, unweighted_kernel
 from ling.model_selection.score_accumulators import LeaveOneOutScores, SampleLoss, ScoreAccumulator
@@ -71,9 +71,9 @@ class ExactLeaveOneOut(HeldOutPredictor):
 
 def discard_inexact_form(problem: Problem) -> None:
     """Drop the form that leave-one-out left for the fit, if rounding may have made it singular."""
-    form = problem.gram_cache.get(FORM_CACHE_KEY)
+    form = problem.gram_cache.form
     if form is not None and form.relative_error(problem.alphas).max() > MAX_ROUNDING_ERROR:
-        del problem.gram_cache[FORM_CACHE_KEY]
+        problem.gram_cache.form = None
 
 
 class _PrimalLeaveOneOut:
@@ -93,7 +93,7 @@ class _PrimalLeaveOneOut:
             form = symmetric_form(samples.problem.gram(), float(alphas.min()))
             samples.problem.design.meter.add(4 / 3 * float(len(form)) ** 3)
             if isinstance(form, HouseholderTridiagonal):
-                samples.problem.gram_cache[FORM_CACHE_KEY] = form
+                samples.problem.gram_cache.form = form
             p, t = samples.shape[1], samples.n_targets
             self.full_fit = FoldFit(
                 form, samples.problem.moments, lambda: samples.design, np.zeros(p), np.zeros(t)
@@ -161,7 +161,7 @@ class _DualLeaveOneOut:
         samples.problem.design.meter.add(4 / 3 * float(len(K)) ** 3)
         if samples.shape[1] > samples.shape[0]:  # or a fit to all samples is made from X'X
             # Targets have no part along u, so that this form does for it as well.
-            samples.problem.gram_cache[FORM_CACHE_KEY] = self.tridiagonal
+            samples.problem.gram_cache.form = self.tridiagonal
         self.rotated_targets = self.tridiagonal.rotate(samples.problem.targets)
 
     def form(self, alphas: Array) -> HouseholderTridiagonal:

@@ -11,7 +11,7 @@ import numpy as np
 from ling._typing import Array
 from ling.errors import LingError
 from ling.estimators.out_of_sample import FittedProblem
-from ling.linalg.tridiagonal import FORM_CACHE_KEY, HouseholderTridiagonal, tridiagonalize
+from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.model_selection import CVProblem, default_alpha_grid
 from ling.model_selection.path import expected_path_cost, solution_path
 from ling.model_selection.strategy import (
@@ -77,7 +77,7 @@ def tridiagonal_form(again: FittedProblem) -> HouseholderTridiagonal:
     if m > MAX_EXACT_SIZE or 32.0 * m * m > again.plan.memory_budget:
         raise OmittedError(f"Factoring {kind} would take too long, or too much memory.")
     # The form that leave-one-out makes of X X' has a direction too many.
-    form = problem.gram_cache.get(FORM_CACHE_KEY) if p <= n else None
+    form = problem.gram_cache.form if p <= n else None
     if form is None:
         _check_seconds(again, _factorization_seconds(again), f"Factoring {kind}")
         form = tridiagonalize(problem.gram() if p <= n else problem.row_gram())
@@ -186,7 +186,8 @@ def _factorization_seconds(again: FittedProblem) -> float:
         )
         / machine.gemm_rate
     )
-    if ("gram" if shape.p <= shape.n else "row gram") in again.cv_problem.problem.gram_cache:
+    cache = again.cv_problem.problem.gram_cache
+    if (cache.gram if shape.p <= shape.n else cache.kernel) is not None:
         return form
     products = float(longest) * m * m / machine.gemm_rate
     if not shape.dense:

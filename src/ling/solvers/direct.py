@@ -11,7 +11,7 @@ from scipy import linalg
 from ling._typing import Array
 from ling.linalg.potrf import potrf
 from ling.linalg.rounding import EPS, EPS32, sum_noise
-from ling.linalg.tridiagonal import FORM_CACHE_KEY, HouseholderTridiagonal, tridiagonalize
+from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
 from ling.solvers.engine import Candidate, EngineBudget, evaluate_bound
 from ling.solvers.gradient_rounding import dual_rounding
@@ -55,7 +55,7 @@ def _solve_primal(problem: Problem, budget: EngineBudget) -> Candidate:
             return found
     G = problem.gram()
     many = len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL
-    if many or FORM_CACHE_KEY in problem.gram_cache:
+    if many or problem.gram_cache.form is not None:
         found = _solve_primal_tridiagonal(problem, G)
         if many or problem.is_within_tol(np.asarray(found.bound), budget.tol):
             return found
@@ -150,7 +150,7 @@ def _solve_primal_float32(problem: Problem, budget: EngineBudget) -> Candidate |
 
 def _solve_primal_tridiagonal(problem: Problem, G: Array) -> Candidate:
     """One tridiagonal form for all alphas; G tells the gradient."""
-    form = problem.gram_cache.get(FORM_CACHE_KEY) or tridiagonalize(G)
+    form = problem.gram_cache.form or tridiagonalize(G)
     W, gradient = solve_with_refinement(form, G, problem.moments, problem.alphas)
     bound = gram_error_bound(problem, W, gradient, problem.alphas, problem.raw_target_norms)
     return Candidate(W, bound=bound)
@@ -182,7 +182,7 @@ def _solve_dual(problem: Problem, budget: EngineBudget) -> Candidate:
     n = len(K)
     C = np.empty_like(problem.targets)
     rho = np.empty_like(problem.targets)
-    form = problem.gram_cache.get(FORM_CACHE_KEY)
+    form = problem.gram_cache.form
     if form is None and len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL:
         form = tridiagonalize(K)
     for alpha in problem.distinct_alphas:

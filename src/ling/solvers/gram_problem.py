@@ -18,6 +18,7 @@ from ling.design.metered import Meter
 from ling.design.row_transform import RowTransform
 from ling.errors import NotFinite
 from ling.linalg.rounding import sum_noise
+from ling.solvers.gram_cache import GramCache
 from ling.solvers.problem import (
     MIN_SCALE_TO_ROOT_ALPHA,
     SAFE_SQUARES_RANGE,
@@ -194,7 +195,7 @@ def build_gram_problem(
         column_norms=np.sqrt(np.maximum(np.diag(gram), 0.0)),
         raw_column_norms=norms[:p],
         raw_target_norms=norms[p:],
-        gram_cache={"gram": gram},
+        gram_cache=GramCache(gram=gram),
         squares=squares,
         x_mean_error_scale=slips[:p],
         y_mean_error_scale=slips[p:],

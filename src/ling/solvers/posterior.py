@@ -163,8 +163,8 @@ def cheap_posterior(problem: Problem) -> Posterior | None:
     n, p = problem.shape
     if (problem.alphas == 0).any() or 8 * p * min(n, p) > MAX_FREE_POSTERIOR_BYTES:
         return None
-    if p <= n and "gram" in problem.gram_cache:
-        return FromGram(problem.gram_cache["gram"], problem.alphas)
+    if p <= n and problem.gram_cache.gram is not None:
+        return FromGram(problem.gram_cache.gram, problem.alphas)
     return FromRows(problem.design.take(np.arange(n)), problem.alphas) if p > n else None
 
 

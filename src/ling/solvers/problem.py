@@ -24,6 +24,7 @@ from ling.design.affine import storage_and_map
 from ling.design.arrays import FLOAT64_MAX
 from ling.errors import NotFinite
 from ling.linalg.rounding import sum_noise
+from ling.solvers.gram_cache import GramCache
 
 log = logging.getLogger("ling")
 # Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
@@ -50,8 +51,7 @@ class Problem:
     column_norms: Array
     raw_column_norms: Array
     raw_target_norms: Array
-    # What is made of X alone, and stays with it when alphas change.
-    gram_cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    gram_cache: GramCache = field(default_factory=GramCache, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -142,15 +142,15 @@ class Problem:
 
     def gram(self) -> Array:
         """X'X in float64, made once; one pass."""
-        if "gram" not in self.gram_cache:
-            self.gram_cache["gram"] = self.design.gram(np.float64)
-        return np.asarray(self.gram_cache["gram"])
+        if self.gram_cache.gram is None:
+            self.gram_cache.gram = self.design.gram(np.float64)
+        return self.gram_cache.gram
 
     def row_gram(self) -> Array:
         """X X' in float64, made once; one pass."""
-        if "row gram" not in self.gram_cache:
-            self.gram_cache["row gram"] = self.design.row_gram(np.float64)
-        return np.asarray(self.gram_cache["row gram"])
+        if self.gram_cache.kernel is None:
+            self.gram_cache.kernel = self.design.row_gram(np.float64)
+        return self.gram_cache.kernel
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
         """X'(Y - X W) - W diag(alphas), and the norms ||y - X w||; one pass in float64."""

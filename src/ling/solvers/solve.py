@@ -213,7 +213,8 @@ def _run_engine(
 
 def _remaining_cost(problem: Problem, step: EngineEstimate) -> RemainingWork:
     """Passes and seconds from here on; the plan counts the pass that made the problem as well."""
-    formed = "gram" in problem.gram_cache or "row gram" in problem.gram_cache
+    cache = problem.gram_cache
+    formed = cache.gram is not None or cache.kernel is not None
     passes = problem.design.pass_fraction * max(0.0, step.passes - 1 - formed)
     return passes, None if formed else step.seconds
 
