@@ -217,6 +217,29 @@ def special_fits() -> dict:
             ling.RidgeCV([1.0, 10.0], cv=3, random_state=0, memory_budget=1.5e6).fit(big, target)
         ),
     }
+    with tempfile.TemporaryDirectory() as place:
+        np.save(f"{place}/big.npy", big)
+        mapped = np.load(f"{place}/big.npy", mmap_mode="r")
+        small = {"random_state": 0, "memory_budget": 7.5e6}
+        block_weights = np.random.default_rng(3).gamma(2.0, size=len(target))
+        calls |= {
+            "folds of blocks": lambda: described(
+                ling.RidgeCV([1.0, 10.0], cv=3, **small).fit(mapped, target, block_weights)
+            ),
+            "stochastic of blocks": lambda: described(
+                ling.RidgeCV([1.0, 10.0], gcv_mode="stochastic", **small).fit(mapped, target)
+            ),
+            "classifier of blocks": lambda: described(
+                ling.RidgeClassifierCV([1.0, 10.0], cv=3, **small).fit(mapped, target > 0)
+            ),
+        }
+        return run_special(calls, big, target, common)
+
+
+def run_special(calls: dict, big, target, common: dict) -> dict:
+    """The calls, and every engine on a larger problem in both precisions."""
+    import ling
+
     for engine in ENGINES:
         calls[f"big {engine}"] = lambda engine=engine: described(
             ling.Ridge(solver=engine, random_state=0, **common).fit(big, target)
