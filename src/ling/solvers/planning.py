@@ -376,5 +376,5 @@ def _estimate_row_sketch(shape: ProblemDimensions, machine: Machine, tol: float)
 
 
 def _tol_factor(tol: float) -> float:
-    """Factor on the number of iterations, proportional to the digits of tol; 1 at tol = 1e-4."""
+    """Factor on the iterations, proportional to the digits of tol; 1 at its default 1e-4."""
     return float(np.clip(np.log10(1 / max(tol, 1e-15)) / 4, 0.3, 4))
