@@ -23,7 +23,8 @@ from ling.linalg.threads import single_threaded_blas
 FORM_CACHE_KEY = "form"
 # Eigenvalues below this fraction of their sum may be rounding errors.
 EIGENVALUE_NOISE = 8 * EPS
-# Block size for LAPACK's workspaces. Blocks are faster up to this size, but need more memory.
+# Block size for LAPACK's workspaces. Larger blocks are faster up to here, and take more
+# memory.
 LAPACK_BLOCK_SIZE = 64
 # Matrix size up to which one thread is about as fast as several, without waiting for others.
 MAX_SINGLE_THREAD_SIZE = 400
