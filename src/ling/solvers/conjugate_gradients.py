@@ -292,7 +292,7 @@ class GaussRadauBound:
     Lanczos process, and Gauss-Radau quadrature with a node at `least` turns their coefficients into
     a much tighter bound at almost no cost (Golub & Meurant; the recurrence is that of Meurant &
     Tichý 2013). Inexact products act like those of a nearby matrix, whose spectrum may reach below
-    `least` by `noise`. The node is therefore at least - noise.
+    `least` by `noise`. The node is therefore `least` - `noise`.
     """
 
     @np.errstate(over="ignore")
