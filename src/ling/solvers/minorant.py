@@ -20,7 +20,7 @@ from ling._typing import Array
 
 
 def nystrom_slack(B: Array, theta: Array, noise: float) -> float:
-    """Slack s with B B' <= X'X + s I, for a Nystrom factor B computed from rounded products.
+    """Slack s with B B' <= X'X + s I, for a Nyström factor B computed from rounded products.
 
     B = Y Z theta^-1/2 is (p, rank), where Y = X'X Q has an error of at most `noise` in norm, and
     the core Q'Y = Z diag(theta) Z' has the same error. To first order the errors of Y and of the
