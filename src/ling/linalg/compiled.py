@@ -1,4 +1,4 @@
-"""Kernels compiled by numba, kept on disk where that is possible."""
+"""Kernels compiled by numba, cached on disk where that is possible."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ log = logging.getLogger("ling")
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: `numba.njit` with these options, without the GIL, cached on disk if possible.
+    """Decorator: `numba.njit` with these options, without the GIL, cached on disk if possible.
 
-    Without a folder to cache in (a read-only installation and no home folder, say), numba refuses
-    to decorate; a full disk or a damaged cache make it fail at the first call. All of these mean
-    that the kernel is compiled anew in every process, which takes seconds, and is logged.
+    Without a folder for the cache (a read-only installation and no home folder, for example), numba
+    raises when it decorates. With a full disk or a damaged cache it raises at the first call. In
+    all of these cases the kernel is compiled anew in every process, which takes seconds and is
+    logged.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -37,25 +38,28 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _cache_folder_has_name() -> bool:
-    """Whether there is a home folder; numba would create one named "~" in the working directory."""
-    given = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    return bool(given) or os.path.isabs(os.path.expanduser("~"))
+    """True if numba has an absolute cache folder.
+
+    Without a home folder, numba would create one named "~" in the working directory.
+    """
+    configured = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    return bool(configured) or os.path.isabs(os.path.expanduser("~"))
 
 
 class _FaultTolerantCache:
-    """numba's cache of one kernel, for which a failure to read or to write is a miss."""
+    """numba's cache of one kernel, in which a failure to read or write counts as a miss."""
 
     def __init__(self, disk_cache: Any) -> None:
         self._disk_cache = disk_cache
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_disk_cache":  # of a copy that is not filled in yet
+        if name == "_disk_cache":  # a copy whose attributes are not set yet
             raise AttributeError(name)
         return getattr(self._disk_cache, name)
 
-    # Damaged files make pickle raise nearly anything.
+    # pickle may raise almost any exception on damaged files, hence `except Exception`.
     def load_overload(self, *args: Any) -> Any:
-        """The compiled function; None if there is none that can be read."""
+        """The compiled function from the cache; None if none can be read."""
         try:
             return self._disk_cache.load_overload(*args)
         except Exception as error:
@@ -64,14 +68,14 @@ class _FaultTolerantCache:
             return None
 
     def save_overload(self, *args: Any) -> None:
-        """Keep the compiled function, if that is possible."""
+        """Write the compiled function to the cache; a failure is logged, not raised."""
         try:
             self._disk_cache.save_overload(*args)
         except Exception as error:
             _log_uncached(f"the cache cannot be written: {error!r}")
 
     def _clear(self) -> None:
-        """Empty the index, so that the next process does not find the damage again."""
+        """Empty the index of the cache, so that the next process does not read the damage again."""
         try:
             self._disk_cache.flush()
         except Exception:

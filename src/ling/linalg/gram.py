@@ -1,4 +1,4 @@
-"""Gram matrices A'A of any size, for one triangle's FLOPs."""
+"""Gram matrices A'A of any size, at the FLOPs of one triangle."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ SYRK_TILES = 2
 
 
 def form_gram(A: Array, *, out: Array | None = None, tile: int = TILE) -> Array:
-    """A'A, both triangles; into `out`, a C-ordered square, if that is given.
+    """Gram matrix A'A (p, p) of A (n, p), both triangles, written to a C-ordered `out` if given.
 
-    n p^2 FLOPs and, apart from the result, next to no memory. BLAS has to be able to read A without
-    a copy: one of its strides is its itemsize.
+    n p^2 FLOPs and, apart from the result, almost no memory. One of the strides of A has to be its
+    itemsize, so that BLAS can read A without a copy.
     """
     size = A.shape[1]
     if size <= SYRK_TILES * tile:
@@ -45,7 +45,10 @@ def form_gram(A: Array, *, out: Array | None = None, tile: int = TILE) -> Array:
 
 
 def add_gram(total: Array, A: Array, *, tile: int = TILE) -> None:
-    """total += A'A, both triangles. Above the size that is safe for syrk: without a temporary."""
+    """Add A'A to `total` (p, p) in place, both triangles.
+
+    Above the size that is safe for syrk, no (p, p) temporary is made.
+    """
     size = A.shape[1]
     if size <= SYRK_TILES * tile:
         total += A.T @ A
@@ -60,7 +63,10 @@ def add_gram(total: Array, A: Array, *, tile: int = TILE) -> None:
 def sum_of_grams(
     blocks: Iterable[Array], size: int, dtype: np.dtype[Any], *, tile: int = TILE
 ) -> Array:
-    """The sum of B'B over blocks of rows B, both triangles; the blocks may share their memory."""
+    """Sum of B'B (size, size) over blocks of rows B, both triangles.
+
+    The blocks may share their memory: each is used before the next is requested.
+    """
     if size <= SYRK_TILES * tile:
         return _sum_by_syrk(blocks, np.zeros((size, size), dtype, order="F"))
     total = np.zeros((size, size), dtype)
@@ -71,38 +77,38 @@ def sum_of_grams(
             continue
         A = block if _has_unit_stride(block) else np.ascontiguousarray(block)
         for rows, columns in _upper_tiles(size, tile):
-            left, right, place = A[:, rows].T, A[:, columns], total[rows, columns]
+            left, right, out_tile = A[:, rows].T, A[:, columns], total[rows, columns]
             if first:
-                np.matmul(left, right, out=place)
+                np.matmul(left, right, out=out_tile)
             else:
-                place += np.matmul(left, right, out=buffer[: left.shape[0], : right.shape[1]])
+                out_tile += np.matmul(left, right, out=buffer[: left.shape[0], : right.shape[1]])
         first = False
     return mirror_upper_triangle(total)
 
 
 def _sum_by_syrk(blocks: Iterable[Array], total: Array) -> Array:
-    """`sum_of_grams` by symmetric rank-k updates of `total`, in Fortran order."""
+    """`sum_of_grams` by symmetric rank-k updates (BLAS syrk) of `total`, in Fortran order."""
     syrk = blas.ssyrk if total.dtype == np.float32 else blas.dsyrk
     for block in blocks:
         if not block.size:
             continue
         # syrk reads Fortran order; a C-ordered block is the transpose of one.
-        turned = not block.flags.f_contiguous
-        A = np.ascontiguousarray(block).T if turned else block
-        total = syrk(1.0, A, trans=not turned, beta=1.0, c=total, overwrite_c=True)
+        is_transposed = not block.flags.f_contiguous
+        A = np.ascontiguousarray(block).T if is_transposed else block
+        total = syrk(1.0, A, trans=not is_transposed, beta=1.0, c=total, overwrite_c=True)
     return mirror_upper_triangle(total)
 
 
 def _upper_tiles(size: int, tile: int) -> Iterator[tuple[slice, slice]]:
-    """The tiles of the upper triangle and of the diagonal, all of about the same size."""
+    """Tiles (rows, columns) of the upper triangle with its diagonal, of about equal size."""
     cuts = tile_slices(size, tile)
-    for at, rows in enumerate(cuts):
-        for columns in cuts[at:]:
+    for index, rows in enumerate(cuts):
+        for columns in cuts[index:]:
             yield rows, columns
 
 
 def tile_slices(size: int, tile: int) -> list[slice]:
-    """range(size) in as few slices of at most `tile` as possible, of about equal lengths."""
+    """Split range(size) into the fewest slices of at most `tile`, of about equal lengths."""
     bounds = np.linspace(0, size, -(-size // tile) + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
@@ -112,11 +118,11 @@ def _has_unit_stride(A: Array) -> bool:
 
 
 def mirror_upper_triangle(G: Array) -> Array:
-    """G with its upper triangle copied onto the lower one, in place and block by block."""
+    """Copy the upper triangle of G onto the lower one, in place and block by block; returns G."""
     size, step = len(G), 512
     for a in range(0, size, step):
         b = min(a + step, size)
-        corner = G[a:b, a:b]
-        np.copyto(corner, corner.T.copy(), where=np.tri(b - a, k=-1, dtype=bool))
+        diagonal_block = G[a:b, a:b]
+        np.copyto(diagonal_block, diagonal_block.T.copy(), where=np.tri(b - a, k=-1, dtype=bool))
         G[b:, a:b] = G[a:b, b:].T
     return G

@@ -1,4 +1,4 @@
-"""The loops of the engines that BLAS and LAPACK cannot do, compiled by numba."""
+"""Loops of the engines that BLAS and LAPACK do not offer, compiled by numba."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ Array = np.ndarray[Any, Any]
 
 @compiled(fastmath={"contract"})
 def tridiagonal_quadratic_forms(Z: Array, inverse: Array, ratios: Array, out: Array) -> None:
-    """out[i, l] = sum_j u_j^2 inverse[j, l], u_j = Z[i, j] - ratios[j, l] u_{j-1}.
+    """Quadratic forms out[i, l] = sum_j u_j^2 inverse[j, l], u_j = Z[i, j] - ratios[j, l] u_{j-1}.
 
-    All alphas l side by side, for four rows at a time, so that what is read is used several times.
+    Z is (n, m); inverse and ratios are (m, n_alphas). All alphas l are processed side by side, for
+    four rows at a time, so that values that were read are used several times.
     """
     n, m = Z.shape
     lanes = inverse.shape[1]
     u, h = np.empty((4, lanes)), np.empty((4, lanes))
     for i in range(0, n, 4):
-        # The last rows may be done twice.
+        # If n is not a multiple of four, the last row is computed repeatedly.
         i1, i2, i3 = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
         u[:] = 0.0
         h[:] = 0.0

@@ -9,12 +9,12 @@ from ling._typing import Array
 
 
 def orthonormalize(A: Array) -> Array:
-    """An orthonormal basis of the columns of A."""
+    """Orthonormal basis (m, k) of the columns of A (m, k), by QR."""
     return np.asarray(linalg.qr(A, mode="economic", check_finite=False)[0])
 
 
 def thin_svd(A: Array) -> tuple[Array, Array]:
-    """U and the singular values of a matrix with few columns, by way of its QR factorisation."""
+    """U (m, k) and the singular values (k,) of A (m, k), k small, by QR and an SVD of R."""
     Q, R = linalg.qr(A, mode="economic", check_finite=False)
     U, S, _ = linalg.svd(R, full_matrices=False, check_finite=False)
     return np.asarray(Q @ U), S

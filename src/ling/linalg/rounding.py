@@ -1,4 +1,4 @@
-"""Rounding errors of sums, which every bound includes."""
+"""Estimates of the rounding errors of sums, which are part of every error bound."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ EPS32 = float(np.finfo(np.float32).eps)
 
 
 def sum_noise(*lengths: int, eps: float = EPS) -> float:
-    """Relative error of sums with so many terms: a few eps, growing like a random walk."""
+    """Relative error of sums of `lengths` terms: a few eps, growing like sqrt(length)."""
     return float(eps * (2 + sum(np.sqrt(length) for length in lengths) / 2))
 
 
 def product_noise(shape: tuple[int, int]) -> float:
-    """Relative error of X'(X v): a few eps, more with the length of the sums.
+    """Relative error of X'(X v) for X of this shape: a few eps, growing with sqrt(n) and sqrt(p).
 
-    Sums are made in blocks and by several threads, so that the chains in which errors add up, like
-    a random walk, are much shorter than n and p.
+    Sums are formed in blocks and by several threads, so that the chains in which errors accumulate,
+    like a random walk, are much shorter than n and p.
     """
     n, p = shape
     return float(EPS * (4 + (np.sqrt(n) + np.sqrt(p)) / 8))

@@ -1,4 +1,4 @@
-"""A pool for the kernels that numba compiles: as many threads as BLAS uses, safe to fork."""
+"""Thread pool for kernels compiled by numba, with as many threads as BLAS; safe to fork."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 from ling._typing import Array
 
 THREAD_NAME_PREFIX = "ling-kernel"
+# Limit on the bytes of all partial results of a parallel sweep, unless every thread has just one.
 MAX_PARTIAL_BYTES = 2**27
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,16 +35,19 @@ def _blas_libraries() -> list[Any]:
 
 
 def n_threads() -> int:
-    """Threads to use: BLAS's number, so that `threadpoolctl.threadpool_limits` rules both."""
+    """Number of threads: that of BLAS, so that `threadpoolctl.threadpool_limits` sets both."""
     libraries = _blas_libraries()
     if not libraries:
         return os.cpu_count() or 1
-    numbers = _blas_limiter.saved_counts or [int(library.num_threads) for library in libraries]
-    return max(1, min(numbers))
+    counts = _blas_limiter.saved_counts or [int(library.num_threads) for library in libraries]
+    return max(1, min(counts))
 
 
 class _BlasLimiter:
-    """Keeps BLAS to one thread for as long as anybody wants it, and then gives it back its own."""
+    """Context manager that limits BLAS to one thread while at least one user is inside.
+
+    The last user to leave restores the number of threads.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -65,7 +69,7 @@ class _BlasLimiter:
                 self.restore()
 
     def restore(self) -> None:
-        """Give BLAS back its threads."""
+        """Restore the number of BLAS threads."""
         for library, number in zip(_blas_libraries(), self.saved_counts, strict=True):
             library.set_num_threads(number)
         self.saved_counts = []
@@ -75,7 +79,11 @@ _blas_limiter = _BlasLimiter()
 
 
 def _after_fork() -> None:
-    """The child has one thread: no pool, and nobody that would end a quiet it was born into."""
+    """Reset pools and limiter in a forked child.
+
+    The child has only the thread that forked: the pools are gone, and no other thread would leave
+    the limiter.
+    """
     _pools.clear()
     _blas_limiter.lock = threading.Lock()
     if _blas_limiter.n_users:
@@ -83,23 +91,25 @@ def _after_fork() -> None:
         _blas_limiter.restore()
 
 
-if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing to survive
+if hasattr(os, "register_at_fork"):  # not on systems without fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
 def single_threaded_blas() -> _BlasLimiter:
-    """`with quiet_blas():` for small factorisations, which one thread does about as fast.
+    """Context manager for small factorisations, which one BLAS thread does about as fast.
 
-    Several would spin on after each, for a while, on the cores that our loops need.
+    Several threads would keep spinning for a while after each call, on the cores that the compiled
+    loops need.
     """
     return _blas_limiter
 
 
 def n_slices(n_bytes: int) -> int:
-    """Parts to cut a sweep into: several a thread, so that a thread held up holds nobody up.
+    """Number of parts of a parallel sweep, each with a partial result of `n_bytes`.
 
-    (BLAS keeps its threads spinning for a while after a call, on the cores that we need.) Each has
-    a result of `n_bytes`, so there are fewer of large ones.
+    There are several parts per thread, so that a delayed thread does not delay the others. (BLAS
+    keeps its threads spinning for a while after a call, on the cores that the sweep needs.) Large
+    partial results mean fewer parts.
     """
     workers = n_threads()
     return (
@@ -108,14 +118,14 @@ def n_slices(n_bytes: int) -> int:
 
 
 def split_rows(rows: slice, pieces: int) -> list[slice]:
-    """`rows` in that many ranges of about equal length."""
+    """Split `rows` into `pieces` ranges of about equal length."""
     bounds = np.linspace(rows.start, rows.stop, pieces + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
 def parallel_map(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
-    """`[task(part) for part in parts]`, the parts side by side."""
-    # A task of the pool that waited for other tasks of the pool could wait forever.
+    """`[task(part) for part in parts]`, computed in parallel."""
+    # Inside the pool, parts run serially: a task that waits for tasks of its own pool can deadlock.
     workers = n_threads()
     if min(workers, len(parts)) <= 1 or threading.current_thread().name.startswith(
         THREAD_NAME_PREFIX
@@ -128,7 +138,7 @@ def parallel_map(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
 
 
 def parallel_sum(task: Callable[[T], Array], parts: Sequence[T]) -> Array:
-    """The sum of what the parts give, added in their order, whichever finished first."""
+    """Sum of the results of all parts, added in the order of the parts for reproducibility."""
     results = parallel_map(task, parts)
     for result in results[1:]:
         np.add(results[0], result, out=results[0])

@@ -1,4 +1,4 @@
-"""Preconditioned conjugate gradients on (X'X + alpha I) w = X'y, all targets in the same passes."""
+"""Preconditioned conjugate gradients on (X'X + alpha I) w = X'y; targets share passes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from ling.solvers.gradient_rounding import dual_rounding
 from ling.solvers.minorant import Minorant
 from ling.solvers.problem import Problem
 
-# The recurrence may drift from the true gradient, and rounding is added to the bound: stop short.
+# Iterate to this fraction of tol. The recurrence may drift from the true gradient, and the rounding
+# bound is added afterwards; without this margin they could leave the bound above tol.
 TOL_SAFETY_FACTOR = 0.8
-# Rates are judged over this many iterations; conjugate gradients do not fall evenly.
+# Iterations over which the convergence rate is estimated; the bound does not fall evenly.
 RATE_WINDOW_ITERATIONS = 12
-# Without any progress for as many iterations as this, rounding has the last word.
+# Iterations without a new smallest bound after which rounding is taken to prevent convergence.
 STAGNATION_ITERATIONS = 150
+# Iterations, if max_iter is None.
 DEFAULT_MAX_ITER = 10_000
-# How often an iteration that has drifted is started again from where it is.
+# Largest number of runs of the dual iteration. Each run but the first starts from the recomputed
+# residual of the run before, whose own residual had drifted.
 MAX_DRIFT_RESTARTS = 3
 
 TargetIndices = NDArray[np.intp]
@@ -31,10 +34,11 @@ TargetIndices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
-    """P^-1, and a proof that X'X + alpha I >= least P.
+    """A preconditioner P^-1 with proven lower ratios: X'X + alpha I >= lower_ratio P.
 
-    `apply(R, targets)` is P^-1 R for the columns of those targets; `least` has a number a target.
-    `noise` is what products with X'X + alpha I are off by, in units of P, beyond float64.
+    `apply(R, targets)` returns P^-1 R, where R (p, k) has one column for each of the k `targets`.
+    `lower_ratio` (t,) has one number per target. `noise` bounds the error of products with
+    X'X + alpha I beyond float64 rounding, relative to P.
     """
 
     apply: Callable[[Array, TargetIndices], Array]
@@ -44,7 +48,7 @@ class Preconditioner:
 
 @dataclass(frozen=True, eq=False)
 class CGState:
-    """The state of an iteration; `squared_bound` is the square of a proven bound, by target."""
+    """State of the iteration; `squared_bound` (t,) is the square of a proven error bound."""
 
     solution: Array
     residual: Array
@@ -54,7 +58,7 @@ class CGState:
 
 
 class LinearSystem(ABC):
-    """H x = b as conjugate gradients see it. Inner products are over the first `length` rows."""
+    """H x = b for conjugate gradients; inner products use the first `n_features` rows only."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -62,25 +66,25 @@ class LinearSystem(ABC):
 
     @abstractmethod
     def matmat(self, P: Array, targets: TargetIndices) -> Array:
-        """H P, one pass."""
+        """H P for the columns P of `targets`; one pass."""
 
     @abstractmethod
     def precondition(self, R: Array, targets: TargetIndices) -> Array:
-        """An approximation of H^-1 R."""
+        """An approximation of H^-1 R for the columns R of `targets`."""
 
     @abstractmethod
     def initial_squared_bound(self, R: Array) -> Array:
-        """The square of a bound on the error, before the first step."""
+        """Squared error bound (t,) for the initial residuals R, before the first step."""
 
     @abstractmethod
     def update_squared_bound(
         self, R: Array, rz: Array, step: Array, beta: Array, targets: TargetIndices
     ) -> Array:
-        """The same after a step; rz is r'P^-1 r."""
+        """Squared error bound after a step, for the columns R of `targets`; rz is r'P^-1 r."""
 
 
 class PrimalSystem(LinearSystem):
-    """(X'X + alpha I) w = X'y; `gram` stands in for X'X if it is cheaper to multiply with."""
+    """(X'X + alpha I) w = X'y; `gram(V)` replaces X'X V by a cheaper approximation if given."""
 
     def __init__(
         self,
@@ -104,24 +108,25 @@ class PrimalSystem(LinearSystem):
         return self.preconditioner.apply(R, targets)
 
     def initial_squared_bound(self, R: Array) -> Array:
-        """From the minorant."""
+        """The minorant's quadratic form r'(B + alpha I)^-1 r."""
         return self.minorant.quadratic_form(R, self.problem.alphas)
 
     def update_squared_bound(
         self, R: Array, rz: Array, step: Array, beta: Array, targets: TargetIndices
     ) -> Array:
-        """From the ceiling."""
-        # r'P^-1 r can only vanish with r; if it does before, P^-1 has lost it to rounding.
+        """The Gauss-Radau factor times r'P^-1 r."""
+        # r'P^-1 r is 0 only for r = 0. If it is 0 for another r, it was lost to rounding in P^-1.
         lost = (rz <= 0) & R.any(axis=0)
         radau_bound = self.radau_bound.update(step, beta, targets)
         return np.where(lost, np.inf, radau_bound * np.maximum(rz, 0.0))
 
 
 class DualSystem(LinearSystem):
-    """The same for p > n, where every vector is X' times one of length n, which goes along below.
+    """The system for p > n, on stacked vectors (n + p, t): v = X'u on top of its u.
 
-    With w = X'c the error is below ||rho||, rho = y - X w - alpha c: this bound leans on nothing.
-    `apply` takes and gives vectors with both parts.
+    Every vector of the iteration is X' times one of length n, which is updated with it. With
+    w = X'c the error is at most ||rho||, rho = y - X w - alpha c. This bound needs neither a
+    minorant nor a lower ratio. `apply` takes and returns stacked vectors.
     """
 
     def __init__(self, problem: Problem, apply: Callable[[Array, TargetIndices], Array]) -> None:
@@ -129,23 +134,23 @@ class DualSystem(LinearSystem):
         self.apply = apply
 
     def matmat(self, P: Array, targets: TargetIndices) -> Array:
-        """X'(X P + alpha C), and X P + alpha C."""
-        above, below = P[: self.n_features], P[self.n_features :]
-        rows = AffineRowTransform.identity(below.shape)
-        out = self.problem.design.gram_matmat(above, rows)
+        """X'(X P + alpha C) stacked on X P + alpha C, for P stacked on C."""
+        P_features, P_rows = P[: self.n_features], P[self.n_features :]
+        rows = AffineRowTransform.identity(P_rows.shape)
+        products = self.problem.design.gram_matmat(P_features, rows)
         return (
-            np.vstack([out, rows.row_output.reshape(below.shape)])
+            np.vstack([products, rows.row_output.reshape(P_rows.shape)])
             + P * self.problem.alphas[targets]
         )
 
     def precondition(self, R: Array, targets: TargetIndices) -> Array:
-        """P^-1 R, and what X' would make it from."""
+        """P^-1 R stacked on the vectors u with X'u = P^-1 R."""
         return self.apply(R, targets)
 
     def initial_squared_bound(self, R: Array) -> Array:
         """||rho||^2."""
-        below = R[self.n_features :]
-        return np.asarray(np.einsum("ij,ij->j", below, below))
+        rho = R[self.n_features :]
+        return np.asarray(np.einsum("ij,ij->j", rho, rho))
 
     def update_squared_bound(
         self, R: Array, rz: Array, step: Array, beta: Array, targets: TargetIndices
@@ -154,7 +159,7 @@ class DualSystem(LinearSystem):
         return self.initial_squared_bound(R)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what is proved may be infinite
+@np.errstate(over="ignore", invalid="ignore")  # bounds may be infinite
 def run_conjugate_gradients(
     system: LinearSystem,
     start: Array,
@@ -164,43 +169,49 @@ def run_conjugate_gradients(
     max_iter: int | None = None,
     iter_budget: float = float("inf"),
 ) -> CGState:
-    """From `start` and its residual until every target's error is bounded by tol.
+    """Iterate from `start` and its `residual` until the error bound of every target is within tol.
 
-    One pass an iteration. Targets that are there take no part in further passes.
+    One pass per iteration. Converged targets take no part in further passes. The iteration gives up
+    if it stagnates, or if its rate says that it needs more than `iter_budget` iterations.
     """
-    problem, top = system.problem, slice(0, system.n_features)
+    problem, features = system.problem, slice(0, system.n_features)
     W, R = start.copy(), residual.copy()
     goal = (TOL_SAFETY_FACTOR * tol * problem.error_scale) ** 2
     squared_bound = system.initial_squared_bound(R)
     active = np.flatnonzero(squared_bound > goal)
     r = R[:, active]
     P = z = system.precondition(r, active)
-    rz = _column_dots(r[top], z[top])
+    rz = _column_dots(r[features], z[features])
     history: list[float] = []
     n_iter, gave_up = 0, False
     while active.size and n_iter < (DEFAULT_MAX_ITER if max_iter is None else max_iter):
-        with attach_partial_solution(lambda: W[top]):
+        with attach_partial_solution(lambda: W[features]):
             AP = system.matmat(P, active)
-        curvature = _column_dots(P[top], AP[top])
+        curvature = _column_dots(P[features], AP[features])
         step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
         W[:, active] += step * P
         r = r - step * AP
         n_iter += 1
         z = system.precondition(r, active)
-        fresh = _column_dots(r[top], z[top])
-        beta = np.divide(fresh, rz, out=np.zeros_like(rz), where=rz > 0)
-        P, rz = z + beta * P, fresh
+        new_rz = _column_dots(r[features], z[features])
+        beta = np.divide(new_rz, rz, out=np.zeros_like(rz), where=rz > 0)
+        P, rz = z + beta * P, new_rz
         bound = system.update_squared_bound(r, rz, step, beta, active)
         R[:, active], squared_bound[active] = r, bound
-        going = (step > 0) & (rz > 0) & (bound > goal[active])
-        if not going.any():
+        unconverged = (step > 0) & (rz > 0) & (bound > goal[active])
+        if not unconverged.any():
             break
-        history.append(_log_excess(bound[going], goal[active][going]))
+        history.append(_log_excess(bound[unconverged], goal[active][unconverged]))
         if _should_give_up(history, iter_budget):
             gave_up = True
             break
-        if not going.all():
-            active, r, P, rz = active[going], r[:, going], P[:, going], rz[going]
+        if not unconverged.all():
+            active, r, P, rz = (
+                active[unconverged],
+                r[:, unconverged],
+                P[:, unconverged],
+                rz[unconverged],
+            )
     return CGState(W, R, squared_bound, n_iter, gave_up)
 
 
@@ -216,21 +227,21 @@ def conjugate_gradients(
     residual: Array | None = None,
     gram: Callable[[Array], Array] | None = None,
 ) -> Candidate:
-    """The solution of the primal system; 6 p numbers of memory a target.
+    """Solve the primal system; returns coefficients (p, t). Memory: 6 p numbers per target.
 
-    `residual` is that of `start`, if it is known; `gram` stands in for X'X between there and the
-    end, if it is cheaper to multiply with.
+    `residual` (p, t) is the gradient at `start`, if it is known; otherwise it takes one more pass.
+    `gram(V)` replaces X'X V during the iteration, if it is a cheaper approximation.
     """
     system = PrimalSystem(problem, preconditioner, minorant, gram)
     W = np.zeros_like(problem.moments) if start is None else start.astype(np.float64)
     R = problem.moments if start is None else residual
     R = problem.gradient(W)[0] if R is None else R
-    found = run_conjugate_gradients(
+    state = run_conjugate_gradients(
         system, W, R, tol=tol, max_iter=max_iter, iter_budget=iter_budget
     )
     return Candidate(
-        found.solution, minorant, n_iter=found.n_iter, gave_up=found.gave_up,
-        residual=found.residual, squared_bound=found.squared_bound,
+        state.solution, minorant, n_iter=state.n_iter, gave_up=state.gave_up,
+        residual=state.residual, squared_bound=state.squared_bound,
     )  # fmt: skip
 
 
@@ -242,42 +253,46 @@ def dual_conjugate_gradients(
     max_iter: int | None = None,
     iter_budget: float = float("inf"),
 ) -> Candidate:
-    """The solution of the dual system, proved; two more passes, 6 (n + p) numbers a target."""
+    """Solve the dual system and bound the error from the recomputed residual rho.
+
+    One pass per iteration and two more for the bound; 6 (n + p) numbers of memory per target. The
+    iteration is restarted from the recomputed residual if drift has left the bound above tol.
+    """
     p = problem.shape[1]
     start = np.zeros((sum(problem.shape), problem.n_targets))
-    found = CGState(
+    state = CGState(
         start, np.vstack([problem.moments, problem.targets]), problem.target_norms**2, 0
     )
     best: Candidate | None = None
     for _ in range(MAX_DRIFT_RESTARTS):
-        left = None if max_iter is None else max_iter - found.n_iter
-        more = run_conjugate_gradients(
-            DualSystem(problem, apply), found.solution, found.residual, tol=tol, max_iter=left,
+        iter_left = None if max_iter is None else max_iter - state.n_iter
+        new_state = run_conjugate_gradients(
+            DualSystem(problem, apply), state.solution, state.residual, tol=tol, max_iter=iter_left,
             iter_budget=iter_budget,
         )  # fmt: skip
-        found = replace(more, n_iter=found.n_iter + more.n_iter)
-        C = found.solution[p:]
+        state = replace(new_state, n_iter=state.n_iter + new_state.n_iter)
+        C = state.solution[p:]
         W = problem.design.rmatmat(C)
         rows = AffineRowTransform.from_values(-1.0, problem.alphas * C - problem.targets, 1.0)
-        above = problem.design.gram_matmat(W, rows)
+        gradient = problem.design.gram_matmat(W, rows)
         rho = rows.row_output.reshape(C.shape)
         bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C)
-        best = Candidate(W, bound=bound, n_iter=found.n_iter, gave_up=found.gave_up)
-        if problem.is_within_tol(bound, tol) or found.gave_up or found.n_iter == max_iter:
+        best = Candidate(W, bound=bound, n_iter=state.n_iter, gave_up=state.gave_up)
+        if problem.is_within_tol(bound, tol) or state.gave_up or state.n_iter == max_iter:
             return best
-        found = replace(found, solution=np.vstack([W, C]), residual=np.vstack([above, rho]))
+        state = replace(state, solution=np.vstack([W, C]), residual=np.vstack([gradient, rho]))
     assert best is not None
     return replace(best, gave_up=True)
 
 
 class GaussRadauBound:
-    """The factor c with ||w - w*||^2 <= c r'P^-1 r in the norm of the problem.
+    """Upper bound c (t,) with ||w - w*||^2 <= c r'P^-1 r, in the norm of X'X + alpha I.
 
-    At first it is 1 / least. Conjugate gradients are Lanczos' process on the way, and Gauss-Radau
-    quadrature with a node at `least` turns their coefficients into a much closer upper bound, for
-    next to nothing (Golub & Meurant; the recurrence is that of Meurant & Tichý 2013). Products that
-    are off act like those of a matrix nearby, whose spectrum may reach below `least` by `noise`:
-    the node has to be there. 1 / least holds for any r.
+    Initially c = 1 / least, which holds for any r. Conjugate gradients are equivalent to the
+    Lanczos process, and Gauss-Radau quadrature with a node at `least` turns their coefficients into
+    a much tighter bound at almost no cost (Golub & Meurant; the recurrence is that of Meurant &
+    Tichý 2013). Inexact products act like those of a nearby matrix, whose spectrum may reach below
+    `least` by `noise`. The node is therefore `least` - `noise`.
     """
 
     @np.errstate(over="ignore")
@@ -288,16 +303,16 @@ class GaussRadauBound:
         self.factor = 1.0 / np.where(self.node > 0, self.node, least)
 
     def update(self, step: Array, beta: Array, targets: TargetIndices) -> Array:
-        """The factor of those targets after one more step, of the given lengths."""
+        """The factors of `targets` after one more step, from the step lengths and betas of CG."""
         node = self.node[targets]
         gap = self.factor[targets] - step
-        below = node * gap + beta
-        worst = 1.0 / self.lower_ratio[targets]
-        # Near convergence the gap is rounding; the first bound is always right.
-        sound = (gap > self.min_relative_gap * step) & (below > 0) & (node > 0)
-        found = np.divide(gap, below, out=worst.copy(), where=sound)
-        self.factor[targets] = np.where(sound, found, 1.0 / np.where(node > 0, node, 1.0))
-        return np.asarray(np.minimum(found, worst))
+        denominator = node * gap + beta
+        initial_factor = 1.0 / self.lower_ratio[targets]
+        # Near convergence the gap is dominated by rounding. The initial factor is always valid.
+        valid = (gap > self.min_relative_gap * step) & (denominator > 0) & (node > 0)
+        factor = np.divide(gap, denominator, out=initial_factor.copy(), where=valid)
+        self.factor[targets] = np.where(valid, factor, 1.0 / np.where(node > 0, node, 1.0))
+        return np.asarray(np.minimum(factor, initial_factor))
 
 
 def _column_dots(A: Array, B: Array) -> Array:
@@ -305,23 +320,26 @@ def _column_dots(A: Array, B: Array) -> Array:
 
 
 def _log_excess(squares: Array, goal: Array) -> float:
-    """How far the worst target is from its goal, as a logarithm."""
+    """log(bound / goal) of the target that is furthest from its goal, from squares of both."""
     tiny = np.finfo(np.float64).tiny
     return float(np.log(np.maximum(squares, tiny) / np.maximum(goal, tiny)).max()) / 2
 
 
 def _should_give_up(history: list[float], iter_budget: float) -> bool:
-    """Whether, at the rate of late, the goal (0) lies beyond `iter_budget` iterations."""
-    done = len(history)
-    if done > STAGNATION_ITERATIONS and min(history[-STAGNATION_ITERATIONS:]) >= min(
+    """True if the iteration stagnates, or its recent rate needs more than `iter_budget` iterations.
+
+    `history` holds the log excess of the bound after each iteration; the goal is 0.
+    """
+    n_iter = len(history)
+    if n_iter > STAGNATION_ITERATIONS and min(history[-STAGNATION_ITERATIONS:]) >= min(
         history[:-STAGNATION_ITERATIONS]
     ):
         return True
-    if done < 2 * RATE_WINDOW_ITERATIONS or not np.isfinite(iter_budget):
+    if n_iter < 2 * RATE_WINDOW_ITERATIONS or not np.isfinite(iter_budget):
         return False
-    fallen = (
+    rate = (
         min(history[-2 * RATE_WINDOW_ITERATIONS : -RATE_WINDOW_ITERATIONS])
         - min(history[-RATE_WINDOW_ITERATIONS:])
     ) / RATE_WINDOW_ITERATIONS
-    ahead = history[-1] / fallen if fallen > 0 else np.inf
-    return bool(done + ahead > 1.2 * iter_budget)  # convergence speeds up as it goes
+    iter_left = history[-1] / rate if rate > 0 else np.inf
+    return bool(n_iter + iter_left > 1.2 * iter_budget)  # 1.2: convergence speeds up later

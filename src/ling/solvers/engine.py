@@ -1,4 +1,4 @@
-"""What every engine is told, and what it gives back."""
+"""The interface of the engines: their budget, and the candidate solution they return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ling.solvers.problem import Problem
 
 
 def as_generator(state: Any) -> np.random.Generator:
-    """From what scikit-learn calls a random_state: None, an integer, or a RandomState."""
+    """NumPy Generator from a scikit-learn random_state: None, an integer or a RandomState."""
     if isinstance(state, np.random.RandomState):
         state = int(state.randint(2**31 - 1))
     return np.random.default_rng(state)
@@ -26,7 +26,7 @@ def as_generator(state: Any) -> np.random.Generator:
 
 @contextmanager
 def attach_partial_solution(iterate: Callable[[], Array]) -> Iterator[None]:
-    """If the rows of X are lost on the way, how far the iteration has come is not."""
+    """Attach `iterate()`, the current coefficients, to a ClusterLost error raised in the block."""
     try:
         yield
     except ClusterLost as error:
@@ -36,15 +36,36 @@ def attach_partial_solution(iterate: Callable[[], Array]) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class EngineBudget:
-    """How far to go: to `tol`, and in at most `max_iter` iterations (None: as many as it takes).
+    """Accuracy goal, limits and cost factors for one engine run. Costs are in passes over X.
 
-    `worth` is the number of passes after which another engine would have been cheaper: an engine
-    that sees itself going beyond gives up. `column_cost` is what one more column costs in a pass
-    over X, in passes, and `blas` the FLOPs that BLAS does during one, on one thread. `single`
-    allows float32, or less, where it pays: making a copy takes `copying` passes, a sweep over it
-    `quantized_pass_cost`. `samples` is whether single rows can be had for next to nothing. `start`
-    is where to start from, `most` the largest rank that memory is for, `budget` the bytes that may
-    be used; `spent` are the iterations done already.
+    Attributes
+    ----------
+    tol : float
+        Relative error bound to reach.
+    random_state : None, int or RandomState
+    max_iter : int or None
+        Largest number of iterations; None means no limit.
+    max_passes : float
+        Passes after which another engine would have been cheaper. An engine that expects to need
+        more gives up.
+    column_cost : float
+        Cost of one more column in a pass over X.
+    blas_flops_per_pass : float
+        FLOPs that BLAS does on one thread in the time of a pass.
+    low_precision : bool
+        Whether float32, or a quantized copy of X, may be used where it is cheaper.
+    quantization_passes, quantized_pass_cost : float
+        Cost of making the quantized copy, and of one sweep over it.
+    can_sample_rows : bool
+        Whether single rows can be read at almost no cost.
+    start : (p, t) array or None
+        Initial coefficients.
+    max_rank : int
+        Largest rank that memory was planned for.
+    max_bytes : float
+        Bytes that may be used.
+    n_iter_done : int
+        Iterations that were done before.
     """
 
     tol: float
@@ -64,34 +85,38 @@ class EngineBudget:
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """Drawn from `random_state`."""
+        """Random generator made from `random_state`."""
         return as_generator(self.random_state)
 
     def iteration_cost(self, n_targets: int) -> float:
-        """A pass with a column for each target, in passes."""
+        """Cost of one iteration in passes: a pass over X with one column for each target."""
         return 1 + self.column_cost * (n_targets - 1)
 
     def remaining_after(self, iterations: int, n_targets: int) -> EngineBudget:
-        """What is left of it after so many iterations on a copy."""
-        left = None if self.max_iter is None else max(0, self.max_iter - iterations)
-        worth = self.max_passes - iterations * self.quantized_pass_cost * n_targets
+        """The budget that remains after `iterations` on the quantized copy."""
+        max_iter = None if self.max_iter is None else max(0, self.max_iter - iterations)
+        max_passes = self.max_passes - iterations * self.quantized_pass_cost * n_targets
         return replace(
-            self, max_iter=left, max_passes=worth, n_iter_done=self.n_iter_done + iterations
+            self,
+            max_iter=max_iter,
+            max_passes=max_passes,
+            n_iter_done=self.n_iter_done + iterations,
         )
 
     def total_iteration_cost(self, iterations: float, n_targets: int) -> float:
-        """So many iterations, the cheaper way, in passes."""
-        plain = iterations * self.iteration_cost(n_targets)
-        return min(plain, self._quantized_iteration_cost(iterations, n_targets))
+        """Cost of `iterations` in passes, on X or on a quantized copy, whichever is cheaper."""
+        exact_cost = iterations * self.iteration_cost(n_targets)
+        return min(exact_cost, self._quantized_iteration_cost(iterations, n_targets))
 
     def is_quantizing_cheaper(self, iterations: float, n_targets: int) -> bool:
-        """Whether a copy of X makes so many iterations cheaper."""
+        """True if `iterations` are cheaper on a quantized copy of X, copying included."""
         return self._quantized_iteration_cost(
             iterations, n_targets
         ) < iterations * self.iteration_cost(n_targets)
 
     def _quantized_iteration_cost(self, iterations: float, n_targets: int) -> float:
-        # Starting again from the gradient of X takes more of them, many more where many are needed.
+        # Restarts from the exact gradient of X add iterations: 5, plus a share that grows with
+        # their number.
         sweeps = (iterations * (1 + iterations / 60) + 5) * n_targets
         return (
             self.quantization_passes + self.quantized_pass_cost * sweeps
@@ -102,11 +127,12 @@ class EngineBudget:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Coefficients (p, t), and what is known about X'X that bounds their error.
+    """Coefficients (p, t) of an engine, with the minorant of X'X that bounds their error.
 
-    `bound` is a bound that the engine has proved already, without another pass; None if it has not.
-    An iteration gives its `residual` instead, which should be the gradient but for drift, and the
-    square of what it `squared_bound` for that. `n_iter` is None for engines that do not iterate.
+    `bound` (t,) is an error bound that the engine has already proved, or None. An iterative engine
+    gives its `residual` (p, t) instead, which equals the gradient except for drift, and
+    `squared_bound` (t,), the square of the bound that it proved for this residual. `n_iter` is None
+    for engines that do not iterate.
     """
 
     coef: Array
@@ -121,7 +147,7 @@ class Candidate:
 
 
 def evaluate_bound(problem: Problem, candidate: Candidate) -> tuple[Candidate, Array]:
-    """The candidate with its bound, and its gradient; one pass."""
+    """The candidate with its error bound (t,), and its gradient (p, t); one pass."""
     gradient, residual = problem.gradient(candidate.coef)
     bound = error_bound(problem, candidate, gradient) + gradient_rounding(
         problem, candidate.minorant, candidate.coef, residual
@@ -130,7 +156,7 @@ def evaluate_bound(problem: Problem, candidate: Candidate) -> tuple[Candidate, A
 
 
 def error_bound(problem: Problem, candidate: Candidate, gradient: Array) -> Array:
-    """What a gradient proves of a candidate's error, but for rounding."""
+    """Error bound (t,) that follows from the gradient (p, t), without the rounding terms."""
     minorant, alphas = candidate.minorant, problem.alphas
     bound: Array = np.sqrt(minorant.quadratic_form(gradient, alphas))
     if candidate.residual is None or candidate.squared_bound is None:

@@ -1,7 +1,7 @@
-"""Randomised block Krylov: one subspace for all targets and all alphas.
+"""Randomised block Krylov method: one subspace for all targets and all alphas.
 
-Krylov spaces of X'X do not depend on alpha. The space grown from [X'Y, random directions] finds the
-strong directions of X on the way, and so acts like a preconditioned method without a preconditioner
+Krylov spaces of X'X do not depend on alpha. The space grown from [X'Y, random directions] also
+finds the leading directions of X, and so acts like a preconditioned method without a preconditioner
 (Chen, Musco & others 2025, arXiv 2501.18717).
 """
 
@@ -21,16 +21,18 @@ from ling.solvers.engine import Candidate, EngineBudget, attach_partial_solution
 from ling.solvers.minorant import LowRankMinorant, Minorant, ZeroMinorant, nystrom_slack
 from ling.solvers.problem import Problem
 
+# Directions of a new block with singular values below this fraction of the largest entry of T (of 1
+# in the first block, whose columns are normalised) are dropped as linearly dependent.
 DEPENDENT_RTOL = 1e-12
-# Below this share of the largest eigenvalue a Ritz direction amplifies rounding, and is left out.
+# Ritz directions below this fraction of the largest Ritz value amplify rounding, and are dropped.
 RITZ_VALUE_RTOL = 1e-11
 
 
 class KrylovSpace:
-    """An orthonormal basis that grows by a block a pass, and X'X in it.
+    """Orthonormal basis of a block Krylov space, and the projection of X'X onto it.
 
-    X'X basis = [basis, following] [T; (0 .. 0 B)]. Whoever holds it multiplies X'X with `following`
-    and passes the product to `extend`.
+    X'X basis = [basis, next_block] [T; (0 .. 0 B)]. The caller multiplies X'X with `next_block`,
+    which takes one pass, and passes the product to `extend`.
     """
 
     def __init__(self, block: Array) -> None:
@@ -47,65 +49,75 @@ class KrylovSpace:
 
     @property
     def basis(self) -> Array:
-        """(p, dimension)."""
+        """The orthonormal basis (p, dimension)."""
         return self._buffer[:, : self.dimension]
 
     @property
     def is_invariant(self) -> bool:
-        """Whether nothing follows: X'X maps the basis into itself."""
+        """True if there is no next block: X'X maps the basis into itself."""
         return int(self.next_block.shape[1]) == 0
 
     def extend(self, product: Array) -> None:
-        """Move the block that follows into the basis; `product` is X'X times it."""
-        m, block = self.dimension, self.next_block.shape[1]
+        """Append `next_block` to the basis; `product` is X'X next_block (p, width)."""
+        m, width = self.dimension, self.next_block.shape[1]
         self._append_block(self.next_block)
         basis = self.basis
-        # Twice is enough: after the second projection V is orthogonal to rounding.
+        # Two projections are enough: after the second, V is orthogonal to the basis up to rounding.
         column = basis.T @ product
         V = product - basis @ column
-        again = basis.T @ V
-        V -= basis @ again
-        column += again
-        T = np.zeros((m + block, m + block))
+        correction = basis.T @ V
+        V -= basis @ correction
+        column += correction
+        T = np.zeros((m + width, m + width))
         T[:m, :m] = self.T
         T[:, m:] = column
         T[m:, :m] = column[:m].T
         T[m:, m:] = (column[m:] + column[m:].T) / 2
-        following, B = _orthonormalize(V, float(np.abs(T).max()))
-        # What is left of V may be small; its directions, as unit vectors, lean on the basis again.
-        following -= basis @ (basis.T @ following)
-        following, R = linalg.qr(following, mode="economic", check_finite=False)
-        room = self.n_features - basis.shape[1]
-        self.T, self.next_block, self.B = T, following[:, :room], (R @ B)[:room]
+        next_block, B = _orthonormalize(V, float(np.abs(T).max()))
+        # The remainder V may be small. Normalising it amplifies its components along the basis, so
+        # the new block is projected once more.
+        next_block -= basis @ (basis.T @ next_block)
+        next_block, R = linalg.qr(next_block, mode="economic", check_finite=False)
+        n_left = self.n_features - basis.shape[1]
+        self.T, self.next_block, self.B = T, next_block[:, :n_left], (R @ B)[:n_left]
         self._ritz_cache = None
 
     def solve_projected(self, wanted: Array, alphas: Array) -> tuple[Array, Array]:
-        """The solution in the basis, column by column, and what is left: the gradient's own."""
+        """Solution of (T + alpha I) y = `wanted` for each column and its alpha, and the gradient.
+
+        `wanted` (dimension, t) is the projected right-hand side. The solution is (dimension, t).
+        The gradient is in the coordinates of [basis, next_block] and is 0 in the basis.
+        """
         theta, Z = self._ritz_pairs()
         theta = np.maximum(theta, 0.0)
         C = Z.T @ wanted
         shifted = theta[:, None] + alphas
-        # Where both are below rounding, what C has in that direction is rounding too.
-        real = shifted > EPS * theta[-1]
-        Y: Array = Z @ np.divide(C, shifted, out=np.zeros_like(C), where=real)
+        # If theta and alpha are both below rounding, the entry of C in that direction is too.
+        above_noise = shifted > EPS * theta[-1]
+        Y: Array = Z @ np.divide(C, shifted, out=np.zeros_like(C), where=above_noise)
         residual = self.B @ Y[len(Y) - self.B.shape[1] :]
         return Y, np.vstack([np.zeros_like(Y), residual])
 
     def projected_minorant(self, noise: float = 0.0) -> Minorant:
-        """Nyström's approximation from the basis, in the coordinates of [basis, following].
+        """Nyström minorant of X'X from the basis, in the coordinates of [basis, next_block].
 
-        T T^-1 T' with T = [T; (0 .. 0 B)]: it lies below X'X.
+        It is M T^-1 M' with M = [T; (0 .. 0 B)], and lies below X'X. `noise` is the error of the
+        products with X'X, which the slack covers.
         """
         m, b = self.dimension, self.B.shape[1]
         if not m:
             return ZeroMinorant()
         theta, Z = self._ritz_pairs()
-        kept = theta > RITZ_VALUE_RTOL * theta[-1]
-        if not kept.any():
+        retained = theta > RITZ_VALUE_RTOL * theta[-1]
+        if not retained.any():
             return ZeroMinorant()
-        tall = np.vstack([self.T @ Z[:, kept], self.B @ Z[m - b :, kept]]) / np.sqrt(theta[kept])
-        U, S = thin_svd(tall)
-        return LowRankMinorant(U, S**2, nystrom_slack(tall, theta[kept], noise) if noise else 0.0)
+        factor = np.vstack([self.T @ Z[:, retained], self.B @ Z[m - b :, retained]]) / np.sqrt(
+            theta[retained]
+        )
+        U, S = thin_svd(factor)
+        return LowRankMinorant(
+            U, S**2, nystrom_slack(factor, theta[retained], noise) if noise else 0.0
+        )
 
     def _ritz_pairs(self) -> tuple[Array, Array]:
         if self._ritz_cache is None:
@@ -113,30 +125,36 @@ class KrylovSpace:
         return self._ritz_cache
 
     def _append_block(self, block: Array) -> None:
-        size = self.dimension + block.shape[1]
-        if size > self._buffer.shape[1]:
-            room = np.empty((self.n_features, max(size, 2 * self._buffer.shape[1])), order="F")
-            room[:, : self.dimension] = self.basis
-            self._buffer = room
-        self._buffer[:, self.dimension : size] = block
-        self.dimension = size
+        dimension = self.dimension + block.shape[1]
+        if dimension > self._buffer.shape[1]:
+            buffer = np.empty(
+                (self.n_features, max(dimension, 2 * self._buffer.shape[1])), order="F"
+            )
+            buffer[:, : self.dimension] = self.basis
+            self._buffer = buffer
+        self._buffer[:, self.dimension : dimension] = block
+        self.dimension = dimension
 
 
 def krylov(problem: Problem, budget: EngineBudget) -> Candidate:
-    """Grow the space until every target's error is within tol; one pass a block."""
+    """Grow a block Krylov space until the error bound of every target is within tol.
+
+    One pass per block. The bound is checked whenever the dimension has grown by 10 %.
+    """
     p = problem.shape[1]
     start = np.zeros_like(problem.moments) if budget.start is None else budget.start
-    wanted = problem.moments if budget.start is None else problem.gradient(start)[0]
-    # Compiled loops take four columns at a time; a block is filled up with random directions, in
-    # the range of X', where the solution is: outside of it only alpha would hold them down.
-    extra = -problem.n_targets % 4 if budget.column_cost < 1 else 0
-    block = wanted
-    if extra:
-        strong = problem.design.gram_matmat(budget.rng.standard_normal((p, extra)))
-        block = np.hstack([wanted, strong])
+    rhs = problem.moments if budget.start is None else problem.gradient(start)[0]
+    # Compiled loops process four columns at a time, so the block is padded with random directions.
+    # These are taken from the range of X', which contains the solution; outside of it X'X is 0 and
+    # only alpha is left.
+    n_random = -problem.n_targets % 4 if budget.column_cost < 1 else 0
+    block = rhs
+    if n_random:
+        random_block = problem.design.gram_matmat(budget.rng.standard_normal((p, n_random)))
+        block = np.hstack([rhs, random_block])
     space = KrylovSpace(block)
     limit = p if budget.max_iter is None else budget.max_iter
-    n_iter, checked, gave_up = 0, 0, False
+    n_iter, checked_dimension, gave_up = 0, 0, False
     Y: Array = np.zeros((0, problem.n_targets))
     while not space.is_invariant and n_iter < limit:
         with attach_partial_solution(partial(_partial_solution, start, space, Y)):
@@ -145,12 +163,12 @@ def krylov(problem: Problem, budget: EngineBudget) -> Candidate:
             space.extend(product)
         n_iter += 1
         last = n_iter == limit or space.is_invariant
-        if space.dimension < 1.1 * checked and not last:
+        if space.dimension < 1.1 * checked_dimension and not last:
             continue
-        checked = space.dimension
+        checked_dimension = space.dimension
         with single_threaded_blas():
-            Y, left = space.solve_projected(space.basis.T @ wanted, problem.alphas)
-            bound = np.sqrt(space.projected_minorant().quadratic_form(left, problem.alphas))
+            Y, residual = space.solve_projected(space.basis.T @ rhs, problem.alphas)
+            bound = np.sqrt(space.projected_minorant().quadratic_form(residual, problem.alphas))
         if problem.is_within_tol(bound, TOL_SAFETY_FACTOR * budget.tol):
             break
         full = space.dimension + space.next_block.shape[1] > max(budget.max_rank, block.shape[1])
@@ -168,25 +186,26 @@ def krylov(problem: Problem, budget: EngineBudget) -> Candidate:
 
 
 def _partial_solution(start: Array, space: KrylovSpace, Y: Array) -> Array:
-    """The solution when the space was last looked at."""
+    """The coefficients (p, t) when the bound was last checked."""
     return np.asarray(start + space.basis[:, : len(Y)] @ Y)
 
 
 def _orthonormalize(V: Array, size: float = 1.0) -> tuple[Array, Array]:
-    """Q, B with V = Q B; directions below rounding of `size` are dropped."""
+    """Q and B with V = Q B, Q orthonormal; directions below DEPENDENT_RTOL * `size` are dropped."""
     U, S, Wt = linalg.svd(V, full_matrices=False, check_finite=False)
-    kept = DEPENDENT_RTOL * size < S
-    return U[:, kept], S[kept, None] * Wt[kept]
+    retained = DEPENDENT_RTOL * size < S
+    return U[:, retained], S[retained, None] * Wt[retained]
 
 
 def _lifted_minorant(problem: Problem, space: KrylovSpace) -> Minorant:
-    """The same in the coordinates of the features, with room for rounding."""
-    # Directions that were dropped are missing in X'X basis = [basis, following] ...
+    """The Nyström minorant lifted to feature space; its slack covers the rounding of products."""
+    # DEPENDENT_RTOL accounts for the dropped directions, which are missing in
+    # X'X basis = [basis, next_block] [T; (0 .. 0 B)].
     largest = max(
         float(np.abs(space.T).max(initial=0.0)), float((problem.raw_column_norms**2).max())
     )
-    small = space.projected_minorant((product_noise(problem.shape) + DEPENDENT_RTOL) * largest)
-    if not isinstance(small, LowRankMinorant):
-        return small
-    vectors = np.hstack([space.basis, space.next_block]) @ small.vectors
-    return LowRankMinorant(vectors, small.values, small.slack)
+    projected = space.projected_minorant((product_noise(problem.shape) + DEPENDENT_RTOL) * largest)
+    if not isinstance(projected, LowRankMinorant):
+        return projected
+    vectors = np.hstack([space.basis, space.next_block]) @ projected.vectors
+    return LowRankMinorant(vectors, projected.values, projected.slack)

@@ -1,4 +1,4 @@
-"""What this machine can do: speeds, measured once, and memory."""
+"""Speeds of this machine, measured once and cached, and its available memory."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ling.linalg import threads
 from ling.solvers.memory_limits import memory_limit
 
 log = logging.getLogger("ling")
-# Of the file that speeds are kept in.
+# Version of the cache file for speeds; entries of other versions are ignored.
 MACHINE_FILE_VERSION = 4
-# What bytes are counted in; the last is the end of all others.
+# Units of memory sizes in bytes. "B" is last, because all others end with it.
 BYTE_UNITS = {
     "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
     "KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40, "B": 1.0,
@@ -39,16 +39,16 @@ class Machine:
 
     Attributes
     ----------
-    sweep : float
+    stream_bandwidth : float
         Bytes of X in X'(X v), for one column.
-    thin : float
-        FLOPs of X'(X V), for a few.
-    gemm, gemm32, factor : float
-        FLOPs of a Gram matrix, in float64 and in float32, and of a Cholesky factor.
+    thin_gemm_rate : float
+        FLOPs of X'(X V), for a few columns.
+    gemm_rate, gemm32, potrf_rate : float
+        FLOPs of a Gram matrix in float64 and in float32, and of a Cholesky factorisation.
     sparse, sparse_column : float
-        Stored entries of a sparse X in X'(X v), and in each further column.
+        Stored entries of a sparse X in X'(X v) for the first column, and for each further column.
     threads : int
-        How many they were measured with.
+        Number of threads that the speeds were measured with.
     """
 
     stream_bandwidth: float
@@ -61,16 +61,17 @@ class Machine:
     threads: int = 2
 
 
-# Good enough for problems that are over before a measurement would be.
+# Speeds for problems that take less time than a measurement.
 DEFAULT_MACHINE = Machine(2e10, 3e10, 5e10, 1e11, 3e10, 5e8, 3e8)
 
 
 def parse_memory_budget(
     budget: float | str | None, of_total_memory: bool = False, root: str | Path = "/"
 ) -> float:
-    """Bytes: a number, "2GB" or None for half of what is free, or a quarter of all there is.
+    """Memory budget in bytes, from a number, a text like "2GB", or None.
 
-    Both heed the limits on this process (`ling.solvers.memory_limits`); `root` is the folder that
+    None means half of the free memory, or a quarter of the total with `of_total_memory`. Both
+    respect the limits on this process (`ling.solvers.memory_limits`); `root` is the folder that
     holds /proc and /sys.
     """
     if budget is None and of_total_memory:
@@ -79,14 +80,14 @@ def parse_memory_budget(
         return max(1.0, 0.5 * _free_memory(int(time.monotonic()), root))
     if isinstance(budget, str):
         text = budget.strip().upper()
-        for unit, size in BYTE_UNITS.items():
+        for unit, bytes_per_unit in BYTE_UNITS.items():
             if text.endswith(unit):
                 try:
-                    found = float(text[: -len(unit)]) * size
+                    n_bytes = float(text[: -len(unit)]) * bytes_per_unit
                 except ValueError:
                     break
-                if found > 0:
-                    return found
+                if n_bytes > 0:
+                    return n_bytes
         raise BadOption(
             f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GiB'."
         )
@@ -97,37 +98,43 @@ def parse_memory_budget(
 
 @lru_cache(maxsize=1)
 def _free_memory(second: int, root: str | Path) -> float:
-    """What this process can still use. Asked once a second at most, as it takes some time."""
+    """Bytes that this process can still use.
+
+    `second` is the current time in seconds; it limits the cached query to one per second.
+    """
     return min(_available_memory(root), memory_limit(root).free)
 
 
 def _available_memory(root: str | Path) -> float:
-    """What could be had without swapping: Linux says so, page cache included; others guess."""
+    """Bytes available without swapping.
+
+    Linux reports them, page cache included. On other systems free pages are counted.
+    """
     try:
         with Path(root, "proc/meminfo").open(encoding="ascii") as lines:
-            found = next(line for line in lines if line.startswith("MemAvailable:"))
-        return 1024.0 * float(found.split()[1])
+            entry = next(line for line in lines if line.startswith("MemAvailable:"))
+        return 1024.0 * float(entry.split()[1])
     except (OSError, StopIteration, IndexError, ValueError):
         log.debug("no /proc/meminfo; asking for free pages instead")
     try:
-        pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
-        return 4e9  # a system that does not tell
-    return float(pages)
+        return 4e9  # bytes; an assumption for systems that do not report it
+    return float(free_bytes)
 
 
 @lru_cache(maxsize=1)
 def _total_memory(second: int, root: str | Path) -> float:
-    """What this process may use in all."""
+    """Bytes that this process may use in total; cached for one `second`."""
     try:
-        pages = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        total_bytes = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
-        pages = 8e9  # a system that does not tell
-    return min(pages, memory_limit(root).total)
+        total_bytes = 8e9  # bytes; an assumption for systems that do not report it
+    return min(total_bytes, memory_limit(root).total)
 
 
 def measured_machine() -> Machine:
-    """Speeds of this machine: read from the cache, or measured in under a second."""
+    """Speeds of this machine, read from the cache or measured in under a second."""
     return _measured_machine(threads.n_threads())
 
 
@@ -136,18 +143,18 @@ def _measured_machine(n_threads: int) -> Machine:
     host = f"{platform.node()}-{platform.machine()}"
     key = f"{MACHINE_FILE_VERSION}-{host}-{np.__version__}-{n_threads}"
     file = _cache_file()
-    known = {} if file is None else _read_speeds(file)
-    saved = _as_machine(known.get(key))
-    if saved is not None:
-        return saved
+    entries = {} if file is None else _read_speeds(file)
+    cached = _as_machine(entries.get(key))
+    if cached is not None:
+        return cached
     log.info("The speeds of this machine are measured.")
     machine = measure_machine()
-    _write_speeds(file, {**known, key: asdict(machine)})
+    _write_speeds(file, {**entries, key: asdict(machine)})
     return machine
 
 
 def _as_machine(entry: Any) -> Machine | None:
-    """The speeds of an entry of the file; None if it is missing, incomplete or not plausible."""
+    """Machine from an entry of the cache file; None if missing, incomplete or implausible."""
     if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(Machine)}:
         return None
     numbers = entry.values()
@@ -162,7 +169,7 @@ def _as_machine(entry: Any) -> Machine | None:
 
 
 def _cache_file() -> Path | None:
-    """Where speeds are kept; None for a user without a home folder."""
+    """Path of the cache file for speeds; None if the user has no home folder."""
     root = os.environ.get("LING_CACHE") or os.environ.get("XDG_CACHE_HOME")
     try:
         folder = Path(root) if root else Path.home() / ".cache"
@@ -172,52 +179,65 @@ def _cache_file() -> Path | None:
 
 
 def _read_speeds(file: Path) -> dict[str, Any]:
-    """The entries of the file; none if it cannot be read, or is damaged."""
+    """Entries of the cache file; empty if it cannot be read or is damaged."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        entries = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return entries if isinstance(entries, dict) else {}
 
 
 def _write_speeds(file: Path | None, known: dict[str, Any]) -> None:
-    """Keep the entries for the next process, if there is a place to keep them."""
+    """Write the entries to the cache file; a failure is logged, not raised."""
     if file is None:
         log.info("machine speeds are not kept: there is no home folder; set LING_CACHE to a folder")
         return
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(file) as part:
-            part.write_text(json.dumps(known, indent=2), encoding="utf-8")
-    except (OSError, RecursionError) as error:  # no room, or other entries that are damaged
+        with atomic_write(file) as partial_file:
+            partial_file.write_text(json.dumps(known, indent=2), encoding="utf-8")
+    except (OSError, RecursionError) as error:  # a full disk, or damaged other entries
         log.info("machine speeds are not kept: %s", error)
 
 
 def measure_machine() -> Machine:
-    """A sweep over 64 MB, three small BLAS calls and one sparse product, each the best of a few."""
+    """Measure the speeds: a sweep over 64 MB, three small BLAS and LAPACK calls, a sparse product.
+
+    Each is the best of a few repetitions.
+    """
     from ling.design import as_design
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4096, 2048))
     v = rng.standard_normal(2048)
     design = as_design(X)
-    sweep = X.nbytes / _best_seconds(lambda: design.gram_matmat(v), 5) * 1.2
+    stream_bandwidth = X.nbytes / _best_seconds(lambda: design.gram_matmat(v), 5) * 1.2
     V = rng.standard_normal((2048, 32))
-    thin = 4.0 * X.size * V.shape[1] / _best_seconds(lambda: design.gram_matmat(V), 3)
+    thin_gemm_rate = 4.0 * X.size * V.shape[1] / _best_seconds(lambda: design.gram_matmat(V), 3)
     A = X[:1024]
-    gemm = 1024.0 * 2048**2 / _best_seconds(lambda: blas.dsyrk(1.0, A.T), 3)
+    gemm_rate = 1024.0 * 2048**2 / _best_seconds(lambda: blas.dsyrk(1.0, A.T), 3)
     A32 = A.astype(np.float32)
     gemm32 = 1024.0 * 2048**2 / _best_seconds(lambda: blas.ssyrk(1.0, A32.T), 3)
     G = A[:, :1024] @ A[:, :1024].T
-    factor = 1024.0**3 / 3 / _best_seconds(lambda: linalg.lapack.dpotrf(G), 3)
+    potrf_rate = 1024.0**3 / 3 / _best_seconds(lambda: linalg.lapack.dpotrf(G), 3)
     csr, S = _random_sparse_design(rng)
-    one = _best_seconds(lambda: csr.gram_matmat(S[:, 0].copy()), 3)
-    block = _best_seconds(lambda: csr.gram_matmat(S), 3)
+    one_column = _best_seconds(lambda: csr.gram_matmat(S[:, 0].copy()), 3)
+    all_columns = _best_seconds(lambda: csr.gram_matmat(S), 3)
     nnz = csr.matvec_flops / 2
-    column = max((block - one) / (S.shape[1] - 1), one / 10)
-    # A machine that was busy with something else shows in the shortest call; it is not that slow.
-    factor = max(factor, gemm / 8)
-    return Machine(sweep, thin, gemm, gemm32, factor, nnz / one, nnz / column, threads.n_threads())
+    per_column = max((all_columns - one_column) / (S.shape[1] - 1), one_column / 10)
+    # The shortest call suffers most if the machine was busy with something else. This limit keeps
+    # such a measurement from being taken for a slow machine.
+    potrf_rate = max(potrf_rate, gemm_rate / 8)
+    return Machine(
+        stream_bandwidth,
+        thin_gemm_rate,
+        gemm_rate,
+        gemm32,
+        potrf_rate,
+        nnz / one_column,
+        nnz / per_column,
+        threads.n_threads(),
+    )
 
 
 def _random_sparse_design(rng: np.random.Generator) -> tuple[Any, np.ndarray[Any, Any]]:
@@ -234,9 +254,9 @@ def _random_sparse_design(rng: np.random.Generator) -> tuple[Any, np.ndarray[Any
 
 def _best_seconds(call: Callable[[], object], turns: int) -> float:
     call()
-    found = []
+    seconds = []
     for _ in range(turns):
         started = time.perf_counter()
         call()
-        found.append(time.perf_counter() - started)
-    return max(min(found), 1e-9)
+        seconds.append(time.perf_counter() - started)
+    return max(min(seconds), 1e-9)

@@ -1,10 +1,11 @@
-"""Matrices known to lie below X'X: what turns a gradient into a bound on the error.
+"""Minorants: matrices B <= X'X, which turn a gradient into a bound on the error.
 
 With A = X'X, w any candidate and g = X'(y - Xw) - alpha w, the exact solution w* obeys
 
     ||X(w - w*)||^2 + alpha ||w - w*||^2 = g'(A + alpha I)^-1 g <= g'(B + alpha I)^-1 g
 
-for every B with 0 <= B <= A. The larger B, the closer the bound; B = 0 gives ||g||^2 / alpha.
+for every B with 0 <= B <= A (positive semidefinite order). A larger B gives a tighter bound; B = 0
+gives ||g||^2 / alpha.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from ling._typing import Array
 
 
 def nystrom_slack(B: Array, theta: Array, noise: float) -> float:
-    """How far B B' may be above X'X, where B = Y Z theta^-1/2 and Y = X'X Q is off by `noise`.
+    """Slack s with B B' <= X'X + s I, for a Nyström factor B computed from rounded products.
 
-    The core Q'Y = Z diag(theta) Z' is off by as much. To first order the errors of Y and of the
-    core enter with sizes / theta, sizes being the squared lengths of B's columns.
+    B = Y Z theta^-1/2 is (p, rank), where Y = X'X Q has an error of at most `noise` in norm, and
+    the core Q'Y = Z diag(theta) Z' has the same error. To first order the errors of Y and of the
+    core are multiplied by ||b_j||^2 / theta_j, with b_j the columns of B.
     """
     ratio = np.einsum("ij,ij->j", B, B) / theta
     first = 2 * np.sqrt(ratio.sum()) + ratio.max(initial=0.0)
@@ -30,58 +32,66 @@ def nystrom_slack(B: Array, theta: Array, noise: float) -> float:
 
 
 class Minorant(ABC):
-    """Some B with 0 <= B <= X'X."""
+    """A matrix B with 0 <= B <= X'X."""
 
     @abstractmethod
     def quadratic_form(self, G: Array, alphas: Array) -> Array:
-        """g'(B + alpha I)^-1 g or more, column by column of G."""
+        """An upper bound on g'(B + alpha I)^-1 g for each column g of G (p, t); returns (t,)."""
 
     def diagonal_floor(self, alpha: float) -> Array | float:
-        """d >= alpha with X'X + alpha I >= diag(d)."""
+        """Vector (p,) or scalar d >= alpha with X'X + alpha I >= diag(d)."""
         return alpha
 
 
 @dataclass(frozen=True)
 class ZeroMinorant(Minorant):
-    """B = 0."""
+    """The minorant B = 0, which is valid for every X."""
 
     def quadratic_form(self, G: Array, alphas: Array) -> Array:
         """||g||^2 / alpha."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found = np.einsum("ij,ij->j", G, G) / alphas
-        return np.where(np.isnan(found), 0.0, found)  # 0 / 0: no gradient, no error
+            forms = np.einsum("ij,ij->j", G, G) / alphas
+        return np.where(np.isnan(forms), 0.0, forms)  # 0 / 0: a zero gradient means no error
 
 
 @dataclass(frozen=True, eq=False)
 class LowRankMinorant(Minorant):
-    """U diag(values) U', U orthonormal, at most X'X + slack I; slack is for rounding."""
+    """Low-rank minorant U diag(values) U' <= X'X + slack I, where `slack` covers rounding.
+
+    `vectors` is U (p, rank), with orthonormal columns; `values` is (rank,).
+    """
 
     vectors: Array
     values: Array
     slack: float
 
     def quadratic_form(self, G: Array, alphas: Array) -> Array:
-        """Inside U and outside of it, summed without cancellation; 4 p rank FLOPs a column."""
-        found = ZeroMinorant().quadratic_form(G, alphas)
-        left = alphas - self.slack
-        usable = left > alphas / 2  # otherwise rounding leaves nothing that could be relied on
+        """Bound on g'(B + alpha I)^-1 g; 4 p rank FLOPs per column.
+
+        The parts of g inside and outside the span of U are summed separately, which avoids
+        cancellation.
+        """
+        forms = ZeroMinorant().quadratic_form(G, alphas)
+        shifts = alphas - self.slack
+        usable = shifts > alphas / 2  # otherwise the slack is too large for a useful bound
         if not usable.any():
-            return found
-        G, left = G[:, usable], left[usable]
+            return forms
+        G, shifts = G[:, usable], shifts[usable]
         inside = self.vectors.T @ G
         outside = G - self.vectors @ inside
-        tight = (inside**2 / (self.values[:, None] + left)).sum(axis=0)
-        found[usable] = np.minimum(
-            found[usable], tight + np.einsum("ij,ij->j", outside, outside) / left
+        inside_forms = (inside**2 / (self.values[:, None] + shifts)).sum(axis=0)
+        forms[usable] = np.minimum(
+            forms[usable], inside_forms + np.einsum("ij,ij->j", outside, outside) / shifts
         )
-        return found
+        return forms
 
 
 @dataclass(frozen=True, eq=False)
 class CholeskyMinorant(Minorant):
-    """X'X + alpha I >= D^1/2 L L' D^1/2 / looseness, for the one alpha that L was made for.
+    """Minorant from a Cholesky factor: X'X + alpha I >= D^1/2 L L' D^1/2 / inflation.
 
-    `half(V)` is L^-1 V, D is diag(scale)^2, and L L' >= least I.
+    It holds only for the `alpha` that L was computed for. `half_solve(V)` is L^-1 V, D is
+    diag(scale)^2, and L L' >= min_eigenvalue I.
     """
 
     half_solve: Callable[[Array], Array]
@@ -91,24 +101,24 @@ class CholeskyMinorant(Minorant):
     min_eigenvalue: float
 
     def quadratic_form(self, G: Array, alphas: Array) -> Array:
-        """Looseness times ||L^-1 D^-1/2 g||^2, for the columns with this alpha."""
-        found = ZeroMinorant().quadratic_form(G, alphas)
-        mine = alphas == self.alpha
-        if mine.any() and np.isfinite(self.inflation):
-            half = self.half_solve(G[:, mine] / self.scale[:, None])
-            tight = self.inflation * np.einsum("ij,ij->j", half, half)
-            found[mine] = np.minimum(found[mine], tight)
-        return found
+        """inflation ||L^-1 D^-1/2 g||^2 for columns with this alpha, ||g||^2 / alpha for others."""
+        forms = ZeroMinorant().quadratic_form(G, alphas)
+        same_alpha = alphas == self.alpha
+        if same_alpha.any() and np.isfinite(self.inflation):
+            half_solution = self.half_solve(G[:, same_alpha] / self.scale[:, None])
+            cholesky_forms = self.inflation * np.einsum("ij,ij->j", half_solution, half_solution)
+            forms[same_alpha] = np.minimum(forms[same_alpha], cholesky_forms)
+        return forms
 
     @property
     def lower_ratio(self) -> float:
-        """Some c > 0 with X'X + alpha I >= c D^1/2 L L' D^1/2."""
+        """A constant c > 0 with X'X + alpha I >= c D^1/2 L L' D^1/2."""
         if np.isfinite(self.inflation):
             return 1 / self.inflation
-        return self.alpha / float((self.scale**2).sum())  # the trace, as L L' has a unit diagonal
+        return self.alpha / float((self.scale**2).sum())  # trace bound: L L' has a unit diagonal
 
     def diagonal_floor(self, alpha: float) -> Array | float:
-        """The least eigenvalue that was proved, in every column's own unit."""
+        """The proven smallest eigenvalue times scale_j^2, at least alpha, for each column j."""
         if alpha != self.alpha:
             return alpha
         return np.asarray(np.maximum(alpha, self.min_eigenvalue / self.inflation * self.scale**2))
@@ -116,20 +126,20 @@ class CholeskyMinorant(Minorant):
 
 @dataclass(frozen=True, eq=False)
 class BestOf(Minorant):
-    """The best of several for each alpha: one factorisation for each."""
+    """The tightest of several minorants, such as one Cholesky factor for each alpha."""
 
     minorants: Sequence[Minorant]
 
     def quadratic_form(self, G: Array, alphas: Array) -> Array:
-        """The least of all bounds."""
+        """The smallest of the minorants' bounds, for each column of G."""
         return np.asarray(
-            np.min([part.quadratic_form(G, alphas) for part in self.minorants], axis=0)
+            np.min([minorant.quadratic_form(G, alphas) for minorant in self.minorants], axis=0)
         )
 
     def diagonal_floor(self, alpha: float) -> Array | float:
-        """The highest of all floors."""
+        """The elementwise largest of the minorants' floors."""
         floors = [part.diagonal_floor(alpha) for part in self.minorants]
-        found = floors[0]
-        for other in floors[1:]:
-            found = np.maximum(found, other)
-        return found
+        highest = floors[0]
+        for floor in floors[1:]:
+            highest = np.maximum(highest, floor)
+        return highest

@@ -1,4 +1,4 @@
-"""Coefficients >= 0: an active-set method on the Cholesky factor of X'X + alpha I."""
+"""Engine for coefficients >= 0: an active-set method on the Cholesky factor of X'X + alpha I."""
 
 from __future__ import annotations
 
@@ -13,64 +13,68 @@ from ling.solvers.gram_cholesky import scaled_cholesky
 from ling.solvers.minorant import BestOf, Minorant, ZeroMinorant
 from ling.solvers.problem import Problem
 
-# Lawson & Hanson's method adds one feature at a time, and seldom takes one out again.
+# Iterations of NNLS per feature. Lawson & Hanson's method adds one feature per iteration, and
+# seldom removes one again.
 MAX_NNLS_ITER_PER_FEATURE = 10
-#: Matrices of p^2 numbers that are there at the same time.
+#: Matrices of p^2 numbers that exist at the same time.
 N_GRAM_SIZED_ARRAYS = 4
 
 
 def nonnegative(problem: Problem, budget: EngineBudget) -> Candidate:
-    """minimise ||L'w - L^-1 X'y|| over w >= 0, with L L' = X'X + alpha I; target by target.
+    """Minimise ||L'w - L^-1 X'y|| over w >= 0 for each target, with L L' = X'X + alpha I.
 
     One pass, n p^2 FLOPs for X'X and about p^2 times the number of coefficients above 0 for the
-    rest; 4 p^2 numbers. Where X'X + alpha I is singular, as may be for alpha = 0, X itself is
-    reduced to a triangle, which takes a dense copy.
+    rest; 4 p^2 numbers. If X'X + alpha I is singular, as may be for alpha = 0, X itself is reduced
+    to a triangle by QR, which takes a dense copy of X.
     """
     G = problem.design.gram(np.float64)
     W = np.zeros_like(problem.moments)
     parts: list[Minorant] = [ZeroMinorant()]
-    complete = True
+    all_converged = True
     for alpha in problem.distinct_alphas:
-        mine = np.flatnonzero(problem.alphas == alpha)
-        found = scaled_cholesky(problem, G, float(alpha)) if alpha > 0 else None
-        if found is None:
-            A, B, scale = _qr_reduce(problem, float(alpha), mine)
+        same_alpha = np.flatnonzero(problem.alphas == alpha)
+        factored = scaled_cholesky(problem, G, float(alpha)) if alpha > 0 else None
+        if factored is None:
+            A, B, scale = _qr_reduce(problem, float(alpha), same_alpha)
         else:
-            factor, part = found
+            factor, part = factored
             parts.append(part)
             A, scale = factor.T, part.scale
-            B = part.half_solve(problem.moments[:, mine] / scale[:, None])
-        for t, b in zip(mine, B.T, strict=True):
-            v, there = _nnls(A, b)
+            B = part.half_solve(problem.moments[:, same_alpha] / scale[:, None])
+        for t, b in zip(same_alpha, B.T, strict=True):
+            v, converged = _nnls(A, b)
             W[:, t] = v / scale
-            complete = complete and there
+            all_converged = all_converged and converged
     notes = []
     if (problem.alphas == 0).any():
         notes.append("where several coefficients >= 0 fit equally well, one of them is given")
-    if not complete:
+    if not all_converged:
         notes.append("the active set was not found")
     return Candidate(W, BestOf(parts), note="; ".join(notes))
 
 
 def _nnls(A: Array, b: Array) -> tuple[Array, bool]:
-    """v >= 0 with the least ||A v - b||, and whether it is that."""
+    """v >= 0 that minimises ||A v - b||, and whether the active-set method converged."""
     try:
         return nnls(A, b, maxiter=MAX_NNLS_ITER_PER_FEATURE * A.shape[1])[0], True
-    except RuntimeError:  # rounding makes it turn in circles; the certificate tells how far off
+    except RuntimeError:  # rounding made it cycle; the certificate bounds the error
         return np.maximum(linalg.lstsq(A, b, check_finite=False)[0], 0.0), False
 
 
 def _qr_reduce(
     problem: Problem, alpha: float, mine: NDArray[np.intp]
 ) -> tuple[Array, Array, Array]:
-    """R and Q'[Y; 0] with Q R = [X; sqrt(alpha) I] D^-1/2 in columns of length 1, and D^1/2."""
+    """R and Q'[Y; 0] with Q R = [X; sqrt(alpha) I] D^-1/2, and the diagonal of D^1/2.
+
+    D scales the columns to norm 1; `mine` are the indices of the targets in Y.
+    """
     n, p = problem.shape
     scale = np.sqrt(problem.column_norms**2 + alpha)
     scale[scale == 0] = 1.0
     X = problem.design.take(np.arange(n)) / scale
     XY = np.hstack([X, problem.targets[:, mine]])
     if alpha > 0:
-        below = np.hstack([np.diag(np.sqrt(alpha) / scale), np.zeros((p, len(mine)))])
-        XY = np.vstack([XY, below])
+        penalty_rows = np.hstack([np.diag(np.sqrt(alpha) / scale), np.zeros((p, len(mine)))])
+        XY = np.vstack([XY, penalty_rows])
     R = linalg.qr(XY, mode="r", overwrite_a=True, check_finite=False)[0][: p + len(mine)]
     return R[:, :p], R[:, p:], scale

@@ -1,7 +1,7 @@
-"""Stage 1 from a sample of the rows: no pass at all.
+"""Stage 1 from a sample of the rows of X, without a pass.
 
-The eigenvectors of a sample's Gram matrix are nearly those of X'X where these stand out, and its
-eigenvalues tell, before any pass, what there is to be iterated away.
+The leading eigenvectors of a sample's Gram matrix are close to those of X'X where they stand out of
+the noise. Its eigenvalues allow a forecast of the number of iterations before any pass.
 """
 
 from __future__ import annotations
@@ -33,18 +33,24 @@ from ling.solvers.sketch import (
     scaled_gram_matmat,
 )
 
+# Rows; the sizes of sample that are tried.
 SAMPLE_SIZES = 64, 128, 256, 512, 1024
-# A first sample is not to take longer than so many passes.
+# Cost limit of the first sample, in passes.
 MAX_FIRST_SAMPLE_PASSES = 1.5
-# An eigenvalue of the sample stands out if it is so much above what noise alone would make.
+# An eigenvalue of the sample counts as a spike if it exceeds the upper edge of the noise by this
+# factor.
 SPIKE_THRESHOLD_FACTOR = 1.5
-# What leaks of directions that a sample does not get quite right, in units of its noise.
+# Leakage of leading directions that a sample captures inaccurately, in units of its noise.
 LEAKAGE_FACTOR = 1.6
 
 
 @dataclass(frozen=True, eq=False)
 class RowSample:
-    """Some rows of X D^-1/2, and the eigenvalues, largest first, and -vectors of their products."""
+    """A sample of s rows of X D^-1/2, with the eigendecomposition of its (s, s) kernel matrix.
+
+    `rows` are their indices and `scaled_rows` their values (s, p). `eigenvalues` (s,) are sorted,
+    largest first; `eigenvectors` (s, s) are in the same order.
+    """
 
     rows: NDArray[np.intp]
     scaled_rows: Array
@@ -53,12 +59,16 @@ class RowSample:
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """Number of rows in the sample."""
         return len(self.rows)
 
 
 def row_sample_sketch(problem: Problem, budget: EngineBudget) -> tuple[Sketch, Forecast]:
-    """The sketch of a sample that is as large as pays, made exact by one pass if that pays."""
+    """Sketch of X'X from a row sample of the cheapest size, and the forecast for its iterations.
+
+    The sample grows while the forecast expects to save more than it costs. If the forecast is lower
+    with a Nyström sketch of the sample's leading directions, that is made instead; one pass.
+    """
     scale = column_scales(problem)
     size = initial_sample_size(problem, budget)
     while True:
@@ -66,23 +76,25 @@ def row_sample_sketch(problem: Problem, budget: EngineBudget) -> tuple[Sketch, F
         spectrum = estimate_spectrum(
             problem, sample, alpha_in_scaled_units(problem, scale), budget.max_rank
         )
-        outlook = IterationForecast(problem, budget, spectrum, scale)
-        now, exact = outlook.for_sample(size), outlook.for_nystrom()
+        forecasts = IterationForecast(problem, budget, spectrum, scale)
+        from_sample, from_nystrom = forecasts.for_sample(size), forecasts.for_nystrom()
         larger = {
-            s: outlook.for_larger_sample(s)
+            s: forecasts.for_larger_sample(s)
             for s in SAMPLE_SIZES
             if size < s <= problem.shape[0] // 4
         }
-        best = cheapest_forecast([now, exact, *larger.values()])
-        if best is now or now.cost > 4 * budget.max_passes:  # no sample will help
-            return sketch_from_spectrum(problem, sample, scale, spectrum), now
-        if best is exact:
-            return nystrom_from_sample(problem, sample, scale, len(spectrum.leading)), exact
+        best = cheapest_forecast([from_sample, from_nystrom, *larger.values()])
+        if (
+            best is from_sample or from_sample.cost > 4 * budget.max_passes
+        ):  # hopeless: no sample will help
+            return sketch_from_spectrum(problem, sample, scale, spectrum), from_sample
+        if best is from_nystrom:
+            return nystrom_from_sample(problem, sample, scale, len(spectrum.leading)), from_nystrom
         size = next(s for s, option in larger.items() if option is best)
 
 
 def leading_directions(problem: Problem, rng: np.random.Generator, most: int) -> Array:
-    """Orthonormal directions, up to `most`, in which X stands out, as some rows show; no pass."""
+    """Orthonormal leading directions (p, k) of X, k <= most, from a row sample; no pass."""
     n, p = problem.shape
     size = min(SAMPLE_SIZES[1], n)
     scale = column_scales(problem)
@@ -95,7 +107,7 @@ def leading_directions(problem: Problem, rng: np.random.Generator, most: int) ->
 
 
 def initial_sample_size(problem: Problem, budget: EngineBudget) -> int:
-    """The largest sample that takes no longer than a pass or two."""
+    """The largest sample size, in rows, that costs at most MAX_FIRST_SAMPLE_PASSES."""
     n, p = problem.shape
     cheap = [
         s
@@ -106,14 +118,14 @@ def initial_sample_size(problem: Problem, budget: EngineBudget) -> int:
 
 
 def sampling_flops(size: int, p: int) -> float:
-    """FLOPs of a sample's Gram matrix and eigenvectors, the latter as if they were as fast."""
+    """FLOPs of a sample's Gram matrix and eigenvectors, as equivalents of Gram matrix FLOPs."""
     return 1.0 * size**2 * p + 30.0 * size**3
 
 
 def draw_row_sample(
     problem: Problem, scale: Array, size: int, rng: np.random.Generator
 ) -> RowSample:
-    """A sample of that size, without repetition."""
+    """Draw `size` rows without replacement and decompose their kernel matrix."""
     rows = np.sort(rng.choice(problem.shape[0], size, replace=False))
     matrix = problem.design.take(rows)
     matrix /= scale
@@ -123,9 +135,10 @@ def draw_row_sample(
 
 @dataclass(frozen=True, eq=False)
 class SpectrumEstimate:
-    """Eigenvalues of the scaled X'X as a sample shows them: `strong` ones, seen one by one ...
+    """Eigenvalues of the scaled X'X, estimated from a row sample, largest first.
 
-    and a tail behind, of which it shows the sum and the sum of squares only.
+    `leading` holds the eigenvalues that the sample resolves one by one. `tail` is a power law,
+    because the sample determines only the sum and the sum of squares of the others.
     """
 
     leading: Array
@@ -133,90 +146,114 @@ class SpectrumEstimate:
 
     @property
     def eigenvalues(self) -> Array:
-        """Largest first."""
+        """All eigenvalues, largest first."""
         return np.concatenate([self.leading, self.tail])
 
 
 def estimate_spectrum(
     problem: Problem, sample: RowSample, least: float, most: int
 ) -> SpectrumEstimate:
-    """What stands out of noise, and a power law behind it with the right sum and sum of squares."""
+    """Estimate the spectrum: up to `most` spikes, then a power law with matching moments.
+
+    `least` is alpha in scaled units; smaller eigenvalues do not matter. The tail matches unbiased
+    estimates of its sum and of its sum of squares.
+    """
     n, p = problem.shape
     inflation = n / sample.n_rows
-    strong = detect_spikes(inflation * sample.eigenvalues, sample.n_rows, problem.shape, least)[
+    leading = detect_spikes(inflation * sample.eigenvalues, sample.n_rows, problem.shape, least)[
         :most
     ]
-    rank = len(strong)
-    behind = sample.eigenvalues[rank:]
-    size = max(1, sample.n_rows - rank)
-    total = n * behind.sum() / size
-    # Products of different rows know the sum of squares without bias: all but the diagonal ones.
-    diagonal = sample.eigenvectors[:, rank:] ** 2 @ behind
-    uneven = sample.n_rows * (diagonal @ diagonal) / max(diagonal.sum() ** 2, FLOAT64_TINY)
-    squares = n**2 * max((behind @ behind) - behind.sum() ** 2 / size * uneven, 0.0) / size**2
+    rank = len(leading)
+    tail = sample.eigenvalues[rank:]
+    tail_size = max(1, sample.n_rows - rank)
+    tail_sum = n * tail.sum() / tail_size
+    # The products of different rows, the off-diagonal entries, estimate the sum of squares without
+    # bias. The diagonal ones do not, so their part is subtracted.
+    diagonal = sample.eigenvectors[:, rank:] ** 2 @ tail
+    unevenness = sample.n_rows * (diagonal @ diagonal) / max(diagonal.sum() ** 2, FLOAT64_TINY)
+    tail_squares = (
+        n**2 * max((tail @ tail) - tail.sum() ** 2 / tail_size * unevenness, 0.0) / tail_size**2
+    )
     count = max(0, min(n, p) - rank)
-    return SpectrumEstimate(strong, fit_power_law_tail(float(total), float(squares), rank, count))
+    return SpectrumEstimate(
+        leading, fit_power_law_tail(float(tail_sum), float(tail_squares), rank, count)
+    )
 
 
 def detect_spikes(values: Array, size: int, shape: tuple[int, int], least: float) -> Array:
-    """Eigenvalues without what the tail adds to them in a sample, as far as they stand out."""
+    """The spikes among sample eigenvalues, corrected for the noise that the tail adds to them.
+
+    `values` are sorted, largest first, and scaled to all n rows; `size` is the number of sampled
+    rows. A spike exceeds the noise edge, and alpha in scaled units, `least`, times 0.3.
+    """
     n, p = shape
-    # The tail adds its sum / size; less if the sample is a good part of all rows.
+    # The tail adds its sum / size, and less if the sample is a large fraction of all rows.
     noise = tail_sums(values) / np.maximum(size - np.arange(1, len(values) + 1), 1) * (1 - size / n)
     edge = (1 + np.sqrt(size / p)) ** 2
-    found = (values > SPIKE_THRESHOLD_FACTOR * edge * noise) & (values - noise > 0.3 * least)
-    rank = int(np.logical_and.accumulate(found).sum()) if len(found) else 0
+    is_spike = (values > SPIKE_THRESHOLD_FACTOR * edge * noise) & (values - noise > 0.3 * least)
+    rank = int(np.logical_and.accumulate(is_spike).sum()) if len(is_spike) else 0
     return values[:rank] - noise[rank - 1] if rank else values[:0]
 
 
 def tail_sums(values: Array) -> Array:
-    """The sum of all that follow, value by value."""
+    """For each value, the sum of the values after it."""
     return np.append(np.cumsum(values[::-1])[::-1][1:], 0.0)
 
 
 def fit_power_law_tail(total: float, squares: float, rank: int, count: int) -> Array:
-    """`count` numbers like (rank + i)^-s with that sum, and as nearly as can be that of squares."""
+    """`count` numbers proportional to (rank + i)^-s that sum to `total`.
+
+    s is chosen by bisection so that their sum of squares is as close to `squares` as possible.
+    """
     if not count or total <= 0:
         return np.zeros(count)
     i = np.arange(rank + 1, rank + count + 1) / (rank + 1)
     low, high = 0.0, 6.0
     for _ in range(12):
-        middle = (low + high) / 2
-        x = i**-middle
-        if (x @ x) * total**2 < squares * x.sum() ** 2:
-            low = middle
+        exponent = (low + high) / 2
+        powers = i**-exponent
+        if (powers @ powers) * total**2 < squares * powers.sum() ** 2:
+            low = exponent
         else:
-            high = middle
-    x = i**-low
-    return np.asarray(total / x.sum() * x)
+            high = exponent
+    powers = i**-low
+    return np.asarray(total / powers.sum() * powers)
 
 
 def sketch_from_spectrum(
     problem: Problem, sample: RowSample, scale: Array, spectrum: SpectrumEstimate
 ) -> Sketch:
-    """B = D^1/2 X_s' Z diag(weights)^1/2; Z orthonormal, so that B diag(1/weights) B' <= X'X."""
+    """Sketch B = D^1/2 X_s' Z diag(weights)^1/2 from the sampled rows X_s of X D^-1/2.
+
+    Z, the leading eigenvectors, has orthonormal columns, so that B diag(1/weights) B' <= X'X.
+    """
     n, p = problem.shape
     rank = len(spectrum.leading)
     weights = spectrum.leading / sample.eigenvalues[:rank]
-    half = sample.scaled_rows.T @ sample.eigenvectors[:, :rank]
+    projected = sample.scaled_rows.T @ sample.eigenvectors[:, :rank]
     squares = np.einsum("ij,ij->j", sample.scaled_rows, sample.scaled_rows)
-    inside = np.einsum("ij,ij->i", half, half)
-    left = np.maximum(squares - inside, 0.0) * (n / max(1, sample.n_rows - rank))
-    # What the sample has of a column may be too little: single rows carry it.
+    captured = np.einsum("ij,ij->i", projected, projected)
+    residual = np.maximum(squares - captured, 0.0) * (n / max(1, sample.n_rows - rank))
+    # The sample may miss most of a column whose norm comes from a few rows.
     missed = np.maximum(problem.column_norms**2 / scale**2 - 4 * n / sample.n_rows * squares, 0.0)
-    # With p > n all of what is left lies in n directions.
-    rest = scale**2 * (left.mean() * max(1.0, p / n) + missed)
-    # Rows are centred, and off by the rounding of what they were before.
-    sizes = np.sqrt(squares.sum()) * np.linalg.norm(problem.raw_column_norms / scale)
-    slack = sum_noise(sample.n_rows, p) * float(sizes) * float((scale**2).max())
-    lifted = sample.eigenvectors[:, :rank] * np.sqrt(weights)
+    # With p > n the residual of X'X lies in n directions.
+    rest = scale**2 * (residual.mean() * max(1.0, p / n) + missed)
+    # The rows are centred; their rounding error is relative to their values before centring.
+    error_scale = np.sqrt(squares.sum()) * np.linalg.norm(problem.raw_column_norms / scale)
+    slack = sum_noise(sample.n_rows, p) * float(error_scale) * float((scale**2).max())
+    dual_factor = sample.eigenvectors[:, :rank] * np.sqrt(weights)
     return Sketch(
-        scale[:, None] * half * np.sqrt(weights), rest, weights, slack, sample.rows, lifted
+        scale[:, None] * projected * np.sqrt(weights),
+        rest,
+        weights,
+        slack,
+        sample.rows,
+        dual_factor,
     )
 
 
 def nystrom_from_sample(problem: Problem, sample: RowSample, scale: Array, rank: int) -> Sketch:
-    """Nyström's approximation from the directions that stand out of the sample; one pass."""
+    """Nyström sketch from the `rank` leading directions of the sample; one pass."""
     n, p = problem.shape
     Q = orthonormalize(sample.scaled_rows.T @ sample.eigenvectors[:, :rank])
     rows = AffineRowTransform.identity((n, rank)) if n < p else None
@@ -226,7 +263,7 @@ def nystrom_from_sample(problem: Problem, sample: RowSample, scale: Array, rank:
 
 @dataclass(frozen=True, eq=False)
 class IterationForecast:
-    """What the iteration will cost, to judge by an estimated spectrum."""
+    """Forecasts the cost of the iteration from an estimated spectrum."""
 
     problem: Problem
     budget: EngineBudget
@@ -235,15 +272,15 @@ class IterationForecast:
 
     @cached_property
     def scaled_alpha(self) -> float:
-        """alpha in the units of the spectrum."""
+        """The smallest alpha in the units of the spectrum."""
         return alpha_in_scaled_units(self.problem, self.scale)
 
     def for_sample(self, size: int) -> Forecast:
-        """With the sample that the spectrum is from."""
+        """Forecast with the current sample, which the spectrum was estimated from."""
         return self._forecast(self.spectrum, size, 0.0)
 
     def for_larger_sample(self, size: int) -> Forecast:
-        """With a sample of another size: what stands out of that is guessed from the power law."""
+        """Forecast with a larger sample, whose spikes are predicted from the power law."""
         p = self.problem.shape[1]
         values = self.spectrum.eigenvalues
         in_sample = (values + tail_sums(values) / size)[:size]
@@ -253,30 +290,35 @@ class IterationForecast:
         return self._forecast(SpectrumEstimate(values[:rank], values[rank:]), size, cost)
 
     def for_nystrom(self) -> Forecast:
-        """With products of X'X with what stands out: nothing leaks."""
+        """Forecast with a Nyström sketch of the leading directions, which has no leakage."""
         rank = len(self.spectrum.leading)
         if not 0 < rank <= min(self.budget.max_rank, MAX_COMPILED_COLUMNS):
             return Forecast(rank, 0.0, float("inf"))
         return self._forecast(self.spectrum, None, self.budget.iteration_cost(rank))
 
     def _forecast(self, spectrum: SpectrumEstimate, size: int | None, cost: float) -> Forecast:
-        """On what is preconditioned by the strong part of X'X, known from `size` rows or all."""
+        """Forecast with the leading part of X'X in the preconditioner; `cost` is the sketch's.
+
+        The leading part is known from a sample of `size` rows, or exactly if `size` is None.
+        """
         n, p = self.problem.shape
-        rank, tail, least = len(spectrum.leading), spectrum.tail, self.scaled_alpha
-        # Even a flat spectrum is not flat in n rows (Marchenko & Pastur).
+        rank, tail, alpha = len(spectrum.leading), spectrum.tail, self.scaled_alpha
+        # The eigenvalues of n rows spread even if the true spectrum is flat (Marchenko & Pastur).
         aspect = np.sqrt(min(n, p) / max(n, p))
         mean = float(tail.sum()) / min(n, p)
         top = float(tail.max(initial=0.0)) * (1 + aspect) ** 2
         bottom = float(tail[-1]) * (1 - aspect) ** 2 if tail.size else 0.0
-        above, below, share = 1.0, 1.0, 1.0
+        above, below, lower_ratio = 1.0, 1.0, 1.0
         if size is not None and rank:
             q = min(np.sqrt(rank / size * (1 - size / n)), 0.9)
-            above, below, share = 1 / (1 - q) ** 2, 1 / (1 + q) ** 2, size / n
+            above, below, lower_ratio = 1 / (1 - q) ** 2, 1 / (1 + q) ** 2, size / n
             top = max(top, LEAKAGE_FACTOR * above * float(tail.sum()) * (1 / size - 1 / n))
-        largest = max(above, (top + least) / (mean + least))
-        smallest = min(below, (bottom + least) / (mean + least))
-        proof = 1.0 if n < p else min(share, least / (mean + least))
-        needed = forecast_iterations(largest / smallest, proof, self.budget.tol, min(n, p))
+        largest = max(above, (top + alpha) / (mean + alpha))
+        smallest = min(below, (bottom + alpha) / (mean + alpha))
+        proof = 1.0 if n < p else min(lower_ratio, alpha / (mean + alpha))
+        iterations = forecast_iterations(largest / smallest, proof, self.budget.tol, min(n, p))
         return Forecast(
-            rank, needed, cost + self.budget.total_iteration_cost(needed, self.problem.n_targets)
+            rank,
+            iterations,
+            cost + self.budget.total_iteration_cost(iterations, self.problem.n_targets),
         )

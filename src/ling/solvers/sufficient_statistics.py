@@ -1,11 +1,11 @@
-"""All that ridge regression needs of rows that are gone: sums, to which rows can be added or taken.
+"""Sufficient statistics of ridge regression: sums to which rows can be added or removed.
 
-With z = (x, y) a sample, w its weight and m the mean, the sums of w and of w (z - m)(z - m)' over
+Let z = (x, y) be a sample, w its weight and m the mean. The sums of w and of w (z - m)(z - m)' over
 two sets of rows, a and b, give those over both (Chan, Golub & LeVeque 1983):
 
     S = S_a + S_b + g (m_b - m_a)(m_b - m_a)',    g = w_a w_b / (w_a + w_b)
 
-and, with the signs of w_b and S_b changed, those over a without b.
+With the signs of w_b and S_b changed, they give the sums over a without b.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ling.linalg.rounding import sum_noise
 from ling.results import Cost
 from ling.solvers.problem import center_targets, check_sums_finite
 
-# Bytes of rows that are centred together.
+# Bytes of the block of rows that is centred at a time.
 CENTERED_BLOCK_BYTES = 2**25
-# What is 0 for a single sample, its rounding too.
+# Fields that are exactly 0 for a single sample.
 CENTERED_SUMS = "gram", "cross", "squares", "gram_error_scale"
 NOT_PART_OF_FIT_MESSAGE = (
     "so this batch was not part of what was fitted. Remove rows with the values and weights that "
@@ -37,15 +37,16 @@ NOT_PART_OF_FIT_MESSAGE = (
 
 @dataclass(frozen=True, eq=False)
 class SufficientStatistics:
-    """Weight, mean and products of samples z = (x, y); vectors are of x, then y: (p + t,).
+    """Weight, mean and products of samples z = (x, y); vectors (p + t,) hold x, then y.
 
-    gram = sum w (x - m_x)(x - m_x)', cross = sum w (x - m_x)(y - m_y)' and squares = sum w
-    (y - m_y)^2; unless they are `centred`, m is 0. The mean m is `mean`, which is rounded, plus
-    `mean_correction`, so that a large one takes no digits from what is around it.
+    gram = sum w (x - m_x)(x - m_x)' (p, p), cross = sum w (x - m_x)(y - m_y)' (p, t) and
+    squares = sum w (y - m_y)^2 (t,). If `centred` is False, m is 0. The mean m is `mean`, which is
+    rounded, plus `mean_correction`, so that a large mean does not cost digits of the deviations.
 
-    Rounding stays when rows go: `n_summed` samples of weight `weight_processed` were ever added or
-    removed. gram is off by at most a few noise sqrt(peak_j peak_k), likewise cross and squares; the
-    sums mass m by noise slip, and mass by noise moved.
+    Rounding errors remain when rows are removed. `n_summed` samples of weight `weight_processed`
+    were ever added or removed. With s = gram_error_scale, the error of gram is at most a few
+    noise sqrt(s_j s_k), and likewise for cross and squares. The error of total_weight m is
+    noise mean_error_scale, and that of total_weight is noise weight_processed.
     """
 
     total_weight: float
@@ -62,65 +63,65 @@ class SufficientStatistics:
     mean_error_scale: Array
 
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused
+    @np.errstate(over="ignore", invalid="ignore")  # non-finite sums are rejected
     def from_rows(
         cls, X: Any, Y: Array, weights: Array | None = None, centred: bool = True
     ) -> SufficientStatistics:
-        """Those of the rows of X and Y; two passes, n p^2 FLOPs, and no copy of X."""
+        """Statistics of the rows of X (n, p) and Y (n, t); two passes, n p^2 FLOPs, no copy."""
         storage, _ = storage_and_map(as_design(X))
         n, p = storage.shape
         total_weight = float(n) if weights is None else float(weights.sum())
-        counted = n if weights is None else int(np.count_nonzero(weights))
+        n_counted = n if weights is None else int(np.count_nonzero(weights))
         y_mean, Y = _check_and_center_targets(
             np.asarray(Y, dtype=np.float64), weights, total_weight, centred
         )
-        rough = _moments_about_rounded_mean(storage, Y, weights, total_weight, centred)
+        moments = _moments_about_rounded_mean(storage, Y, weights, total_weight, centred)
         mean_correction = (
-            rough.sums / total_weight if centred else np.zeros(len(rough.gram_error_scale))
+            moments.sums / total_weight if centred else np.zeros(len(moments.gram_error_scale))
         )
-        rough.gram[...] -= total_weight * np.outer(mean_correction[:p], mean_correction[:p])
-        rough.cross[...] -= total_weight * np.outer(mean_correction[:p], mean_correction[p:])
-        squares = rough.gram_error_scale[p:] - total_weight * mean_correction[p:] ** 2
-        mean_error_scale = np.sqrt(total_weight) * np.sqrt(rough.gram_error_scale) * centred
-        _check_overflow(rough.gram_error_scale, mean_error_scale)
+        moments.gram[...] -= total_weight * np.outer(mean_correction[:p], mean_correction[:p])
+        moments.cross[...] -= total_weight * np.outer(mean_correction[:p], mean_correction[p:])
+        squares = moments.gram_error_scale[p:] - total_weight * mean_correction[p:] ** 2
+        mean_error_scale = np.sqrt(total_weight) * np.sqrt(moments.gram_error_scale) * centred
+        _check_overflow(moments.gram_error_scale, mean_error_scale)
         return cls(
             total_weight,
-            counted,
+            n_counted,
             centred,
-            np.concatenate([rough.x_mean, y_mean]),
+            np.concatenate([moments.x_mean, y_mean]),
             mean_correction,
-            rough.gram,
-            rough.cross,
+            moments.gram,
+            moments.cross,
             squares,
-            counted,
+            n_counted,
             total_weight,
-            rough.gram_error_scale,
+            moments.gram_error_scale,
             mean_error_scale,
         )
 
     @property
     def n_features(self) -> int:
-        """p."""
+        """Number of features p."""
         return len(self.gram)
 
     @property
     def n_targets(self) -> int:
-        """t."""
+        """Number of targets t."""
         return len(self.squares)
 
     @property
     def x_mean(self) -> Array:
-        """m_x."""
+        """The rounded mean of x (p,)."""
         return self.mean[: self.n_features]
 
     @property
     def y_mean(self) -> Array:
-        """m_y."""
+        """The rounded mean of y (t,)."""
         return self.mean[self.n_features :]
 
     @property
     def diagonal(self) -> Array:
-        """sum w (z - m)^2."""
+        """sum w (z - m)^2 (p + t,)."""
         return np.concatenate([np.diag(self.gram), self.squares])
 
     @property
@@ -150,24 +151,30 @@ class SufficientStatistics:
                 f"those that "
                 f"are there have {self.total_weight:g}, {NOT_PART_OF_FIT_MESSAGE}"
             )
-        left = self._combine(other, -1)
-        below = np.flatnonzero(left.diagonal < -4 * left.noise * left.gram_error_scale)
-        if below.size:
-            at, p = int(below[0]), self.n_features
-            name = f"column {at} of X" if at < p else f"target {at - p} of y"
+        remaining = self._combine(other, -1)
+        negative = np.flatnonzero(
+            remaining.diagonal < -4 * remaining.noise * remaining.gram_error_scale
+        )
+        if negative.size:
+            index, p = int(negative[0]), self.n_features
+            name = f"column {index} of X" if index < p else f"target {index - p} of y"
             raise BadOption(
                 f"remove=True leaves {name} with squares below 0, {NOT_PART_OF_FIT_MESSAGE}"
             )
-        return left._without_products() if left.centred and left.n_counted == 1 else left
+        return (
+            remaining._without_products()
+            if remaining.centred and remaining.n_counted == 1
+            else remaining
+        )
 
     def _without_products(self) -> SufficientStatistics:
-        """Without products: one sample is its own mean, whatever rounding says."""
+        """The statistics with all products set to 0, as a single sample equals its own mean."""
         products = {name: np.zeros_like(getattr(self, name)) for name in CENTERED_SUMS}
         return replace(self, **products)
 
-    @np.errstate(over="ignore", invalid="ignore")  # likewise
+    @np.errstate(over="ignore", invalid="ignore")  # as in from_rows
     def _combine(self, other: SufficientStatistics, sign: int) -> SufficientStatistics:
-        """With the rows of `other` (sign 1), or without them (sign -1)."""
+        """Statistics with the rows of `other` added (sign 1) or removed (sign -1)."""
         total_weight, weight_processed = (
             self.total_weight + sign * other.total_weight,
             self.weight_processed + other.weight_processed,
@@ -178,14 +185,15 @@ class SufficientStatistics:
         mean, mean_correction = _two_sum(
             self.mean, self.mean_correction + sign * (other.total_weight / total_weight) * gap
         )
-        # Step is off by noise times this, because the means are; g is as far as the masses are.
-        off = root * (
+        # The error of step is noise times this, from the errors of the means. The relative error of
+        # g is that of the weights.
+        step_error = root * (
             self.mean_error_scale / self.total_weight + other.mean_error_scale / other.total_weight
         )
         gram_error_scale = (
             self.gram_error_scale
             + other.gram_error_scale
-            + (np.sqrt(weight_processed / total_weight) * np.abs(step) + off) ** 2
+            + (np.sqrt(weight_processed / total_weight) * np.abs(step) + step_error) ** 2
         )
         mean_error_scale = np.hypot(
             np.hypot(self.mean_error_scale, other.mean_error_scale),
@@ -223,9 +231,9 @@ class SufficientStatistics:
 
 @dataclass(frozen=True, eq=False)
 class _MomentsAboutRoundedMean:
-    """Products about (x_mean, y_mean), rounded means, and the sums that are left: (p + t,).
+    """Products about the rounded means (x_mean, y_mean), and the remaining sums (p + t,).
 
-    Rounding of the products is relative to `gram_error_scale`.
+    The rounding error of the products is relative to `gram_error_scale`.
     """
 
     x_mean: Array
@@ -236,7 +244,7 @@ class _MomentsAboutRoundedMean:
 
 
 def sufficient_statistics_cost(X: Any, n_targets: int) -> Cost:
-    """What `SufficientStatistics.of` takes."""
+    """Cost of `SufficientStatistics.from_rows` in FLOPs and passes."""
     storage, _ = storage_and_map(as_design(X))
     return Cost(storage.gram_flops + (2 * n_targets + 3) * storage.matvec_flops, 2.0)
 
@@ -244,7 +252,7 @@ def sufficient_statistics_cost(X: Any, n_targets: int) -> Cost:
 def _check_and_center_targets(
     Y: Array, weights: Array | None, total_weight: float, centred: bool
 ) -> tuple[Array, Array]:
-    """The mean of y, rounded, and y without it."""
+    """The rounded mean of y (t,), and y minus it (n, t); raises if squares leave float64."""
     counted = Y if weights is None else Y[weights > 0]
     squares = np.einsum("ij,ij->j", Y, Y if weights is None else weights[:, None] * Y)
     if not np.isfinite(squares).all():
@@ -262,29 +270,30 @@ def _check_and_center_targets(
 def _moments_about_rounded_mean(
     storage: Storage, Y: Array, weights: Array | None, total_weight: float, centred: bool
 ) -> _MomentsAboutRoundedMean:
-    """Y is centred already."""
+    """Moments of X and Y about the rounded mean of X; Y (n, t) is already centred."""
     weighted = Y if weights is None else weights[:, None] * Y
     y_sums, squares = weighted.sum(axis=0), np.einsum("ij,ij->j", Y, weighted)
-    x_sums, products, raw = storage.moments(weights, weighted)
-    check_sums_finite(storage, products, x_sums, raw)
-    if not raw.any() and storage.find_nonfinite(0.0) is not None:
+    x_sums, products, raw_squares = storage.moments(weights, weighted)
+    check_sums_finite(storage, products, x_sums, raw_squares)
+    if not raw_squares.any() and storage.find_nonfinite(0.0) is not None:
         raise NotFinite(
             "X is so small that its squares leave the range of float64; multiply it by a constant "
             "(and alpha by its square), or pass 0."
         )
     x_mean = x_sums / total_weight if centred else np.zeros_like(x_sums)
     if storage.is_dense and not storage.is_out_of_core:
-        gram, cross, left = _blockwise_moments(storage, x_mean, Y, weights)
+        gram, cross, x_sums_left = _blockwise_moments(storage, x_mean, Y, weights)
         gram_error_scale = np.diag(gram)
     else:
-        # Centring sparse rows would fill them up, and rows that lie elsewhere stay there: the map
-        # is applied to weighted rows, or afterwards, so that raw squares count.
+        # Centring would make sparse rows dense, and out-of-core rows stay where they are. The
+        # affine map is applied to weighted rows, or afterwards, so that rounding is relative to
+        # the raw squares.
         shift = x_mean if centred else None
         gram = AffineDesign.standardized(storage, shift, weights=weights).gram(np.float64)
         cross = products - np.outer(x_mean, y_sums)
-        left, gram_error_scale = np.zeros_like(x_mean), raw
+        x_sums_left, gram_error_scale = np.zeros_like(x_mean), raw_squares
     sums, gram_error_scale = (
-        np.concatenate([left, y_sums]),
+        np.concatenate([x_sums_left, y_sums]),
         np.concatenate([gram_error_scale, squares]),
     )
     return _MomentsAboutRoundedMean(x_mean, gram, cross, sums, gram_error_scale)
@@ -295,7 +304,7 @@ def _blockwise_moments(
 ) -> tuple[Array, Array, Array]:
     """sum w (x - shift)(x - shift)', sum w (x - shift) y' and sum w (x - shift); one pass.
 
-    Rows are centred before they are weighted: then rounding is relative to what is left of them.
+    Rows are centred before they are weighted, so that rounding is relative to the centred values.
     """
     n, p = storage.shape
     gram, cross, sums = np.zeros((p, p)), np.zeros((p, Y.shape[1])), np.zeros(p)
@@ -315,7 +324,7 @@ def _blockwise_moments(
 
 
 def _check_overflow(*sums: Array) -> None:
-    if not all(np.isfinite(each).all() for each in sums):
+    if not all(np.isfinite(values).all() for values in sums):
         raise NotFinite(
             "the sums of squares of X and y leave the range of float64; divide X, y or "
             "sample_weight by a constant, in all batches."
@@ -324,15 +333,15 @@ def _check_overflow(*sums: Array) -> None:
 
 def _add_rank_one(A: Array, B: Array, u: Array, v: Array, sign: int) -> Array:
     """A + sign (B + u v')."""
-    found = np.outer(u, v)
-    found += B
-    found *= sign
-    found += A
-    return found
+    result = np.outer(u, v)
+    result += B
+    result *= sign
+    result += A
+    return result
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """a + b, rounded, and what rounding left out (Knuth)."""
+    """The rounded sum a + b and its rounding error (Knuth's TwoSum)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)

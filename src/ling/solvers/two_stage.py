@@ -1,8 +1,8 @@
 """LING's two stages on the original problem: a sketch of X'X, then conjugate gradients.
 
-Stage 1 finds the strong directions of X, from a sample of its rows or from products with random
-directions. They serve twice: in the preconditioner of stage 2, and, because what is known of them
-lies below X'X, in the bound.
+Stage 1 finds the leading directions of X, from a sample of its rows or from products with random
+directions. They are used twice: in the preconditioner of stage 2, and as a minorant of X'X in the
+error bound.
 """
 
 from __future__ import annotations
@@ -33,34 +33,38 @@ from ling.solvers.problem import Problem
 from ling.solvers.row_sampling import row_sample_sketch
 from ling.solvers.sketch import MAX_COMPILED_COLUMNS, Sketch
 
+# Cap on squared singular values s in the preconditioner. Above it 1 - s / (1 + s) would be lost to
+# rounding.
 MAX_SQUARED_SINGULAR_VALUE = 1e10
-# What is only expected has to be so much better than what is known.
+# Iterate only if the forecast cost is below this fraction of the fallback's predicted cost.
 MAX_FORECAST_FRACTION = 0.75
-# On a short copy: how often to look at X itself, and what to aim for in between.
+# On a quantized copy of X: the largest number of restarts from the exact gradient of X, and the
+# factor by which each of them aims to reduce the error bound.
 MAX_QUANTIZED_RESTARTS = 5
 BOUND_REDUCTION_PER_RESTART = 100
 
 
 def two_stage(problem: Problem, budget: EngineBudget) -> Candidate:
-    """Sketch to a rank that pays, then iterate; one pass an iteration, a few for the sketch.
+    """Sketch X'X to the cheapest rank, then run preconditioned conjugate gradients.
 
-    Many iterations are done on a copy of X in 16-bit integers, where memory allows, which is a
-    quarter of the size of float64. What that costs in accuracy is made up for by starting again
-    from the gradient of X itself.
+    One pass per iteration, and a few for the sketch. Where many iterations are expected and memory
+    allows, they run on a quantized copy of X in 16-bit integers, a quarter of the size of float64.
+    Restarts from the gradient of X itself recover the accuracy. Without a `budget.start`, the
+    engine gives up before it iterates if the forecast cost is too close to `budget.max_passes`.
     """
     n, p = problem.shape
     budget = replace(budget, low_precision=budget.low_precision and problem.can_quantize)
-    # Where loops do the passes, BLAS is left with small things.
-    small = problem.uses_compiled_loops and problem.n_targets <= MAX_COMPILED_COLUMNS
+    # If compiled loops do the passes, BLAS does small operations only; one thread is enough for it.
+    blas_is_minor = problem.uses_compiled_loops and problem.n_targets <= MAX_COMPILED_COLUMNS
     stage_one = row_sample_sketch if budget.can_sample_rows else randomized_nystrom_sketch
-    with single_threaded_blas() if small else nullcontext():
+    with single_threaded_blas() if blas_is_minor else nullcontext():
         sketch, expected = stage_one(problem, budget)
     if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and budget.start is None:
-        nothing = np.zeros_like(problem.moments)
-        return Candidate(nothing, bound=problem.target_norms, rank=sketch.rank, gave_up=True)
-    with single_threaded_blas() if small else nullcontext():
+        zero_coef = np.zeros_like(problem.moments)
+        return Candidate(zero_coef, bound=problem.target_norms, rank=sketch.rank, gave_up=True)
+    with single_threaded_blas() if blas_is_minor else nullcontext():
         if n < p and sketch.dual_factor is not None:
-            found = dual_conjugate_gradients(
+            candidate = dual_conjugate_gradients(
                 problem,
                 dual_sketch_preconditioner(problem, sketch, sketch.dual_factor),
                 tol=budget.tol,
@@ -68,12 +72,12 @@ def two_stage(problem: Problem, budget: EngineBudget) -> Candidate:
                 iter_budget=_iter_budget(problem, budget),
             )
         elif budget.is_quantizing_cheaper(expected.iterations, problem.n_targets):
-            found = _iterate_quantized(problem, sketch, budget)
+            candidate = _iterate_quantized(problem, sketch, budget)
         else:
-            found = _iterate_exact(
+            candidate = _iterate_exact(
                 problem, sketch_preconditioner(problem, sketch), sketch.minorant(), budget
             )
-    return replace(found, rank=sketch.rank)
+    return replace(candidate, rank=sketch.rank)
 
 
 def _iter_budget(problem: Problem, budget: EngineBudget) -> float:
@@ -91,38 +95,51 @@ def _iterate_exact(
 
 
 def _iterate_quantized(problem: Problem, sketch: Sketch, budget: EngineBudget) -> Candidate:
-    """Conjugate gradients with a copy in the place of X, started again from X's own gradient."""
+    """Conjugate gradients on a quantized copy of X, restarted from the exact gradient of X.
+
+    The last iterations are done on X itself if the copy does not reach tol.
+    """
     exact, minorant = sketch_preconditioner(problem, sketch), sketch.minorant()
     copy = problem.quantize()
-    share = _quantized_lower_ratio(problem, copy)
-    if share < 0.3:
+    lower_ratio = _quantized_lower_ratio(problem, copy)
+    if lower_ratio < 0.3:
         return _iterate_exact(problem, exact, minorant, budget)
-    # Products with the copy are in float32: off by a few eps ||Z|| where X'X + alpha I is >= alpha.
+    # Products with the copy Z are in float32. Their error is a few eps ||Z||, while X'X + alpha I
+    # is at least alpha.
     noise = 4 * EPS32 * float(np.sqrt((problem.safe_column_norms**2).sum() / problem.alphas.min()))
-    near = Preconditioner(exact.apply, share * exact.lower_ratio, noise)
-    found = Candidate(
+    preconditioner = Preconditioner(exact.apply, lower_ratio * exact.lower_ratio, noise)
+    candidate = Candidate(
         np.zeros_like(problem.moments), minorant, bound=problem.target_norms, n_iter=0
     )
     gradient = problem.moments
     if budget.start is not None:
-        found, gradient = evaluate_bound(problem, replace(found, coef=budget.start))
-    excess, before, left = _max_relative_bound(problem, found), np.inf, budget
+        candidate, gradient = evaluate_bound(problem, replace(candidate, coef=budget.start))
+    excess, previous_excess, budget_left = _max_relative_bound(problem, candidate), np.inf, budget
     for _ in range(MAX_QUANTIZED_RESTARTS):
-        # The copy may not be good enough for what is left.
-        if excess <= budget.tol or found.gave_up or left.max_iter == 0 or excess > before / 3:
+        # A bound that falls by less than a factor of 3 shows that the copy is too coarse.
+        if (
+            excess <= budget.tol
+            or candidate.gave_up
+            or budget_left.max_iter == 0
+            or excess > previous_excess / 3
+        ):
             break
-        more = _restart(problem, near, minorant, copy, left, found.coef, gradient, excess)
-        assert more.squared_bound is not None
-        assert more.n_iter is not None
-        left = left.remaining_after(more.n_iter, problem.n_targets)
-        found, gradient = evaluate_bound(
-            problem, replace(more, squared_bound=more.squared_bound / share)
+        iterated = _restart(
+            problem, preconditioner, minorant, copy, budget_left, candidate.coef, gradient, excess
         )
-        before, excess = excess, _max_relative_bound(problem, found)
-    if excess > budget.tol and not found.gave_up and left.max_iter != 0:
-        found = _iterate_exact(problem, exact, minorant, replace(left, start=found.coef), gradient)
-        left = left.remaining_after(found.n_iter or 0, problem.n_targets)
-    return replace(found, n_iter=left.n_iter_done - budget.n_iter_done)
+        assert iterated.squared_bound is not None
+        assert iterated.n_iter is not None
+        budget_left = budget_left.remaining_after(iterated.n_iter, problem.n_targets)
+        candidate, gradient = evaluate_bound(
+            problem, replace(iterated, squared_bound=iterated.squared_bound / lower_ratio)
+        )
+        previous_excess, excess = excess, _max_relative_bound(problem, candidate)
+    if excess > budget.tol and not candidate.gave_up and budget_left.max_iter != 0:
+        candidate = _iterate_exact(
+            problem, exact, minorant, replace(budget_left, start=candidate.coef), gradient
+        )
+        budget_left = budget_left.remaining_after(candidate.n_iter or 0, problem.n_targets)
+    return replace(candidate, n_iter=budget_left.n_iter_done - budget.n_iter_done)
 
 
 def _restart(
@@ -135,18 +152,22 @@ def _restart(
     gradient: Array,
     excess: float,
 ) -> Candidate:
-    """Iterate on the copy until the bound, `excess` so far, has fallen by GAIN."""
-    aim = max(budget.tol, excess / BOUND_REDUCTION_PER_RESTART)
-    way = np.log(excess / aim) / np.log(excess / max(budget.tol, EPS))
+    """Iterate on the copy until the bound has fallen by BOUND_REDUCTION_PER_RESTART or to tol.
+
+    `excess` is the largest relative bound at the start W (p, t), and `gradient` its gradient.
+    """
+    target_tol = max(budget.tol, excess / BOUND_REDUCTION_PER_RESTART)
+    progress_fraction = np.log(excess / target_tol) / np.log(excess / max(budget.tol, EPS))
     affordable = budget.max_passes / budget.quantized_pass_cost / problem.n_targets
     return conjugate_gradients(
-        problem, near, minorant, tol=aim, max_iter=budget.max_iter, iter_budget=way * affordable,
-        start=W, residual=gradient, gram=problem.metered_gram_matmat(copy),
+        problem, near, minorant, tol=target_tol, max_iter=budget.max_iter,
+        iter_budget=progress_fraction * affordable, start=W, residual=gradient,
+        gram=problem.metered_gram_matmat(copy),
     )  # fmt: skip
 
 
 def _quantized_lower_ratio(problem: Problem, copy: QuantizedMatrix) -> float:
-    """Some c with X'X + alpha I >= c (Z'Z + alpha I) and the other way round, for Z = X + E.
+    """c with X'X + alpha I >= c (Z'Z + alpha I) and vice versa, for the quantized Z = X + E.
 
     For every u in (0, 1) X'X >= (1 - u) Z'Z - (1/u - 1) E'E; u = ||E|| / sqrt(alpha) gives 1 - u.
     """
@@ -155,19 +176,19 @@ def _quantized_lower_ratio(problem: Problem, copy: QuantizedMatrix) -> float:
 
 
 def _max_relative_bound(problem: Problem, candidate: Candidate) -> float:
-    """The largest of a candidate's bounds, in units of what moves predictions by ||y||."""
+    """The largest of a candidate's error bounds relative to `problem.error_scale`."""
     assert candidate.bound is not None
-    real = problem.error_scale > 0
-    return float((candidate.bound[real] / problem.error_scale[real]).max(initial=0.0))
+    nonzero = problem.error_scale > 0
+    return float((candidate.bound[nonzero] / problem.error_scale[nonzero]).max(initial=0.0))
 
 
 def sketch_preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
-    """P^-1 for P = F F' + diag(rest + alpha).
+    """Preconditioner P^-1 for P = F F' + diag(rest + alpha), with F the (p, rank) sketch factor.
 
-    Where the sketch holds everything above alpha, `rest` is next to nothing; where it holds little,
-    P is the diagonal, and conjugate gradients are those of columns of equal length. With more
-    features than samples only a constant `rest` keeps the iteration in the range of X', outside of
-    which X'X + alpha I is as small as alpha.
+    If the sketch captures everything above alpha, `rest` is nearly 0. If it captures little, P is
+    the diagonal, which is equivalent to scaling the columns to equal norms. With p > n, `rest` has
+    to be constant: this keeps the iteration in the range of X', outside of which X'X + alpha I is
+    as small as alpha.
     """
     F, rest = sketch.B, sketch.residual_diagonal
     if problem.shape[0] < problem.shape[1]:
@@ -176,37 +197,39 @@ def sketch_preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
     for alpha in problem.distinct_alphas:
         root = np.sqrt(rest + alpha)
         U, S = thin_svd(F / root[:, None])
-        # I - U diag(weights) U' is one fused sweep over U'.
-        strong = DenseStorage(np.ascontiguousarray(U.T), compiled=problem.uses_compiled_loops)
-        # Where S is large 1 - weight is lost to rounding; a P that is smaller there is as safe.
+        # As a design, U' applies I - U diag(weights) U' in one fused sweep.
+        leading = DenseStorage(np.ascontiguousarray(U.T), compiled=problem.uses_compiled_loops)
+        # For large S, 1 - weight would be lost to rounding. A smaller P there is as safe.
         squares = np.minimum(S**2, MAX_SQUARED_SINGULAR_VALUE)
-        parts[float(alpha)] = root[:, None], strong, squares / (1 + squares)
+        parts[float(alpha)] = root[:, None], leading, squares / (1 + squares)
 
     def apply(R: Array, targets: NDArray[np.intp]) -> Array:
         Z = np.empty_like(R)
-        for alpha, (root, strong, weights) in parts.items():
-            mine = problem.alphas[targets] == alpha
-            S = R[:, mine] / root
+        for alpha, (root, leading, weights) in parts.items():
+            same_alpha = problem.alphas[targets] == alpha
+            S = R[:, same_alpha] / root
             shape = (len(weights), S.shape[1])
             rows = AffineRowTransform.from_values(1.0, np.zeros(shape), weights)
-            Z[:, mine] = (S - strong.gram_matmat(S, rows)) / root
+            Z[:, same_alpha] = (S - leading.gram_matmat(S, rows)) / root
         return Z
 
-    # X'X + alpha I >= F F' / heaviest + (alpha - slack) I; P <= F F' + (largest rest + alpha) I.
-    largest = rest.max(initial=0.0)
-    heaviest = max(1.0, float(sketch.weights.max(initial=1.0)))
+    # Lower ratio: X'X + alpha I >= F F' / max_weight + (alpha - slack) I, and
+    # P <= F F' + (max_rest + alpha) I. With a large slack only the trace bound is left.
+    max_rest = rest.max(initial=0.0)
+    max_weight = max(1.0, float(sketch.weights.max(initial=1.0)))
     slack = sketch.slack if sketch.rank else 0.0
-    least = np.minimum(1 / heaviest, (problem.alphas - slack) / (largest + problem.alphas))
-    tiny = problem.alphas / (float(np.einsum("ij,ij->", F, F)) + largest + problem.alphas)
-    return Preconditioner(apply, np.where(slack < problem.alphas / 2, least, tiny))
+    lower_ratio = np.minimum(1 / max_weight, (problem.alphas - slack) / (max_rest + problem.alphas))
+    trace_ratio = problem.alphas / (float(np.einsum("ij,ij->", F, F)) + max_rest + problem.alphas)
+    return Preconditioner(apply, np.where(slack < problem.alphas / 2, lower_ratio, trace_ratio))
 
 
 def dual_sketch_preconditioner(
     problem: Problem, sketch: Sketch, lifted: Array
 ) -> Callable[[Array, NDArray[np.intp]], Array]:
-    """P^-1 for P = F F' + (rest + alpha) I, by Woodbury's identity, and the same below.
+    """P^-1 for P = F F' + (rest + alpha) I on stacked vectors (p + n, t), by Woodbury's identity.
 
-    F = X'L, so that P^-1 X'c = X'(c - L k) / (rest + alpha), k = (F'F + (rest + alpha) I)^-1 F'X'c.
+    `lifted` is L with F = X[rows]'L, so that P^-1 X'c = X'(c - L k) / (rest + alpha),
+    k = (F'F + (rest + alpha) I)^-1 F'X'c.
     """
     F, p = sketch.B, problem.shape[1]
     theta, V = linalg.eigh(form_gram(F), check_finite=False)
