@@ -156,20 +156,18 @@ def direct_and_pass_seconds(n_splits: int, n_alphas: int, plan: Plan) -> tuple[f
     t, m, longest = dims.n_targets, min(dims.n, dims.p), max(dims.n, dims.p)
     if _factorization_bytes(m) > plan.memory_budget:
         return np.inf, seconds_per_pass
-    forming_seconds = 1.0 if n_splits == 1 else 2.0
-    forming_passes = 2 + forming_seconds
+    forming = 1.0 if n_splits == 1 else 2.0
+    forming_passes = 2 + forming
     if dims.dense:
-        forming_seconds *= float(longest) * m * m / machine.gemm_rate
+        forming *= float(longest) * m * m / machine.gemm_rate
     else:
-        forming_seconds *= float(dims.nnz) ** 2 / longest / machine.sparse
+        forming *= float(dims.nnz) ** 2 / longest / machine.sparse
     slowdown = (
         TRIDIAGONAL_SLOWDOWN_SMALL if m < TRIDIAGONAL_LARGE_ORDER else TRIDIAGONAL_SLOWDOWN_LARGE
     )
     # Forming cannot be faster than reading X: for the means, the products and the predictions.
-    forming_seconds = max(forming_seconds, forming_passes * pass_seconds(dims, machine))
-    direct_seconds = (
-        forming_seconds + n_splits * 4 / 3 * float(m) ** 3 * slowdown / machine.gemm_rate
-    )
+    forming = max(forming, forming_passes * pass_seconds(dims, machine))
+    direct_seconds = forming + n_splits * 4 / 3 * float(m) ** 3 * slowdown / machine.gemm_rate
     return direct_seconds + 2.0 * dims.n * m * t * n_alphas / machine.gemm_rate, seconds_per_pass
 
 
