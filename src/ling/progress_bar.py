@@ -108,9 +108,9 @@ def format_duration(seconds: float) -> str:
     """
     if seconds < 0.95:
         return f"{seconds:.1g} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    n_seconds = round(seconds)
+    if n_seconds < 60:
+        return f"{n_seconds} s"
+    if n_seconds < 3600:
+        return f"{n_seconds // 60} min {n_seconds % 60} s"
+    return f"{n_seconds // 3600} h {n_seconds % 3600 // 60} min"

@@ -43,8 +43,8 @@ def check_alphas(
             f"{name} has shape {given.shape}; pass at least one positive number, in one dimension, "
             "or None for a grid that follows from the data."
         )
-    for at, alpha in enumerate(given):
-        where = f"{name}[{at}]" if np.ndim(alphas) else name
+    for index, alpha in enumerate(given):
+        where = f"{name}[{index}]" if np.ndim(alphas) else name
         if not isinstance(alpha, Real):
             raise WrongType(
                 f"{where} must be an instance of float, not {type(alpha).__name__}; pass positive "
