@@ -36,8 +36,8 @@ RESIDUAL_BATCH_ELEMENTS = 2**23
 class DavidsonSubspace:
     """Orthonormal basis V with X'X V and V'X'X V, for right-hand sides `rhs` of shape (p, t).
 
-    `gram_diagonal`, of shape (p,), is the diagonal of X'X. `product_error` bounds the rounding
-    error of products with X'X.
+    `gram_diagonal`, of shape (p,), is the diagonal of X'X. `product_error` is the
+    rounding error that products with X'X may have.
     """
 
     def __init__(self, rhs: Array, gram_diagonal: Array, product_error: float) -> None:

@@ -29,7 +29,8 @@ from ling.solvers.row_sampling import leading_directions
 DIRECTIONS_PER_PASS = 4
 # Maximum number of initial directions that are estimated from a sample of rows.
 MAX_INITIAL_DIRECTIONS = 32
-# Initial directions whose eigenvalue is below this fraction of trace(X'X) are not used.
+# Alpha, as a fraction of trace(X'X), with which initial directions are chosen. Directions that are
+# weaker than this are not worth starting with.
 MIN_DIRECTION_OVER_TRACE = 1e-6
 # A target counts as constant in a training set if ||y - mean|| is at most this fraction of ||y||.
 CONSTANT_TARGET_RTOL = 1e-13

@@ -213,7 +213,7 @@ class MeanScore(SklearnScorer):
 
     @property
     def sample_loss(self) -> SampleLoss | None:
-        """The loss whose weighted mean is the score."""
+        """The loss whose weighted mean, times `sign`, is the score."""
         return self.loss
 
     def score_with_std_error(self, P: Array, rows: RowIndices) -> tuple[Array, Array]:
