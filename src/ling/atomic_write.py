@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files: a file appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pathlib import Path
 
 from ling.errors import CannotWrite
 
-#: What ends the name of a file that is being written.
+#: Suffix of the temporary file while it is being written.
 PARTIAL_SUFFIX = ".part"
-# What only writing can fail with, whoever says so.
+# Error numbers that only writing can cause, whichever library raises the error.
 WRITE_ONLY_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-# Exactly the names that `_temporary_path` makes; other programs write ".part" files, too.
+# Matches exactly the names that `_temporary_path` creates, because other programs write ".part"
+# files, too.
 TEMPORARY_NAME_PATTERN = re.compile(
     rf"\.(?P<target>.+)\.[0-9]+-[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}", re.DOTALL
 )
@@ -25,7 +26,9 @@ TEMPORARY_NAME_PATTERN = re.compile(
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A place to write to, beside `path`: it becomes `path` if all goes well, and is gone if not.
+    """Context manager that yields a temporary path, which replaces `path` on success.
+
+    The temporary file lies in the same folder. It is deleted if the block raises an exception.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp(), "numbers.txt")
@@ -35,18 +38,19 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     '1 2 3'
     """
     check_writable(path)
-    # What a link leads to is replaced, not the link.
+    # Replace the target of a symbolic link, not the link itself.
     target = Path(os.path.realpath(path))
     part = _temporary_path(target)
     try:
         yield part
-        with part.open("r+b") as written:
-            os.fsync(written.fileno())
-        if target.exists():  # what is private stays so
+        with part.open("r+b") as temporary_file:
+            os.fsync(temporary_file.fileno())
+        if target.exists():  # keep its permissions, so that a private file stays private
             part.chmod(stat.S_IMODE(target.stat().st_mode))
         part.replace(target)
     except OSError as error:
-        # What is read meanwhile may fail too, and is not to be taken for this file.
+        # The block may also read other files. Their errors must not be reported as errors of this
+        # one.
         if error.errno in WRITE_ONLY_ERRNOS or error.filename in (str(part), part):
             raise _cannot_write_error(path, error) from error
         raise
@@ -55,7 +59,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """An error now, rather than after an hour of work, if a file cannot be written there."""
+    """Raise `CannotWrite` if no file can be written at `path`.
+
+    Called before a long computation, it reports the error early.
+    """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise CannotWrite(f"{os.fspath(path)!r} is a folder; pass the name of a file.")
@@ -67,7 +74,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise CannotWrite(
             f"{os.fspath(path)!r} cannot be written: its folder is not yours to write to."
         )
-    # Some folders say that they can be written to, and cannot.
+    # Some folders pass `os.access` although they cannot be written to.
     probe = _temporary_path(target)
     try:
         probe.touch()
@@ -77,9 +84,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def temporary_target(name: str) -> str | None:
-    """Name of the file that a temporary file of `atomic_write` was to become.
+    """Name of the file that the temporary file `name` of `atomic_write` would have replaced.
 
-    None if `atomic_write` does not make such names.
+    None if `name` is not a name that `atomic_write` creates.
 
     >>> temporary_target(".a.txt.4711-0123abcd.part")
     'a.txt'
@@ -95,6 +102,7 @@ def _temporary_path(target: Path) -> Path:
 
 
 def _cannot_write_error(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
-    # Other libraries have words of their own, as long as they like.
+    # The system's text is used if there is an error number, because messages of other libraries
+    # may be long.
     reason = str(error) if error.errno is None else os.strerror(error.errno)
     return CannotWrite(f"{os.fspath(path)!r} cannot be written: {reason}.")

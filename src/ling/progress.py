@@ -1,7 +1,7 @@
-"""How far a fit is: passes over X become events, for whoever watches.
+"""Progress of a fit: passes over X become events that are sent to listeners.
 
-Passes are counted where X is multiplied, stages are named where they begin; algorithms know nothing
-of either. Where nobody watches nothing is done.
+Passes are counted where X is multiplied, and stages are named where they begin. The algorithms
+themselves do not report progress. Without a listener nothing is done.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TypeAlias
 
-# Reading X into memory, which is not among the passes that a fit counts.
+# Stage in which X is read into memory. It is not among the passes that a fit counts.
 READ_STAGE = "read"
-# The last event of a fit that is there.
+# Stage of the last event of a completed fit.
 DONE_STAGE = "done"
 
 
 @dataclass(frozen=True)
 class Event:
-    """Where a fit is.
+    """Progress of a fit at one moment.
 
-    `passes` over X have been made since it began, parts of one included; `seconds` have gone by.
-    `expected` is how many passes there will be, and `left` how many seconds are to come: None where
-    nobody can tell, as when more passes were needed than expected.
+    `stage` is the name of the current stage. `passes` is the number of passes over X since the fit
+    began, including the part of the current one, and `seconds` the time since then. `expected` is
+    the predicted total number of passes and `left` the predicted number of remaining seconds. Both
+    are None if they are unknown, for example after more passes than predicted.
 
-    While X is read into memory, `passes` goes from 0 to 1, and then starts again at 0.
+    While X is read into memory, `passes` goes from 0 to 1. Then it starts again at 0.
     """
 
     stage: str
@@ -39,12 +40,12 @@ class Event:
 
 
 Listener: TypeAlias = Callable[[Event], object]
-#: Passes and seconds from here to the end of the fit; the seconds may be unknown.
+#: Predicted passes and seconds from now to the end of the fit. The seconds are None if unknown.
 RemainingWork: TypeAlias = tuple[float, float | None]
 
 
 class FitProgress:
-    """One fit, and those who listen to it. Passes may be made by any thread."""
+    """Progress counters of one fit, and its listeners. Passes may be reported by any thread."""
 
     def __init__(self, listeners: tuple[Listener, ...]) -> None:
         self.listeners = listeners
@@ -55,44 +56,47 @@ class FitProgress:
         self._passes = self._partial_pass = 0.0
         self._expected_passes: float | None = None
         self._expected_end: float | None = None
-        # Seconds and passes by which the pace is measured; older ones count for less.
+        # Exponentially weighted seconds and passes, whose ratio is the current time per pass.
         self._pace_seconds = self._pace_passes = 0.0
 
     def begin_stage(self, stage: str, expect: Callable[[], RemainingWork] | None = None) -> None:
-        """A stage begins; without an expectation of its own, the one before goes on."""
-        found = None if expect is None else expect()
+        """Begin a stage and notify the listeners.
+
+        `expect()` returns the predicted remaining work. Without it the earlier prediction is kept.
+        """
+        remaining = None if expect is None else expect()
         with self._lock:
             now = time.perf_counter()
             self._stage, self._partial_pass, self._last_update = stage, 0.0, now
-            if found is not None:
-                self._expected_passes = self._passes + max(0.0, found[0])
-                self._expected_end = None if found[1] is None else now + found[1]
+            if remaining is not None:
+                self._expected_passes = self._passes + max(0.0, remaining[0])
+                self._expected_end = None if remaining[1] is None else now + remaining[1]
         self._notify()
 
     def add(self, passes: float) -> None:
-        """So many passes have been made, whatever was known of parts of them."""
+        """Count completed passes. They include all partial passes that were reported before."""
         with self._lock:
             now = time.perf_counter()
-            older = 0.5**passes
-            self._pace_seconds = older * self._pace_seconds + now - self._last_update
-            self._pace_passes = older * self._pace_passes + passes
+            decay = 0.5**passes
+            self._pace_seconds = decay * self._pace_seconds + now - self._last_update
+            self._pace_passes = decay * self._pace_passes + passes
             self._passes, self._partial_pass, self._last_update = self._passes + passes, 0.0, now
         self._notify()
 
     def add_partial_pass(self, share: float) -> None:
-        """A share of the pass that is under way has been made."""
+        """Report that a further fraction `share` of the current pass is done."""
         with self._lock:
             self._partial_pass += share
         self._notify()
 
     def finish(self) -> None:
-        """The fit is there."""
+        """Report that the fit is complete."""
         with self._lock:
             self._stage, self._partial_pass, self._expected_passes = DONE_STAGE, 0.0, self._passes
         self._notify()
 
     def _notify(self) -> None:
-        if self.is_finished:  # a result may be asked for more, which takes passes long after
+        if self.is_finished:  # later passes, for attributes computed on demand, are not part of it
             return
         with self._lock:
             event = self._make_event(time.perf_counter())
@@ -101,23 +105,30 @@ class FitProgress:
 
     def _make_event(self, now: float) -> Event:
         done, expected = self._passes + self._partial_pass, self._expected_passes
-        if expected is not None:  # shares of passes add up but for rounding
+        if expected is not None:  # fractions of passes add up to 1 only up to rounding
             expected = max(expected, done) if done <= expected + 1e-6 else None
         left = None if expected is None else self._estimate_seconds_left(now, done, expected)
         return Event(self._stage, done, expected, now - self._started, left)
 
     def _estimate_seconds_left(self, now: float, done: float, expected: float) -> float | None:
-        """By the plan at first, by the pace so far towards the end."""
+        """Predicted remaining seconds, or None if unknown.
+
+        A weighted mean of the planned time and of the measured time per pass. The weight of the
+        latter is the fraction of passes done, so that it grows from 0 to 1.
+        """
         remaining = max(0.0, expected - done)
-        took, counted = self._pace_seconds, self._pace_passes
+        pace_seconds, pace_passes = self._pace_seconds, self._pace_passes
         if self._partial_pass:
-            took, counted = took + now - self._last_update, counted + self._partial_pass
-        paced = remaining * took / counted if counted else None
+            pace_seconds, pace_passes = (
+                pace_seconds + now - self._last_update,
+                pace_passes + self._partial_pass,
+            )
+        measured = remaining * pace_seconds / pace_passes if pace_passes else None
         planned = None if self._expected_end is None else max(0.0, self._expected_end - now)
-        if paced is None or planned is None:
-            return planned if paced is None else paced
-        share = done / expected if expected else 1.0
-        return (1 - share) * planned + share * paced
+        if measured is None or planned is None:
+            return planned if measured is None else measured
+        fraction_done = done / expected if expected else 1.0
+        return (1 - fraction_done) * planned + fraction_done * measured
 
 
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("ling_listeners", default=())
@@ -126,9 +137,10 @@ _current_fit: ContextVar[FitProgress | None] = ContextVar("ling_run", default=No
 
 @contextmanager
 def watch(listener: Listener) -> Iterator[None]:
-    """Fits within this block tell `listener` how far they are, those around it as well.
+    """Send the progress of all fits within this block to `listener`.
 
-    What it raises ends the fit, and comes out of it.
+    Listeners of enclosing blocks are notified as well. An exception that a listener raises ends
+    the fit and propagates to its caller.
 
     >>> import numpy as np
     >>> from ling import Ridge
@@ -148,29 +160,29 @@ def watch(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def track_fit(*listeners: Listener) -> Iterator[None]:
-    """One fit: its passes are counted for these listeners, and for all who watch."""
-    run = FitProgress((*_listeners.get(), *listeners))
-    token = _current_fit.set(run)
+    """Count the passes of one fit, for these listeners and for those of `watch`."""
+    fit_progress = FitProgress((*_listeners.get(), *listeners))
+    token = _current_fit.set(fit_progress)
     try:
         yield
-        run.finish()
+        fit_progress.finish()
     finally:
-        run.is_finished = True
+        fit_progress.is_finished = True
         _current_fit.reset(token)
 
 
 def has_listeners() -> bool:
-    """Whether anybody would be told of a fit that begins here, or is of another around it."""
+    """True if a fit that begins here has a listener or runs inside a tracked fit."""
     return bool(_listeners.get()) or _current_fit.get() is not None
 
 
 def current_fit() -> FitProgress | None:
-    """The fit that goes on here, if anybody watches it."""
+    """The tracked fit that is running in this context, or None."""
     return _current_fit.get()
 
 
 def stage(name: str, expect: Callable[[], RemainingWork] | None = None) -> None:
-    """Say what begins now; `expect` is only asked where somebody watches."""
-    run = _current_fit.get()
-    if run is not None:
-        run.begin_stage(name, expect)
+    """Begin the stage `name` of the current fit; `expect` is called only if the fit is tracked."""
+    fit_progress = _current_fit.get()
+    if fit_progress is not None:
+        fit_progress.begin_stage(name, expect)

@@ -1,4 +1,4 @@
-"""A fit as people see it: one line that moves on a terminal, a line for each stage elsewhere."""
+"""Display of fit progress: a live progress bar on a terminal, one line per stage elsewhere."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from ling.progress import DONE_STAGE, Event, Listener
 
 @contextmanager
 def progress_listener(console: Any = None, title: str = "") -> Iterator[Listener]:
-    """A listener that shows a fit; `with bar() as show, watch(show):` shows all fits inside.
+    """Context manager that yields a listener which displays the progress of a fit.
 
-    On a terminal that is a live line of rich's: stage, bar, passes, time left. Elsewhere, and
-    without rich, each stage gets a line of plain text when it begins. `console` is one of rich's;
-    None stands for stderr.
+    `with progress_listener() as show, watch(show):` displays all fits inside the block. On a
+    terminal it is a live line of rich with stage, bar, passes and remaining time. Elsewhere, and
+    without rich, each stage is a line of plain text that is written when it begins. `console` is a
+    rich console; None stands for stderr.
     """
-    if console is None and sys.stderr is None:  # a service, or a program with windows only
+    if console is None and sys.stderr is None:  # a service, or a GUI program without a console
         yield lambda event: None
         return
     console = _stderr_console() if console is None else console
@@ -32,12 +33,12 @@ def progress_listener(console: Any = None, title: str = "") -> Iterator[Listener
         TextColumn("{task.fields[passes]}"), TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )  # fmt: skip
-    with Progress(*columns, console=console) as shown:
-        task = shown.add_task(title, total=None, passes="", left="")
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(title, total=None, passes="", left="")
 
         def show(event: Event) -> None:
-            shown.tasks[task].total = event.expected  # `update` would take None for no change
-            shown.update(
+            progress.tasks[task].total = event.expected  # `update` takes None to mean "no change"
+            progress.update(
                 task, description=_stage_title(title, event.stage), completed=event.passes,
                 passes=_format_passes(event), left=_format_time_left(event),
             )  # fmt: skip
@@ -46,13 +47,13 @@ def progress_listener(console: Any = None, title: str = "") -> Iterator[Listener
 
 
 def write_stderr(text: str) -> None:
-    """A line on stderr, where progress is shown too."""
+    """Write a line to stderr, where progress is displayed, too; do nothing without stderr."""
     if sys.stderr is not None:
         sys.stderr.write(f"{text}\n")
 
 
 class _StageLines:
-    """A line of text whenever a stage begins."""
+    """Listener that writes a line of text to `out` whenever a stage begins."""
 
     def __init__(self, out: TextIO, title: str) -> None:
         self.out = out
@@ -100,16 +101,16 @@ def _format_time_left(event: Event) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """As people say it.
+    """A duration in seconds as readable text.
 
     >>> format_duration(0.31), format_duration(61), format_duration(7260)
     ('0.3 s', '1 min 1 s', '2 h 1 min')
     """
     if seconds < 0.95:
         return f"{seconds:.1g} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    n_seconds = round(seconds)
+    if n_seconds < 60:
+        return f"{n_seconds} s"
+    if n_seconds < 3600:
+        return f"{n_seconds // 60} min {n_seconds % 60} s"
+    return f"{n_seconds // 3600} h {n_seconds % 3600 // 60} min"

@@ -1,4 +1,4 @@
-"""What a computation tells about itself."""
+"""Results that describe a fit: cost, status, certificate and report."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 class Cost:
     """Floating-point operations and passes over the data.
 
-    Counted are the products with X, the dense factorisations, and the row updates of SVRG: 2 FLOPs
-    per multiply-add, one triangle only for a Gram matrix. What an algorithm does with vectors
-    between its products, O(n + p) a pass, is not.
-    One pass is one sweep over all of X, whatever the number of columns it is multiplied with.
+    Products with X, dense factorisations and the row updates of SVRG are counted, with 2 FLOPs per
+    multiply-add, and one triangle only for a Gram matrix. Vector operations between the products,
+    O(n + p) per pass, are not counted. One pass is one sweep over all of X, whatever the number of
+    columns it is multiplied with.
 
     Attributes
     ----------
     flops, passes : float
+        Number of floating-point operations, and number of passes over X.
     """
 
     flops: float = 0.0
@@ -32,7 +33,7 @@ class Cost:
 
 
 class Status(Enum):
-    """How a fit ended."""
+    """Status of a completed fit."""
 
     CERTIFIED = "certified"
     NOT_REACHED = "not certified: tol is not reached"
@@ -40,23 +41,23 @@ class Status(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing could be gained by going on."""
+        """True unless more work could still reach tol."""
         return self is not Status.NOT_REACHED
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """A proven bound on ||X(w - w*)|| / ||y - mean(y)||, w* being the exact solution.
+    """A proven bound on ||X(w - w*)|| / ||y - mean(y)||, where w* is the exact solution.
 
-    Rounding errors are part of it. Norms are weighted by sample_weight; without an intercept the
-    unit is ||y||.
+    The bound includes rounding errors. Norms are weighted by sample_weight. Without an intercept
+    the denominator is ||y||.
 
     Attributes
     ----------
     bounds : array of shape (n_targets,)
         The bound of every target.
     tol : float
-        What was asked for.
+        The tolerance that was requested.
     """
 
     bounds: NDArray[np.floating[Any]]
@@ -64,42 +65,46 @@ class Certificate:
 
     @property
     def bound(self) -> float:
-        """The largest over the targets."""
+        """The largest bound over the targets."""
         return float(self.bounds.max(initial=0.0))
 
     @property
     def holds(self) -> bool:
-        """Whether it is within tol."""
+        """True if the largest bound is within tol."""
         return self.bound <= self.tol
 
     def __str__(self) -> str:
-        if self.bound > 1:  # predictions that are all the mean of y are not further off
+        if self.bound > 1:  # predicting the mean of y for all samples has an error of at most 1
             return f"nothing is proved of the training predictions (tol {self.tol:g})"
         return f"training predictions within {self.bound:.1e} of the exact ones (tol {self.tol:g})"
 
 
 @dataclass(frozen=True, eq=False)
 class FitReport:
-    """What a fit did, why, what it cost and how good it is. `print` it.
+    """Report of a fit: the engine and why it was chosen, the cost and the error bound.
+
+    `print(report)` shows it as text.
 
     Attributes
     ----------
     engine, reason : str
-        Who solved it, and why that one.
+        The engine that solved the problem, and why it was chosen.
     status : Status
+        Whether the solution is certified and, if not, why.
     certificate : Certificate
+        The error bound of the training predictions.
     cost : Cost
-        FLOPs, and passes over X.
+        FLOPs and passes over X.
     seconds : dict
-        Of every stage, by its name.
+        Seconds of every stage, by its name.
     predicted_seconds, predicted_bytes : float or None
-        What the plan had expected.
+        Time and memory that the plan predicted.
     rank, n_iter : int or None
-        Of the sketch, and of the iteration, if there was one.
+        Rank of the sketch and number of iterations, if there were any.
     shape : tuple of two ints
-        Rows and columns of X.
+        Number of rows and columns of X.
     notes : tuple of str
-        What else there is to say.
+        Further remarks, as sentences.
     """
 
     engine: str
@@ -117,7 +122,7 @@ class FitReport:
 
     @property
     def total_seconds(self) -> float:
-        """All stages together."""
+        """Seconds of all stages together."""
         return sum(self.seconds.values())
 
     def __str__(self) -> str:

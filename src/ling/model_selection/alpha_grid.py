@@ -1,4 +1,4 @@
-"""Which alphas to try: the user's, or a grid that follows from the data."""
+"""Alpha grids for cross-validation: checks of the user's alphas, and a default grid from X."""
 
 from __future__ import annotations
 
@@ -12,32 +12,39 @@ from ling._typing import Array
 from ling.errors import BadOption, NotFinite, WrongType
 from ling.solvers.problem import Problem
 
-# The default grid. At alpha = trace(X'X) less than one degree of freedom is left; 9 decades below
-# it, everything but the weakest directions is fitted.
+# The default grid: number of alphas, and its ends relative to trace(X'X). At alpha = trace(X'X) the
+# fit has less than one effective degree of freedom. Nine decades below, all but the weakest
+# directions are fitted.
 DEFAULT_N_ALPHAS = 30
 LARGEST_ALPHA_OVER_TRACE = 1.0
 SMALLEST_ALPHA_OVER_TRACE = 1e-9
-# How far the grid may be extended: beyond, nothing changes but rounding.
+# Smallest and largest alpha of an extended grid, relative to trace(X'X). Beyond these limits only
+# rounding errors change.
 EXTENSION_LIMITS_OVER_TRACE = 1e-15, 1e6
-# It reaches this far below the smallest column, of those that are not constant but for rounding.
+# The default grid reaches down to this fraction of the smallest squared column norm, among columns
+# that are not constant up to rounding, but never below the second number times trace(X'X).
 ALPHA_OVER_SMALLEST_COLUMN, MIN_COLUMN_OVER_TRACE = 1e-3, 1e-20
-# Alphas by which it is extended at a time.
+# Number of alphas that one extension adds at each end.
 EXTENSION_STEPS = 8
 
 
 def check_alphas(
     alphas: Any, allow_zero: bool, hint: str = " (leave-one-out has no answer at 0; pass cv=5)"
 ) -> Array:
-    """The user's alphas as an array; `allow_zero` says whether 0 is possible."""
+    """Check the user's alphas and return them as a float64 array of shape (n_alphas,).
+
+    `allow_zero` says if 0 is allowed; `hint` is appended to the message that rejects 0.
+    """
     name = "alphas"
-    given = np.atleast_1d(np.asarray(alphas, dtype=object))  # numbers as they were written
+    # dtype=object keeps the numbers as the user wrote them, for the messages.
+    given = np.atleast_1d(np.asarray(alphas, dtype=object))
     if given.ndim != 1 or not given.size:
         raise BadOption(
             f"{name} has shape {given.shape}; pass at least one positive number, in one dimension, "
             "or None for a grid that follows from the data."
         )
-    for at, alpha in enumerate(given):
-        where = f"{name}[{at}]" if np.ndim(alphas) else name
+    for index, alpha in enumerate(given):
+        where = f"{name}[{index}]" if np.ndim(alphas) else name
         if not isinstance(alpha, Real):
             raise WrongType(
                 f"{where} must be an instance of float, not {type(alpha).__name__}; pass positive "
@@ -52,45 +59,49 @@ def check_alphas(
 
 
 def default_alpha_grid(problem: Problem) -> Array:
-    """30 alphas, over 9 decades up to trace(X'X); X of another scale moves all of them.
+    """Default grid: 30 alphas, evenly spaced in log(alpha) over 9 decades up to trace(X'X).
 
-    More at the same distances where columns are so small beside others that they need them.
+    The grid scales with X'X. If some columns are so small that they need smaller alphas, more
+    alphas are added below, at the same ratio.
     """
-    step = (LARGEST_ALPHA_OVER_TRACE / SMALLEST_ALPHA_OVER_TRACE) ** (1 / (DEFAULT_N_ALPHAS - 1))
-    squares = problem.column_norms[problem.varying_columns] ** 2
-    lowest = (
+    ratio = (LARGEST_ALPHA_OVER_TRACE / SMALLEST_ALPHA_OVER_TRACE) ** (1 / (DEFAULT_N_ALPHAS - 1))
+    column_squares = problem.column_norms[problem.varying_columns] ** 2
+    lowest_ratio = (
         ALPHA_OVER_SMALLEST_COLUMN
-        * float(squares.min(initial=gram_trace(problem)))
+        * float(column_squares.min(initial=gram_trace(problem)))
         / gram_trace(problem)
     )
-    wanted = np.log(SMALLEST_ALPHA_OVER_TRACE / max(lowest, MIN_COLUMN_OVER_TRACE)) / np.log(step)
-    more = max(0, int(np.ceil(wanted)))
+    n_extra_exact = np.log(
+        SMALLEST_ALPHA_OVER_TRACE / max(lowest_ratio, MIN_COLUMN_OVER_TRACE)
+    ) / np.log(ratio)
+    n_extra = max(0, int(np.ceil(n_extra_exact)))
     return np.asarray(
         gram_trace(problem)
         * LARGEST_ALPHA_OVER_TRACE
-        * step ** np.arange(1.0 - DEFAULT_N_ALPHAS - more, 1.0)
+        * ratio ** np.arange(1.0 - DEFAULT_N_ALPHAS - n_extra, 1.0)
     )
 
 
 def gram_trace(problem: Problem) -> float:
-    """trace(X'X), or 1 if X is constant."""
+    """Trace of X'X, the sum of the squared column norms; 1 if it is 0 because X is constant."""
     return float((problem.column_norms**2).sum()) or 1.0
 
 
 def extension_limits(grid: Array, problem: Problem) -> tuple[float, float]:
-    """The smallest and largest alpha to which a default grid may be extended."""
-    least, most = gram_trace(problem) * np.array(EXTENSION_LIMITS_OVER_TRACE)
-    # A grid that reaches below a tiny column may start below the usual limit.
-    return min(float(least), 1e-3 * float(grid[0])), float(most)
+    """Smallest and largest alpha to which the default grid `grid` may be extended."""
+    smallest, largest = gram_trace(problem) * np.array(EXTENSION_LIMITS_OVER_TRACE)
+    # A grid that was extended for a tiny column may start below the usual limit.
+    return min(float(smallest), 1e-3 * float(grid[0])), float(largest)
 
 
 def extend_grid(alphas: Array, limits: tuple[float, float]) -> Array:
-    """More alphas at both ends, at the same distances, as far as `limits` allow.
+    """The grid with up to EXTENSION_STEPS more alphas at both ends, at the same ratio.
 
-    Where scores are flat, the best one says nothing about the side on which better ones lie.
+    No alpha outside `limits` = (smallest, largest) is added. Both ends are extended, because with
+    flat scores the best alpha does not show on which side better ones lie.
     """
     ratio = (alphas[-1] / alphas[0]) ** (1 / (len(alphas) - 1))
-    steps = ratio ** np.arange(1, EXTENSION_STEPS + 1)
-    below, above = alphas[0] / steps[::-1], alphas[-1] * steps
-    least, most = limits
-    return np.concatenate([below[below >= least], alphas, above[above <= most]])
+    factors = ratio ** np.arange(1, EXTENSION_STEPS + 1)
+    below, above = alphas[0] / factors[::-1], alphas[-1] * factors
+    smallest, largest = limits
+    return np.concatenate([below[below >= smallest], alphas, above[above <= largest]])

@@ -1,4 +1,4 @@
-"""The data as cross-validation sees it: rows that can be left out, and predictions for them."""
+"""The cross-validation problem, and the interface of predictors for held-out rows."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from ling.model_selection.score_accumulators import FoldScores, SampleLoss, Scor
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.problem import Problem, Standardization
 
-# Rows that are gathered at a time, in bytes.
+# Bytes of float64 rows of X that are gathered at a time.
 GATHER_BYTES = 2**25
-# Of the memory budget, for what is made for every alpha at once.
+# Fraction of the memory budget for arrays that hold the results of several alphas at once.
 ALPHA_BATCH_BUDGET_FRACTION = 0.5
-# Samples of which some can stand for all.
+# Number of samples from which on a random sample of rows can stand for all of them.
 MIN_ROWS_TO_SAMPLE = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class CVProblem:
-    """A problem on all rows, and the same rows without their weights.
+    """A ridge problem on all rows, and access to the same rows without sample weights.
 
-    `Y` is y - mean in the units of the problem, `weights` are one for each row.
+    `Y`, of shape (n, n_targets), is y - mean in the units of the problem, without weights.
+    `weights`, of shape (n,), are the sample weights.
     """
 
     problem: Problem
@@ -45,58 +46,64 @@ class CVProblem:
         cls, problem: Problem, standardization: Standardization, Y: Array, weights: Array | None,
         fit_intercept: bool, memory_budget: float = float("inf"),
     ) -> CVProblem:  # fmt: skip
-        """From what the problem was built of."""
-        centred, ones = problem.targets, broadcast_scalar(len(Y))
+        """Cross-validation problem from a problem and from the targets and weights it was built of.
+
+        `weights=None` stands for weights of 1.
+        """
+        targets, row_weights = problem.targets, broadcast_scalar(len(Y))
         if weights is not None:
-            centred = (
+            targets = (
                 np.asarray(Y, dtype=np.float64) - standardization.y_mean
             ) / standardization.y_scale
-            ones = weights
-        return cls(problem, standardization, centred, ones, fit_intercept, memory_budget)
+            row_weights = weights
+        return cls(problem, standardization, targets, row_weights, fit_intercept, memory_budget)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """n_samples, n_features."""
+        """Number of samples and number of features of X."""
         return self.problem.shape
 
     @property
     def n_targets(self) -> int:
-        """Columns of Y."""
+        """Number of columns of Y."""
         return int(self.Y.shape[1])
 
     @cached_property
     def design(self) -> Metered:
-        """Rows x - mean, without weights, counted together with the problem's."""
+        """Centred rows x - mean without weights; its passes count towards those of the problem."""
         storage, affine = storage_and_map(self.problem.design.design)
         left = None if affine.left is None else broadcast_scalar(self.shape[0])[:, None]
-        plain = AffineMap(None, affine.col_scale, left, affine.right)
-        return Metered(AffineDesign(storage, plain), self.problem.design.meter)
+        unweighted_map = AffineMap(None, affine.col_scale, left, affine.right)
+        return Metered(AffineDesign(storage, unweighted_map), self.problem.design.meter)
 
     @property
     def can_sample_rows(self) -> bool:
-        """Whether single rows can be had cheaply, and are enough to tell something of all."""
+        """True if single rows can be read cheaply and there are enough for a useful sample."""
         storage, _ = storage_and_map(self.problem.design.design)
         return storage.has_row_access and self.shape[0] >= MIN_ROWS_TO_SAMPLE
 
     @property
     def is_out_of_core(self) -> bool:
-        """Whether rows lie apart, on disk or elsewhere."""
+        """True if X is read block by block, from disk or elsewhere."""
         return storage_and_map(self.problem.design.design)[0].is_out_of_core
 
     @cached_property
     def sqrt_weights(self) -> Array:
-        """Square roots of the weights."""
+        """Square roots of the sample weights, of shape (n,)."""
         return self.weights if self.weights.strides == (0,) else np.sqrt(self.weights)
 
     def to_data_units(self, P: Array) -> Array:
-        """Predictions in the units of y, in the place of those of centred y."""
+        """Convert predictions `P` of centred y to the units of y, in place."""
         if (self.standardization.y_scale != 1).any():
             P *= self.standardization.y_scale
         P += self.standardization.y_mean
         return P
 
     def alpha_batches(self, alphas: Array, numbers: float) -> Iterator[Array]:
-        """As many alphas at a time as there is room for, each taking so many numbers."""
+        """Batches of alphas that fit in memory, if each alpha takes `numbers` float64 numbers.
+
+        A batch may use ALPHA_BATCH_BUDGET_FRACTION of the memory budget.
+        """
         step = int(
             np.clip(
                 ALPHA_BATCH_BUDGET_FRACTION * self.memory_budget / (8.0 * numbers), 1, len(alphas)
@@ -109,46 +116,50 @@ class CVProblem:
         self, splits: Splits, coef_and_intercepts: Callable[[int, Array], tuple[Array, Array]],
         alphas: Array, sample_loss: SampleLoss,
     ) -> Array:  # fmt: skip
-        """`ScoreAccumulator` of the rows that each split tests, one pass for all of them.
+        """Score sums over the test rows of every split, (n_splits, n_alphas, s, 3).
 
-        `coef_and_intercepts` are those of a split for some alphas, side by side, and their
-        constants.
+        See `ScoreAccumulator` for the three sums. `coef_and_intercepts(number, alphas)` returns the
+        coefficients of a split, (p, n_alphas * n_targets), and their intercepts. One pass over X
+        for each batch of alphas, shared by all splits.
         """
 
-        def tally(some: Array) -> ScoreAccumulator:
-            columns = len(some) * self.n_targets
-            W = np.empty((len(splits), self.shape[1], columns))
-            constants = np.empty((len(splits), columns))
+        def make_accumulator(batch: Array) -> ScoreAccumulator:
+            n_columns = len(batch) * self.n_targets
+            W = np.empty((len(splits), self.shape[1], n_columns))
+            intercepts = np.empty((len(splits), n_columns))
             for number in range(len(splits)):
-                W[number], constants[number] = coef_and_intercepts(number, some)
+                W[number], intercepts[number] = coef_and_intercepts(number, batch)
             return FoldScores(
                 sample_loss,
                 *self.y_standardization,
-                len(some),
+                len(batch),
                 splits.test_membership,
                 W,
-                constants,
+                intercepts,
             )
 
-        return self.accumulate_scores(alphas, tally, len(splits))
+        return self.accumulate_scores(alphas, make_accumulator, len(splits))
 
     def accumulate_scores(
         self, alphas: Array, tally: Callable[[Array], ScoreAccumulator], n_fits: int = 1
     ) -> Array:
-        """Sums of all alphas, from tallies of as many as `n_fits` sets of coefficients leave room.
+        """Score sums of all alphas, (n_splits, n_alphas, s, 3); one pass for each batch of alphas.
 
-        A pass for each turn.
+        `tally(alphas)` returns the accumulator of a batch. Batches are so small that `n_fits` sets
+        of coefficients per alpha fit in memory.
         """
-        turns = self.alpha_batches(alphas, n_fits * self.n_targets * self.shape[1])
-        return np.concatenate([self.design.reduce_rows(tally(some))[0] for some in turns], axis=1)
+        batches = self.alpha_batches(alphas, n_fits * self.n_targets * self.shape[1])
+        return np.concatenate(
+            [self.design.reduce_rows(tally(batch))[0] for batch in batches], axis=1
+        )
 
     @property
     def y_standardization(self) -> tuple[Array, Array]:
-        """The mean and the unit that were taken of y."""
+        """Mean and scale by which y was standardised, each of shape (n_targets,)."""
         return self.standardization.y_mean, self.standardization.y_scale
 
     def row_batches(self, rows: RowIndices) -> list[RowIndices]:
-        """`rows` in parts that can be gathered; all, where rows lie in blocks anyway."""
+        """`rows` split into batches of about GATHER_BYTES; one batch if X lies in blocks."""
         if self.is_out_of_core:
             return [rows]
         height = max(256, GATHER_BYTES // (8 * max(1, self.shape[1])))
@@ -156,52 +167,61 @@ class CVProblem:
 
 
 class HeldOutPredictor(ABC):
-    """Predictions for samples by fits that have not seen them; exact, unless said otherwise."""
+    """Interface: predictions for held-out samples by fits to the other samples.
+
+    Fits are exact up to rounding, unless `is_iterated` is True.
+    """
 
     cv_problem: CVProblem
     n_splits: int
-    #: Whether the fits are iterated; if so, one that is not certified may be far off.
+    #: True if the fits are iterated. Then a fit that is not certified may have a large error.
     is_iterated = False
 
     @abstractmethod
     def test_rows(self, number: int) -> RowIndices:
-        """The rows that a split tests."""
+        """Indices of the test rows of split `number`."""
 
     def test_index(self, number: int) -> RowIndices | slice:
-        """The same, but a slice if these are all."""
+        """Test rows of split `number` as an index; a slice if they are all rows."""
         return self.test_rows(number)
 
     @property
     def has_additive_scores(self) -> bool:
-        """Whether scores that samples add to one by one are better had without predictions."""
+        """True if scores that are sums over samples should come from `score_sums`.
+
+        Otherwise they come from `predictions`.
+        """
         return False
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """Sums (n_splits, n_alphas, s, 3), see `ScoreAccumulator`; one pass for all alphas."""
+        """Sums (n_splits, n_alphas, s, 3) of a `ScoreAccumulator`; one pass for all alphas."""
         raise NotImplementedError
 
     @abstractmethod
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
-        """The number of the split and of the alpha, and predictions for its test rows."""
+        """Yield (split index, alpha index, predictions for the test rows of that split)."""
 
     def certified(self, alphas: Array) -> Array:
-        """For which alphas the fits are exact, or proved to be within tol."""
+        """Boolean mask (n_alphas,): True where all fits are exact, or proved to be within tol."""
         return np.ones(len(alphas), dtype=bool)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array] | None:
-        """Effective degrees of freedom of a fit to all samples, and their errors, if known."""
+        """Effective degrees of freedom of a fit to all samples, and their standard errors.
+
+        Both have shape (n_alphas,). None if they are not known.
+        """
         return None
 
     def refine(self, alphas: Array) -> bool:
-        """Do what it takes to have these alphas certified; whether anything was done."""
+        """Improve the fits until these alphas are certified; return True if any fit changed."""
         return False
 
     @property
     def is_memory_exhausted(self) -> bool:
-        """Whether there is no memory left to work with."""
+        """True if the memory budget does not allow further refinement."""
         return False
 
     @property
     def gave_up(self) -> bool:
-        """Whether another way would have been there by now."""
+        """True if this strategy has used more passes than the fallback would need in total."""
         return False

@@ -1,9 +1,10 @@
-"""A space that is near the solutions for all alphas, grown where it is worst.
+"""Generalised Davidson subspace that contains accurate ridge solutions for all alphas.
 
-Solutions for all alphas are sought in one space V, and what is multiplied with X'X next are the
-residuals of those alphas that are farthest off, each divided by what X'X + alpha I has on its
-diagonal (generalised Davidson). Where that diagonal is constant this is a Krylov space; where
-columns are of very different sizes, as those of text are, it needs a fraction of the passes.
+The solutions for all alphas are sought in one subspace V (Galerkin). It is extended by the
+residuals of the alphas with the largest errors, each preconditioned by the diagonal of
+X'X + alpha I (generalised Davidson method). If that diagonal is constant, V is a Krylov subspace.
+If the columns of X have very different norms, as with text, the preconditioner reduces the number
+of passes to a fraction.
 """
 
 from __future__ import annotations
@@ -16,22 +17,27 @@ from ling.linalg.orthogonalize import thin_svd
 from ling.linalg.rounding import EPS
 from ling.solvers.minorant import LowRankMinorant, Minorant, ZeroMinorant, nystrom_slack
 
-# Alphas whose residuals point elsewhere are at least this many apart.
+# Minimum distance, in grid positions, between two alphas whose residuals of the same target extend
+# the subspace in one step. Residuals of closer alphas have almost the same direction.
 MIN_ALPHA_SEPARATION = 3
-# Columns whose squares differ by less than this leave the diagonal alone: it would only disturb.
+# The diagonal preconditioner is used only if the 90 % quantile of the squared column norms exceeds
+# the 10 % quantile by this factor. Otherwise it would only disturb the Krylov subspace.
 DIAGONAL_PRECONDITIONER_RATIO = 3.0
-# Below this share of the largest eigenvalue a direction amplifies rounding.
+# Ritz vectors whose Ritz value is below this fraction of the largest one are left out of the
+# minorant, because they amplify rounding errors.
 MIN_EIGENVALUE_RATIO = 1e-11
-# A new direction of which less than this is left has nothing new.
+# A normalised new direction counts as linearly dependent on V if less than this length is left
+# after orthogonalisation.
 DEPENDENCE_TOL = 1e-10
-# Numbers in the residuals that are looked at at once.
+# Maximum number of elements of the residuals that are computed at once.
 RESIDUAL_BATCH_ELEMENTS = 2**23
 
 
 class DavidsonSubspace:
-    """V, X'X V and V'X'X V for right-hand sides `rhs`, (p, t); `gram_diagonal` is X'X's diagonal.
+    """Orthonormal basis V with X'X V and V'X'X V, for right-hand sides `rhs` of shape (p, t).
 
-    `product_error` is how far products with X'X may be off, by rounding.
+    `gram_diagonal`, of shape (p,), is the diagonal of X'X. `product_error` is the
+    rounding error that products with X'X may have.
     """
 
     def __init__(self, rhs: Array, gram_diagonal: Array, product_error: float) -> None:
@@ -56,83 +62,93 @@ class DavidsonSubspace:
 
     @property
     def basis(self) -> Array:
-        """V, (p, dimension), orthonormal."""
+        """V, the orthonormal basis of shape (p, dimension)."""
         return self._buffers[0][:, : self.dimension]
 
     @property
     def gram_basis(self) -> Array:
-        """X'X V."""
+        """X'X V, of shape (p, dimension)."""
         return self._buffers[1][:, : self.dimension]
 
     def solution_coordinates(self, alphas: Array) -> Array:
-        """Coordinates in V of the solutions, (dimension, n_alphas, t)."""
+        """Coordinates of the Galerkin solutions in the basis V, (dimension, n_alphas, t)."""
         theta, Z = self._ritz_pairs()
         C = Z.T @ self._projected_rhs
         shifted = np.maximum(theta, 0.0)[:, None] + alphas
-        # Where both are below rounding, what C has in that direction is rounding too.
-        real = shifted > EPS * theta.max(initial=0.0)
-        inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=real)
+        # If Ritz value and alpha are below rounding, the component of C is rounding error, too.
+        is_significant = shifted > EPS * theta.max(initial=0.0)
+        inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=is_significant)
         shape = self.dimension, len(alphas), C.shape[1]
-        flat = (inverse[:, :, None] * C[:, None, :]).reshape(shape[0], shape[1] * shape[2])
-        return np.asarray((Z @ flat).reshape(shape))
+        flat_coordinates = (inverse[:, :, None] * C[:, None, :]).reshape(
+            shape[0], shape[1] * shape[2]
+        )
+        return np.asarray((Z @ flat_coordinates).reshape(shape))
 
     def residuals(self, alphas: Array) -> Array:
-        """wanted - (X'X + alpha I) w, (p, n_alphas, t)."""
+        """Residuals rhs - (X'X + alpha I) w of the solutions, (p, n_alphas, t)."""
         p, t = self.rhs.shape
         Y = self.solution_coordinates(alphas)
-        found = np.broadcast_to(self.rhs[:, None, :], (p, len(alphas), t)).copy()
+        R = np.broadcast_to(self.rhs[:, None, :], (p, len(alphas), t)).copy()
         if self.dimension:
-            flat = found.reshape(p, -1)
-            flat -= self.gram_basis @ Y.reshape(self.dimension, -1)
-            flat -= self.basis @ (Y * alphas[:, None]).reshape(self.dimension, -1)
-        return found
+            flat_residuals = R.reshape(p, -1)
+            flat_residuals -= self.gram_basis @ Y.reshape(self.dimension, -1)
+            flat_residuals -= self.basis @ (Y * alphas[:, None]).reshape(self.dimension, -1)
+        return R
 
     def bounds(self, alphas: Array) -> Array:
-        """Bounds on ||X(w - w*)||, (n_alphas, t): Nyström's approximation lies below X'X."""
+        """Upper bounds on ||X(w - w*)||, (n_alphas, t).
+
+        They use the Nyström approximation of X'X from V, which is a minorant: it lies below X'X.
+        """
         t = self.rhs.shape[1]
         minorant: Minorant = ZeroMinorant()
         if self.dimension:
             theta, Z = self._ritz_pairs()
-            kept = theta > MIN_EIGENVALUE_RATIO * theta[-1]
-            tall = self.gram_basis @ (Z[:, kept] / np.sqrt(theta[kept]))
-            U, S = thin_svd(tall)
+            is_significant = theta > MIN_EIGENVALUE_RATIO * theta[-1]
+            factor = self.gram_basis @ (Z[:, is_significant] / np.sqrt(theta[is_significant]))
+            U, S = thin_svd(factor)
             minorant = LowRankMinorant(
-                U, S**2, nystrom_slack(tall, theta[kept], self.product_error)
+                U, S**2, nystrom_slack(factor, theta[is_significant], self.product_error)
             )
-        found = []
-        for some in self._alpha_batches(alphas):
-            R = self.residuals(some).reshape(len(self.rhs), -1)
-            bound = np.sqrt(minorant.quadratic_form(R, np.repeat(some, t))).reshape(len(some), t)
-            lengths = np.linalg.norm(self.solution_coordinates(some), axis=0)
-            found.append(bound + self.product_error * lengths / np.sqrt(some[:, None]))
-        return np.concatenate(found)
+        batch_bounds = []
+        for batch in self._alpha_batches(alphas):
+            R = self.residuals(batch).reshape(len(self.rhs), -1)
+            bound = np.sqrt(minorant.quadratic_form(R, np.repeat(batch, t))).reshape(len(batch), t)
+            lengths = np.linalg.norm(self.solution_coordinates(batch), axis=0)
+            batch_bounds.append(bound + self.product_error * lengths / np.sqrt(batch[:, None]))
+        return np.concatenate(batch_bounds)
 
     def propose_directions(self, alphas: Array, tols: Array, width: int) -> Array:
-        """Up to `width` new directions, orthonormal; none if there is nothing to be gained.
+        """Up to `width` new directions, orthonormal and orthogonal to V: (p, at most width).
 
-        `tols` are the errors that are good enough, target by target.
+        `tols`, of shape (t,), are the errors to be reached for each target. The directions are
+        preconditioned residuals of the alphas and targets with the largest errors relative to
+        them. The array has no columns if the subspace cannot be improved.
         """
-        sizes = np.concatenate(
-            [self._error_estimates(some) for some in self._alpha_batches(alphas)]
+        relative_errors = np.concatenate(
+            [self._error_estimates(batch) for batch in self._alpha_batches(alphas)]
         )
-        sizes /= np.where(tols > 0, tols, np.inf)
-        picked: list[tuple[int, int]] = []
-        for at in np.argsort(-sizes, axis=None):
-            alpha, target = (int(i) for i in np.unravel_index(at, sizes.shape))
-            if sizes[alpha, target] == 0 or len(picked) == width:
+        relative_errors /= np.where(tols > 0, tols, np.inf)
+        selected: list[tuple[int, int]] = []
+        for flat_index in np.argsort(-relative_errors, axis=None):
+            alpha, target = (int(i) for i in np.unravel_index(flat_index, relative_errors.shape))
+            if relative_errors[alpha, target] == 0 or len(selected) == width:
                 break
-            if all(target != t or abs(alpha - a) >= MIN_ALPHA_SEPARATION for a, t in picked):
-                picked.append((alpha, target))
-        if not picked:
+            if all(target != t or abs(alpha - a) >= MIN_ALPHA_SEPARATION for a, t in selected):
+                selected.append((alpha, target))
+        if not selected:
             return np.zeros((len(self.rhs), 0))
         block = [
             self.residuals(alphas[a : a + 1])[:, 0, t] / (self.preconditioner_diagonal + alphas[a])
-            for a, t in picked
+            for a, t in selected
         ]
         return self._orthogonalize(np.stack(block, axis=1))
 
     def _error_estimates(self, alphas: Array) -> Array:
-        """About how far off solutions are, (n_alphas, t)."""
+        """Estimates of the errors of the solutions, (n_alphas, t).
+
+        sqrt(r'(D + alpha I)^-1 r) with the residual r and the preconditioner's diagonal D.
+        """
         R = self.residuals(alphas)
         R *= R
         return np.asarray(
@@ -142,38 +158,41 @@ class DavidsonSubspace:
         )
 
     def _alpha_batches(self, alphas: Array) -> list[Array]:
-        """Alphas whose residuals fit at once."""
+        """Batches of alphas whose residuals have at most RESIDUAL_BATCH_ELEMENTS elements."""
         step = max(1, RESIDUAL_BATCH_ELEMENTS // max(1, self.rhs.size))
         return [alphas[start : start + step] for start in range(0, len(alphas), step)]
 
     def extend(self, block: Array, product: Array) -> None:
-        """Add the directions of `block`, orthonormal to V; `product` is X'X times them."""
+        """Append `block`, orthonormal and orthogonal to V, to V; `product` is X'X block.
+
+        A block without columns marks the subspace as exhausted.
+        """
         if not block.shape[1]:
             self.exhausted = True
             return
         m, size = self.dimension, self.dimension + block.shape[1]
-        for at, new in enumerate((block, product)):
-            if size > self._buffers[at].shape[1]:
-                room = np.empty((len(block), 2 * size), order="F")
-                room[:, :m] = self._buffers[at][:, :m]
-                self._buffers[at] = room
-            self._buffers[at][:, m:size] = new
+        for buffer_index, new_vectors in enumerate((block, product)):
+            if size > self._buffers[buffer_index].shape[1]:
+                larger_buffer = np.empty((len(block), 2 * size), order="F")
+                larger_buffer[:, :m] = self._buffers[buffer_index][:, :m]
+                self._buffers[buffer_index] = larger_buffer
+            self._buffers[buffer_index][:, m:size] = new_vectors
         self.dimension = size
-        column = self.basis.T @ product
-        inner = np.empty((size, size))
-        inner[:m, :m] = self._projected_gram
-        inner[:, m:] = column
-        inner[m:, :m] = column[:m].T
-        inner[m:, m:] = (column[m:] + column[m:].T) / 2
-        self._projected_gram = inner
+        new_columns = self.basis.T @ product
+        projected_gram = np.empty((size, size))
+        projected_gram[:m, :m] = self._projected_gram
+        projected_gram[:, m:] = new_columns
+        projected_gram[m:, :m] = new_columns[:m].T
+        projected_gram[m:, m:] = (new_columns[m:] + new_columns[m:].T) / 2
+        self._projected_gram = projected_gram
         self._projected_rhs = np.vstack([self._projected_rhs, block.T @ self.rhs])
         self._ritz_cache = None
 
     def _orthogonalize(self, block: Array) -> Array:
-        """The part of `block` that V does not have, orthonormal."""
+        """Orthonormal basis of the part of `block` that is orthogonal to V."""
         V = self.basis
         block = block / np.linalg.norm(block, axis=0)
-        for _ in range(2):  # twice is enough
+        for _ in range(2):  # a second Gram-Schmidt step is enough
             block = block - V @ (V.T @ block)
         U, S = thin_svd(block)
         U = U[:, S > DEPENDENCE_TOL]

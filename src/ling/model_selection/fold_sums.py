@@ -1,4 +1,4 @@
-"""Sums over rows that training sets are made of: all of them, less those that are left out."""
+"""Sufficient statistics of training sets: sums over all rows, minus sums over held-out rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from ling.model_selection.splits import RowIndices, Splits, row_slices
 
 @dataclass(frozen=True, eq=False)
 class WeightedSums:
-    """Weighted sums over some rows: of 1, x, y, x y' and x x'; means of x and y once centred."""
+    """Weighted sums of 1, x, y, x y' and x x' over a set of rows.
+
+    The shapes are (p,), (t,), (p, t) and (p, p). After `about_mean`, `x` and `y` are means instead
+    of sums.
+    """
 
     total_weight: float
     x: Array
@@ -38,7 +42,10 @@ class WeightedSums:
 
 @dataclass(frozen=True, eq=False)
 class FoldSums(RowReduction):
-    """The sums over the rows that each of `count` splits tests, from number `first` on."""
+    """Reduction over rows to the `WeightedSums` of the test rows of several splits.
+
+    The splits are the `n_folds` splits that start with number `first_fold`.
+    """
 
     test_fold: NDArray[Any]
     weights: Array
@@ -47,100 +54,124 @@ class FoldSums(RowReduction):
     n_folds: int
 
     def row_arrays(self) -> dict[str, Any]:
-        """Who tests a row, its weight and its targets."""
+        """Arrays with one row per sample, by name: the split that tests it, weight and targets."""
         return {"test_fold": self.test_fold, "weights": self.weights, "Y": self.Y}
 
     def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """For some of the rows."""
+        """The same reduction for the rows that these arrays belong to."""
         return replace(self, **arrays)
 
     def reduced_size(self, p: int) -> int:
-        """A square for each split."""
+        """Approximate number of elements of the result: a p x p Gram matrix for each split."""
         return self.n_folds * p * p
 
     @property
     def min_block_rows(self) -> int:
-        """So many that adding squares up is little work beside making them."""
+        """Smallest useful block: adding up Gram matrices is then cheap compared to forming them."""
         return 512 * self.n_folds
 
     def __call__(self, X: Array) -> tuple[Array, ...]:
-        """What these rows add to mass, x, y, x y' and x x'."""
+        """Contribution of these rows to the sums of w, w x, w y, w x y' and w x x', for each split.
+
+        The shapes are (n_folds,), (n_folds, p), (n_folds, t), (n_folds, p, t), (n_folds, p, p).
+        """
         k, p, t = self.n_folds, X.shape[1], self.Y.shape[1]
         total_weight, x, y = np.zeros(k), np.zeros((k, p)), np.zeros((k, t))
         xy, gram = np.zeros((k, p, t)), np.zeros((k, p, p))
         for number in np.unique(self.test_fold):
-            at = int(number) - self.first_fold
-            if not 0 <= at < k:
+            fold_index = int(number) - self.first_fold
+            if not 0 <= fold_index < k:
                 continue
-            mine = self.test_fold == number
-            rows, weights, Y = X[mine], self.weights[mine], self.Y[mine]
-            total_weight[at], y[at] = weights.sum(), weights @ Y
-            x[at], xy[at] = weights @ rows, rows.T @ (weights[:, None] * Y)
+            is_test_row = self.test_fold == number
+            rows, weights, Y = X[is_test_row], self.weights[is_test_row], self.Y[is_test_row]
+            total_weight[fold_index], y[fold_index] = weights.sum(), weights @ Y
+            x[fold_index], xy[fold_index] = weights @ rows, rows.T @ (weights[:, None] * Y)
             rows *= np.sqrt(weights)[:, None]
-            form_gram(rows, out=gram[at])
+            form_gram(rows, out=gram[fold_index])
         return total_weight, x, y, xy, gram
 
 
 def accumulate_folds(samples: CVProblem, splits: Splits, numbers: range) -> dict[int, WeightedSums]:
-    """The sums over the rows that these splits test; one pass."""
+    """Weighted sums over the test rows of each split in `numbers`, by split number; one pass."""
     assert splits.test_fold is not None
-    wanted = FoldSums(splits.test_fold, samples.weights, samples.Y, numbers.start, len(numbers))
-    found = samples.design.reduce_rows(wanted)
+    reduction = FoldSums(splits.test_fold, samples.weights, samples.Y, numbers.start, len(numbers))
+    fold_sums = samples.design.reduce_rows(reduction)
     return {
-        number: WeightedSums(*(each[at] for each in found)) for at, number in enumerate(numbers)
+        number: WeightedSums(*(sums[fold_index] for sums in fold_sums))
+        for fold_index, number in enumerate(numbers)
     }
 
 
 def accumulate_all(samples: CVProblem) -> WeightedSums:
-    """Sums of x and y are 0 if they are centred, and not needed if they are not."""
-    none = np.zeros(samples.shape[1]), np.zeros(samples.n_targets)
+    """Weighted sums over all rows.
+
+    The sums of x and y are set to 0. That is exact for centred data. Without an intercept the data
+    is not centred, but then these sums are not needed.
+    """
+    zero_sums = np.zeros(samples.shape[1]), np.zeros(samples.n_targets)
     problem = samples.problem
-    return WeightedSums(float(samples.weights.sum()), *none, problem.moments, problem.gram())
+    return WeightedSums(float(samples.weights.sum()), *zero_sums, problem.moments, problem.gram())
 
 
 def accumulate_rows(
     samples: CVProblem, rows: RowIndices, x_shift: Array | None = None, y_shift: Array | None = None
 ) -> WeightedSums:
-    """Over `rows`, of x and y less their shifts: means far off would otherwise take the digits."""
+    """Weighted sums over `rows` of x - `x_shift` and y - `y_shift`.
+
+    Shifts near the means of the rows avoid cancellation when the means are large.
+    """
     p, weights, Y = samples.shape[1], samples.weights[rows], samples.Y[rows]
     Y = Y if y_shift is None else Y - y_shift
-    roots = np.sqrt(weights)[:, None]
-    right = np.hstack([roots, roots * Y])
-    gram, products = np.zeros((p, p)), np.zeros((p, right.shape[1]))
-    at = 0
-    for some in samples.row_batches(rows):
-        block = samples.problem.design.subset(some)
-        here = slice(at, at + len(some))
+    sqrt_weights = np.sqrt(weights)[:, None]
+    right_hand_sides = np.hstack([sqrt_weights, sqrt_weights * Y])
+    gram, products = np.zeros((p, p)), np.zeros((p, right_hand_sides.shape[1]))
+    start = 0
+    for batch in samples.row_batches(rows):
+        block = samples.problem.design.subset(batch)
+        batch_slice = slice(start, start + len(batch))
         if x_shift is not None:
-            moved = AffineDesign.low_rank_corrected(block.design, roots[here], x_shift[:, None])
-            block = Metered(moved, block.meter, block.pass_fraction)
+            shifted = AffineDesign.low_rank_corrected(
+                block.design, sqrt_weights[batch_slice], x_shift[:, None]
+            )
+            block = Metered(shifted, block.meter, block.pass_fraction)
         gram += block.gram(np.float64)
-        products += block.rmatmat(right[here])
-        at += len(some)
+        products += block.rmatmat(right_hand_sides[batch_slice])
+        start += len(batch)
     return WeightedSums(float(weights.sum()), products[:, 0], weights @ Y, products[:, 1:], gram)
 
 
 def weighted_means(samples: CVProblem, rows: RowIndices) -> tuple[Array, Array]:
-    """Weighted means of x and y over `rows`; zeros without an intercept."""
+    """Weighted means of x, (p,), and y, (t,), over `rows`; zeros without an intercept."""
     x, y = np.zeros(samples.shape[1]), np.zeros(samples.n_targets)
     if samples.fit_intercept:
         weights = samples.weights[rows]
-        for some in samples.row_batches(rows):
-            x += samples.problem.design.subset(some).rmatmat(samples.sqrt_weights[some])
+        for batch in samples.row_batches(rows):
+            x += samples.problem.design.subset(batch).rmatmat(samples.sqrt_weights[batch])
         return x / weights.sum(), weights @ samples.Y[rows] / weights.sum()
     return x, y
 
 
 def training_weight(samples: CVProblem, splits: Splits, number: int) -> float:
-    """Weights of the rows that a split trains on; a difference would have lost digits."""
+    """Total weight of the training rows of a split.
+
+    It is summed over these rows, because a difference of two totals would cancel.
+    """
     if splits.test_fold is None:
         return float(samples.weights[splits.train_rows(number)].sum())
-    kept = splits.test_fold != number
-    return float(sum(samples.weights[run][kept[run]].sum() for run in row_slices(len(kept))))
+    is_training = splits.test_fold != number
+    return float(
+        sum(
+            samples.weights[row_slice][is_training[row_slice]].sum()
+            for row_slice in row_slices(len(is_training))
+        )
+    )
 
 
 def about_mean(samples: CVProblem, sums: WeightedSums) -> WeightedSums:
-    """Products of what is left of x and y when their means, which are x and y now, are taken."""
+    """Sums of products of centred x and y, with the means in place of the sums of x and y.
+
+    Without an intercept nothing is centred, and `x` and `y` are 0.
+    """
     if not samples.fit_intercept:
         return replace(sums, x=np.zeros_like(sums.x), y=np.zeros_like(sums.y))
     x, y = sums.x / sums.total_weight, sums.y / sums.total_weight

@@ -1,8 +1,8 @@
-"""Cross-validation without factorisations: one subspace for every training set.
+"""Iterative cross-validation: one Davidson subspace for every training set, no factorisations.
 
-Training sets differ by a mask of rows only, so all spaces grow from the same passes over X. Each
-gives the solutions for all alphas. With all rows as the one training set, random probes among the
-right-hand sides estimate the degrees of freedom, and with them generalised cross-validation.
+Training sets differ only by a mask of rows, so one pass over X extends all subspaces. Each subspace
+contains the solutions for all alphas. With all rows as the only training set, random probes among
+the right-hand sides estimate the effective degrees of freedom for generalised cross-validation.
 """
 
 from __future__ import annotations
@@ -25,29 +25,32 @@ from ling.model_selection.score_accumulators import GCVScores, SampleLoss, Score
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.row_sampling import leading_directions
 
-# Directions by which every space grows in a pass.
+# Number of directions by which every subspace grows in one pass.
 DIRECTIONS_PER_PASS = 4
-# Directions that a sample of rows may give to start with.
+# Maximum number of initial directions that are estimated from a sample of rows.
 MAX_INITIAL_DIRECTIONS = 32
-# Of trace(X'X): directions below it are not worth a start.
+# Alpha, as a fraction of trace(X'X), with which initial directions are chosen. Directions that are
+# weaker than this are not worth starting with.
 MIN_DIRECTION_OVER_TRACE = 1e-6
+# A target counts as constant in a training set if ||y - mean|| is at most this fraction of ||y||.
 CONSTANT_TARGET_RTOL = 1e-13
-# A space is looked at again when it has grown by this much.
+# The error bounds of a subspace are computed again when its dimension has grown by this factor.
 CHECK_GROWTH_FACTOR = 1.15
-# Share of the memory budget that all spaces together may take.
+# Fraction of the memory budget that all subspaces together may take.
 MAX_BUDGET_FRACTION = 0.8
-# Relative error of a probe's solution that is good enough: it enters squared.
+# Relative error to which the solutions of probes are computed. A low accuracy is enough, because
+# the error enters the degrees of freedom squared.
 PROBE_RTOL = 0.03
-# Numbers that the coefficients of several alphas may take at once.
+# Maximum number of elements of a batch of coefficients and predictions for several alphas.
 PREDICTION_BATCH_ELEMENTS = 2**24
 
 
 class IteratedFolds(HeldOutPredictor):
-    """Predictions for the test rows of every split, from spaces that grow until they are near.
+    """Predictions for the test rows of every split, from subspaces that grow until certified.
 
-    `tol` is what training predictions are certified to. `n_probes` are random vectors whose
-    solutions are sought besides those of y, `max_passes` the passes after which another way would
-    have been faster.
+    `tol` is the relative error bound to which training predictions are certified. `n_probes` is
+    the number of random right-hand sides that are solved for besides y. `max_passes` is the number
+    of passes after which the fallback would have been faster.
     """
 
     is_iterated = True
@@ -64,18 +67,22 @@ class IteratedFolds(HeldOutPredictor):
         self._init_spaces(n_probes, np.random.default_rng() if rng is None else rng)
 
     def test_rows(self, number: int) -> RowIndices:
-        """The rows that a split tests."""
+        """Indices of the test rows of split `number`."""
         return self.splits.test_rows(number)
 
     def _init_spaces(self, n_probes: int, rng: np.random.Generator) -> None:
-        """Means and right-hand sides of all training sets; one pass."""
+        """Compute the means and right-hand sides of all training sets and create their subspaces.
+
+        One pass for the right-hand sides. If rows can be sampled, the subspaces start with leading
+        directions of a sample, which takes a second pass.
+        """
         samples, n, t = self.cv_problem, self.cv_problem.shape[0], self.cv_problem.n_targets
-        columns = TrainingRightHandSides.from_problem(
+        right_hand_sides = TrainingRightHandSides.from_problem(
             samples, self.training_membership, self.n_splits, n_probes, rng
         )
-        products = self._right_hand_sides(columns)
-        masses, totals = columns.column_sums()
-        squares = samples.problem.column_norms**2
+        products = self._right_hand_sides(right_hand_sides)
+        total_weights, column_totals = right_hand_sides.column_sums()
+        column_squares = samples.problem.column_norms**2
         noise = product_noise(samples.shape) * float((samples.problem.raw_column_norms**2).max())
         self.x_shifts: list[Array] = []
         self.y_shifts: list[Array] = []
@@ -83,58 +90,73 @@ class IteratedFolds(HeldOutPredictor):
         self.spaces: list[DavidsonSubspace] = []
         y_shifts = np.zeros((self.n_splits, t))
         if samples.fit_intercept:
-            y_shifts = totals[:, :t] / masses[:, None]
-        spreads, lengths = columns.target_norms(y_shifts)
-        for number, mine in enumerate(products):
-            total_weight, spread, y_shift = float(masses[number]), spreads[number], y_shifts[number]
-            sums, xy, probed = mine[:, 0], mine[:, 1 : 1 + t], mine[:, 1 + t :]
-            x_shift = np.zeros_like(sums)
+            y_shifts = column_totals[:, :t] / total_weights[:, None]
+        spreads, target_lengths = right_hand_sides.target_norms(y_shifts)
+        for number, split_products in enumerate(products):
+            total_weight, spread, y_shift = (
+                float(total_weights[number]),
+                spreads[number],
+                y_shifts[number],
+            )
+            x_sums, xy, probe_rhs = (
+                split_products[:, 0],
+                split_products[:, 1 : 1 + t],
+                split_products[:, 1 + t :],
+            )
+            x_shift = np.zeros_like(x_sums)
             if samples.fit_intercept:
-                x_shift = sums / total_weight
-                probed = probed - np.outer(x_shift, totals[number, t:])
+                x_shift = x_sums / total_weight
+                probe_rhs = probe_rhs - np.outer(x_shift, column_totals[number, t:])
             self.x_shifts.append(x_shift)
             self.y_shifts.append(y_shift)
             self.tols.append(
                 np.append(self.tol * spread, np.full(n_probes, PROBE_RTOL * np.sqrt(n)))
             )
-            # A target that is constant in a training set, but for rounding, is predicted by 0.
+            # A target that is constant in a training set, up to rounding, gets a zero right-hand
+            # side, so that its coefficients are 0.
             xy = np.where(
-                spread > CONSTANT_TARGET_RTOL * lengths[number], xy, np.outer(sums, y_shift)
+                spread > CONSTANT_TARGET_RTOL * target_lengths[number],
+                xy,
+                np.outer(x_sums, y_shift),
             )
-            rhs = np.hstack([xy - np.outer(sums, y_shift), probed])
-            share = total_weight / max(float(samples.weights.sum()), 1e-300)
-            self.spaces.append(DavidsonSubspace(rhs, share * squares, noise))
+            rhs = np.hstack([xy - np.outer(x_sums, y_shift), probe_rhs])
+            weight_fraction = total_weight / max(float(samples.weights.sum()), 1e-300)
+            self.spaces.append(DavidsonSubspace(rhs, weight_fraction * column_squares, noise))
         if samples.can_sample_rows:
-            # What stands out of rounding and noise counts, whatever the alphas will be.
-            low = np.full(t, MIN_DIRECTION_OVER_TRACE * gram_trace(samples.problem))
-            strong = leading_directions(
-                replace(samples.problem, alphas=low), rng, MAX_INITIAL_DIRECTIONS
+            # The alphas are not known yet: use all directions that exceed rounding and noise.
+            min_alphas = np.full(t, MIN_DIRECTION_OVER_TRACE * gram_trace(samples.problem))
+            directions = leading_directions(
+                replace(samples.problem, alphas=min_alphas), rng, MAX_INITIAL_DIRECTIONS
             )
-            if strong.shape[1]:
-                self._extend_spaces([strong] * len(self.spaces))
+            if directions.shape[1]:
+                self._extend_spaces([directions] * len(self.spaces))
 
     def _right_hand_sides(self, columns: TrainingRightHandSides) -> list[Array]:
-        """For each training set X'w, X'(w y) and X'(sqrt(w) signs), w being its weights."""
+        """For each training set with weights w: X'w, X'(w y) and X'(sqrt(w) signs), side by side.
+
+        Each array has shape (p, 1 + n_targets + n_probes). One pass, or none if they are known.
+        """
         samples = self.cv_problem
-        if self._is_unmasked and not columns.n_probes:  # X is centred, and the rest is known
-            none = np.zeros((samples.shape[1], 1))
-            return [np.hstack([none, samples.problem.moments])] * self.n_splits
-        nothing = np.zeros((samples.shape[1], columns.width))
-        return np.split(samples.design.gram_matmat(nothing, columns), self.n_splits, axis=1)
+        # X is centred, so X'w is 0, and X'y is part of the problem.
+        if self._is_unmasked and not columns.n_probes:
+            zero_sums = np.zeros((samples.shape[1], 1))
+            return [np.hstack([zero_sums, samples.problem.moments])] * self.n_splits
+        zeros = np.zeros((samples.shape[1], columns.width))
+        return np.split(samples.design.gram_matmat(zeros, columns), self.n_splits, axis=1)
 
     @cached_property
     def _is_unmasked(self) -> bool:
-        """Whether every training set is all of the samples, centred as they are."""
+        """True if the only training set is all samples, with weights of 1."""
         return self.splits.is_all_training and bool((self.cv_problem.weights == 1).all())
 
     @property
     def gave_up(self) -> bool:
-        """Whether another way would have been there by now."""
+        """True if more passes were made than the fallback would need in total."""
         return self.passes > self.max_passes
 
     @property
     def is_memory_exhausted(self) -> bool:
-        """Whether memory does not allow another block."""
+        """True if the memory budget does not allow another block of directions."""
         dimensions = sum(space.dimension + DIRECTIONS_PER_PASS for space in self.spaces)
         return bool(
             32.0 * self.cv_problem.shape[1] * dimensions
@@ -142,48 +164,51 @@ class IteratedFolds(HeldOutPredictor):
         )
 
     def certified(self, alphas: Array) -> Array:
-        """For which alphas every training fit is proved to be within tol."""
-        found = np.ones(len(alphas), dtype=bool)
+        """Boolean mask (n_alphas,): True where every training fit is proved to be within tol."""
+        is_certified = np.ones(len(alphas), dtype=bool)
         for number in range(len(self.spaces)):
-            found &= self._certified_alphas(number, alphas)
-        return found
+            is_certified &= self._certified_alphas(number, alphas)
+        return is_certified
 
     def refine(self, alphas: Array) -> bool:
-        """Grow the spaces until these alphas are certified; whether they have grown."""
-        before = self.passes
-        waiting = list(range(len(self.spaces)))
+        """Extend the subspaces until these alphas are certified; return True if any was extended.
+
+        Stops early if memory is exhausted or the pass limit is reached.
+        """
+        initial_passes = self.passes
+        unfinished = list(range(len(self.spaces)))
         while True:
-            waiting = [number for number in waiting if not self._is_finished(number, alphas)]
-            if not waiting or self.is_memory_exhausted or self.gave_up:
-                return self.passes > before
-            sizes = {number: self.spaces[number].dimension for number in waiting}
-            growing = waiting
+            unfinished = [number for number in unfinished if not self._is_finished(number, alphas)]
+            if not unfinished or self.is_memory_exhausted or self.gave_up:
+                return self.passes > initial_passes
+            dimensions_at_check = {number: self.spaces[number].dimension for number in unfinished}
+            growing = unfinished
             while growing and not self.is_memory_exhausted and not self.gave_up:
                 self._grow_spaces(growing, alphas)
                 growing = [
                     n
                     for n in growing
                     if not self.spaces[n].exhausted
-                    and self.spaces[n].dimension < CHECK_GROWTH_FACTOR * sizes[n]
+                    and self.spaces[n].dimension < CHECK_GROWTH_FACTOR * dimensions_at_check[n]
                 ]
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
-        """The number of the split and of the alpha, and predictions for its test rows."""
+        """Yield (split index, alpha index, predictions for the test rows of that split)."""
         for number in range(len(self.spaces)):
-            for at, P in enumerate(self._split_predictions(number, alphas)):
-                yield number, at, self.cv_problem.to_data_units(P)
+            for alpha_index, P in enumerate(self._split_predictions(number, alphas)):
+                yield number, alpha_index, self.cv_problem.to_data_units(P)
 
     def _split_predictions(self, number: int, alphas: Array) -> Iterator[Array]:
         t = self.cv_problem.n_targets
         rows = self.cv_problem.design.subset(self.test_rows(number))
         step = max(1, PREDICTION_BATCH_ELEMENTS // max(1, t * sum(rows.shape)))
         for start in range(0, len(alphas), step):
-            some = alphas[start : start + step]
-            W, constant = self._coef_and_intercepts(number, some)
-            yield from np.split(rows.matmat(W) + constant, len(some), axis=1)
+            batch = alphas[start : start + step]
+            W, intercepts = self._coef_and_intercepts(number, batch)
+            yield from np.split(rows.matmat(W) + intercepts, len(batch), axis=1)
 
     def _coef_and_intercepts(self, number: int, alphas: Array) -> tuple[Array, Array]:
-        """(p, n_alphas * t), and the constants that go with them."""
+        """Coefficients of a split, (p, n_alphas * t), and their intercepts, (n_alphas * t,)."""
         space, t = self.spaces[number], self.cv_problem.n_targets
         Y = space.solution_coordinates(alphas)[:, :, :t]
         W = space.basis @ Y.reshape(len(Y), len(alphas) * t)
@@ -191,11 +216,11 @@ class IteratedFolds(HeldOutPredictor):
 
     @property
     def has_additive_scores(self) -> bool:
-        """Where rows lie apart."""
+        """True if X is out of core, unless a split tests a row more than once."""
         return self.cv_problem.is_out_of_core and not self.splits.has_repeated_test_rows
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """(n_splits, n_alphas, s, 3), one pass for all splits."""
+        """Score sums (n_splits, n_alphas, s, 3); one pass for all splits."""
         return self.cv_problem.accumulate_fold_scores(
             self.splits, self._coef_and_intercepts, alphas, sample_loss
         )
@@ -204,13 +229,13 @@ class IteratedFolds(HeldOutPredictor):
         return self.spaces[number].exhausted or bool(self._certified_alphas(number, alphas).all())
 
     def _certified_alphas(self, number: int, alphas: Array) -> Array:
-        """For which alphas the bounds on all solutions are met."""
+        """Boolean mask (n_alphas,): True where all right-hand sides are within tol."""
         with single_threaded_blas():
             bounds = self.spaces[number].bounds(alphas)
         return np.asarray((bounds <= self.tols[number]).all(axis=1))
 
     def _grow_spaces(self, numbers: list[int], alphas: Array) -> None:
-        """A block more for these spaces; one pass."""
+        """Extend these subspaces by one block of directions each; one pass."""
         with single_threaded_blas():
             blocks = [
                 self.spaces[n].propose_directions(alphas, self.tols[n], DIRECTIONS_PER_PASS)
@@ -219,7 +244,7 @@ class IteratedFolds(HeldOutPredictor):
         self._extend_spaces(blocks, numbers)
 
     def _extend_spaces(self, blocks: list[Array], numbers: list[int] | None = None) -> None:
-        """These directions to those spaces, all of them if not said; one pass."""
+        """Add each block of directions to its subspace, by default one block for each; one pass."""
         numbers = list(range(len(blocks))) if numbers is None else numbers
         owner = np.repeat(numbers, [block.shape[1] for block in blocks])
         V = np.hstack(blocks)
@@ -229,21 +254,22 @@ class IteratedFolds(HeldOutPredictor):
             shifts = np.concatenate(
                 [self.x_shifts[n] @ block for n, block in zip(numbers, blocks, strict=True)]
             )
-            # All rows with equal weights need no mask, and no call from inside the sweep.
-            masked = None if self._is_unmasked else FoldMask(
+            # Without a mask, X'X V needs no callback from inside the sweep over X.
+            mask = None if self._is_unmasked else FoldMask(
                 self.training_membership, self.cv_problem.weights, owner, shifts
             )  # fmt: skip
-            products = self.cv_problem.design.gram_matmat(V, masked)
+            products = self.cv_problem.design.gram_matmat(V, mask)
         with single_threaded_blas():
             for number, block in zip(numbers, blocks, strict=True):
                 self.spaces[number].extend(block, products[:, owner == number])
 
 
 class StochasticGCV(IteratedFolds):
-    """Generalised cross-validation: leave-one-out with the mean of all samples' leverages.
+    """Generalised cross-validation: leave-one-out with every leverage replaced by their mean.
 
-    The residual of sample i is r_i / (1 - edf / n). edf, the trace of the matrix that makes
-    predictions of y, is the mean of z'H z over random signs z (Hutchinson 1990).
+    The held-out residual of sample i is r_i / (1 - edf / n). The effective degrees of freedom edf
+    are the trace of the hat matrix H, estimated by the mean of z'H z over random sign vectors z
+    (Hutchinson 1990).
     """
 
     def __init__(
@@ -252,45 +278,55 @@ class StochasticGCV(IteratedFolds):
         super().__init__(samples, Splits.all_training(samples.shape[0]), tol, n_probes, rng)
 
     def test_rows(self, number: int) -> RowIndices:
-        """All rows."""
+        """Indices of all rows."""
         return np.arange(self.cv_problem.shape[0])
 
     def test_index(self, number: int) -> slice:
-        """The same."""
+        """All rows, as a slice."""
         return slice(None)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array]:
-        """Effective degrees of freedom, without the intercept's, and their standard errors."""
+        """Effective degrees of freedom without the intercept, and their standard errors.
+
+        Both have shape (n_alphas,).
+        """
         space, t = self.spaces[0], self.cv_problem.n_targets
         Y = space.solution_coordinates(alphas)[:, :, t:]
-        inner = space.basis.T @ space.rhs[:, t:]
-        each = np.einsum("mat,mt->at", Y, inner)
-        return each.mean(axis=1), each.std(axis=1, ddof=1) / np.sqrt(each.shape[1])
+        projected_probes = space.basis.T @ space.rhs[:, t:]
+        probe_dof = np.einsum("mat,mt->at", Y, projected_probes)
+        return probe_dof.mean(axis=1), probe_dof.std(axis=1, ddof=1) / np.sqrt(probe_dof.shape[1])
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
-        """For each alpha in turn, those of all samples, as if each had been left out."""
-        samples, kept = self.cv_problem, self._residual_divisors(alphas)
-        for at, P in enumerate(self._split_predictions(0, alphas)):
-            yield 0, at, samples.to_data_units(samples.Y - (samples.Y - P) / kept[at])
+        """Yield (0, alpha index, predictions for all samples as if each had been left out)."""
+        samples, residual_divisors = self.cv_problem, self._residual_divisors(alphas)
+        for alpha_index, P in enumerate(self._split_predictions(0, alphas)):
+            yield (
+                0,
+                alpha_index,
+                samples.to_data_units(samples.Y - (samples.Y - P) / residual_divisors[alpha_index]),
+            )
 
     def _residual_divisors(self, alphas: Array) -> Array:
-        """What a residual is divided by."""
+        """Divisors 1 - edf / n of the residuals, (n_alphas,), at least 1 / n.
+
+        The edf include the intercept, and n counts the samples of nonzero weight.
+        """
         n = self.cv_problem.standardization.n_counted
         effective_dof, _ = self.effective_dof(alphas)
         return np.maximum(1 - (effective_dof + self.cv_problem.fit_intercept) / n, 1 / n)
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """(1, n_alphas, s, 3), one pass."""
+        """Score sums (1, n_alphas, s, 3); one pass for each batch of alphas."""
         samples = self.cv_problem
 
-        def tally(some: Array) -> ScoreAccumulator:
+        def make_accumulator(batch: Array) -> ScoreAccumulator:
             return GCVScores(
                 sample_loss,
                 *samples.y_standardization,
-                len(some),
+                len(batch),
                 samples.Y,
-                *self._coef_and_intercepts(0, some),
-                self._residual_divisors(some),
+                *self._coef_and_intercepts(0, batch),
+                self._residual_divisors(batch),
             )
 
-        return samples.accumulate_scores(alphas, tally)
+        return samples.accumulate_scores(alphas, make_accumulator)

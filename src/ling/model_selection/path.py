@@ -1,4 +1,4 @@
-"""The whole regularisation path: solutions for all alphas, their bounds and degrees of freedom."""
+"""Regularisation path: solutions for all alphas with error bounds and degrees of freedom."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ from ling.solvers.minorant import ZeroMinorant
 from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
 
-# Random vectors that estimate the degrees of freedom where nothing is factored.
+# Number of random probes that estimate the effective degrees of freedom of an iterated path.
 N_DOF_PROBES = 12
-# Iterations are given up after this share of what a factorisation takes: by then it shows.
+# The iteration is abandoned after this fraction of the predicted time of a factorisation. By then
+# it is clear if it converges fast enough.
 MAX_FRACTION_OF_DIRECT = 0.4
-# Of many alphas, so many are looked at while the space grows.
+# Number of alphas, evenly chosen from a long grid, for which the subspace is built first.
 N_GUIDE_ALPHAS = 15
-# Below this share of ||y||^2 a residual is not told from sums of squares.
+# If ||y - X w||^2 is below this fraction of ||y||^2, its expansion into sums of squares has
+# cancelled, and it is computed from X itself.
 CANCELLATION_THRESHOLD = 1e-6
-# Numbers that are solved for at once.
+# Maximum number of elements of the coefficients that are solved for at once.
 SOLUTION_BATCH_ELEMENTS = 2**24
 
 
 @dataclass(frozen=True, eq=False)
 class PathSolution:
-    """For each alpha, (n_alphas, ...): coefficients (p, t), bounds (t,), ||y - Xw||^2 (t,).
+    """Solutions for all alphas, in the units of the problem.
 
-    Everything is in the units of the problem; `bounds` are relative to the spread of y.
-    `effective_dof` gives the effective degrees of freedom and their standard errors, which may take
-    a while.
+    `coef` has shape (n_alphas, p, t), `bounds` and `residual_squares` = ||y - X w||^2 have shape
+    (n_alphas, t). `bounds` are relative to the spread of y. `effective_dof()` returns the effective
+    degrees of freedom and their standard errors, each (n_alphas,); it may need further passes.
+    `method` describes how the path was computed.
     """
 
     coef: Array
@@ -55,23 +58,31 @@ class PathSolution:
 def solution_path(
     samples: CVProblem, alphas: Array, plan: Plan, tol: float, rng: np.random.Generator
 ) -> PathSolution:
-    """By one factorisation, or from one subspace, whichever is expected to be faster."""
-    direct, a_pass = direct_and_pass_seconds(1, len(alphas), plan)
-    if is_iteration_worthwhile(direct, a_pass, samples.n_targets):
-        found = _iterated_path(samples, alphas, tol, rng, MAX_FRACTION_OF_DIRECT * direct / a_pass)
-        if found is not None:
-            return found
+    """Solutions for all alphas, from one subspace or from one factorisation.
+
+    The subspace is used if it is predicted to be clearly faster. If it converges too slowly, the
+    factorisation follows: of X'X for p <= n, otherwise of X X'.
+    """
+    direct_seconds, seconds_per_pass = direct_and_pass_seconds(1, len(alphas), plan)
+    if is_iteration_worthwhile(direct_seconds, seconds_per_pass, samples.n_targets):
+        path = _iterated_path(
+            samples, alphas, tol, rng, MAX_FRACTION_OF_DIRECT * direct_seconds / seconds_per_pass
+        )
+        if path is not None:
+            return path
     n, p = samples.shape
     return _primal_path(samples, alphas) if p <= n else _dual_path(samples, alphas)
 
 
 def expected_path_cost(plan: Plan, n_alphas: int) -> RemainingWork:
-    """Passes and seconds that a path takes, the pass that makes its problem included."""
-    direct, a_pass = direct_and_pass_seconds(1, n_alphas, plan)
+    """Predicted passes and seconds of a path, including the pass that builds the problem."""
+    direct_seconds, seconds_per_pass = direct_and_pass_seconds(1, n_alphas, plan)
     t = plan.shape.n_targets
-    if is_iteration_worthwhile(direct, a_pass, t):
-        return 1.0 + TYPICAL_PASSES_PER_TARGET * t, (1.0 + TYPICAL_PASSES_PER_TARGET * t) * a_pass
-    return 3.0 if plan.shape.p > plan.shape.n else 2.0, direct
+    if is_iteration_worthwhile(direct_seconds, seconds_per_pass, t):
+        return 1.0 + TYPICAL_PASSES_PER_TARGET * t, (
+            1.0 + TYPICAL_PASSES_PER_TARGET * t
+        ) * seconds_per_pass
+    return 3.0 if plan.shape.p > plan.shape.n else 2.0, direct_seconds
 
 
 def _primal_path(samples: CVProblem, alphas: Array) -> PathSolution:
@@ -79,17 +90,19 @@ def _primal_path(samples: CVProblem, alphas: Array) -> PathSolution:
     G = problem.gram()
     form = tridiagonalize(G)
     coef, bounds, squares = [], [], []
-    for some in _alpha_batches(alphas, t * samples.shape[1]):
-        C = np.tile(problem.moments, len(some))
-        each = np.repeat(some, t)
-        W, gradient = solve_with_refinement(form, G, C, each)
-        spread = np.tile(problem.raw_target_norms, len(some))
-        bound = gram_error_bound(problem, W, gradient, each, spread)
-        twice = C + gradient + each * W  # 2 C - G W
-        left = np.tile(problem.target_norms**2, len(some)) - np.einsum("ij,ij->j", W, twice)
-        coef.append(np.stack(np.split(W, len(some), axis=1)))
-        bounds.append(bound.reshape(len(some), t))
-        squares.append(np.maximum(left, 0.0).reshape(len(some), t))
+    for batch in _alpha_batches(alphas, t * samples.shape[1]):
+        C = np.tile(problem.moments, len(batch))
+        column_alphas = np.repeat(batch, t)
+        W, gradient = solve_with_refinement(form, G, C, column_alphas)
+        spread = np.tile(problem.raw_target_norms, len(batch))
+        bound = gram_error_bound(problem, W, gradient, column_alphas, spread)
+        moments_plus_residual = C + gradient + column_alphas * W  # 2 C - G W
+        residual_squares = np.tile(problem.target_norms**2, len(batch)) - np.einsum(
+            "ij,ij->j", W, moments_plus_residual
+        )
+        coef.append(np.stack(np.split(W, len(batch), axis=1)))
+        bounds.append(bound.reshape(len(batch), t))
+        squares.append(np.maximum(residual_squares, 0.0).reshape(len(batch), t))
     return _assemble_path(samples, alphas, coef, bounds, squares, form.eigenvalues)
 
 
@@ -98,18 +111,20 @@ def _dual_path(samples: CVProblem, alphas: Array) -> PathSolution:
     K = problem.row_gram()
     form = tridiagonalize(K)
     coef, bounds, squares = [], [], []
-    for some in _alpha_batches(alphas, t * samples.shape[1]):
-        Y = np.tile(problem.targets, len(some))
-        each = np.repeat(some, t)
-        c, rho = solve_with_refinement(form, K, Y, each)
+    for batch in _alpha_batches(alphas, t * samples.shape[1]):
+        Y = np.tile(problem.targets, len(batch))
+        column_alphas = np.repeat(batch, t)
+        c, rho = solve_with_refinement(form, K, Y, column_alphas)
         expanded = replace(
-            problem, alphas=each, raw_target_norms=np.tile(problem.raw_target_norms, len(some))
+            problem,
+            alphas=column_alphas,
+            raw_target_norms=np.tile(problem.raw_target_norms, len(batch)),
         )
         bound = np.linalg.norm(rho, axis=0) + dual_rounding(expanded, c, from_kernel_matrix=True)
-        residual = rho + each * c  # y - K c
-        coef.append(np.stack(np.split(problem.design.rmatmat(c), len(some), axis=1)))
-        bounds.append(bound.reshape(len(some), t))
-        squares.append((residual**2).sum(axis=0).reshape(len(some), t))
+        residual = rho + column_alphas * c  # y - K c
+        coef.append(np.stack(np.split(problem.design.rmatmat(c), len(batch), axis=1)))
+        bounds.append(bound.reshape(len(batch), t))
+        squares.append((residual**2).sum(axis=0).reshape(len(batch), t))
     return _assemble_path(samples, alphas, coef, bounds, squares, form.eigenvalues)
 
 
@@ -120,27 +135,31 @@ def _assemble_path(
     effective_dof = (theta[:, None] / (theta[:, None] + alphas)).sum(axis=0), np.zeros(len(alphas))
     relative = _relative_bounds(samples, alphas, np.concatenate(bounds))
     W = np.concatenate(coef)
-    left = _resolve_cancelled_residuals(samples.problem, W, np.concatenate(squares))
-    return PathSolution(W, relative, left, lambda: effective_dof, "one factorisation")
+    residual_squares = _resolve_cancelled_residuals(samples.problem, W, np.concatenate(squares))
+    return PathSolution(W, relative, residual_squares, lambda: effective_dof, "one factorisation")
 
 
 def _resolve_cancelled_residuals(problem: Problem, coef: Array, squares: Array) -> Array:
-    """||y - X w||^2, from X itself where sums of squares have cancelled: a pass for each alpha."""
-    for at in np.flatnonzero(
+    """||y - X w||^2, (n_alphas, t), recomputed from X where `squares` has lost digits.
+
+    `squares` is changed in place; one pass for each affected alpha.
+    """
+    for index in np.flatnonzero(
         (squares < CANCELLATION_THRESHOLD * problem.target_norms**2).any(axis=1)
     ):
-        squares[at] = problem.gradient(coef[at])[1] ** 2
+        squares[index] = problem.gradient(coef[index])[1] ** 2
     return squares
 
 
 def _iterated_path(
     samples: CVProblem, alphas: Array, tol: float, rng: np.random.Generator, max_passes: float
 ) -> PathSolution | None:
-    """One subspace for all alphas; None if a factorisation would have been there before."""
+    """Solutions for all alphas from one subspace; None if `max_passes` are not enough."""
     problem, t = samples.problem, samples.n_targets
-    everything = Splits.all_training(samples.shape[0])
-    search = IteratedFolds(samples, everything, tol / 2, rng=rng, max_passes=max_passes)
-    # Neighbours are alike: some alphas tell where to go.
+    all_rows = Splits.all_training(samples.shape[0])
+    search = IteratedFolds(samples, all_rows, tol / 2, rng=rng, max_passes=max_passes)
+    # Solutions of neighbouring alphas are similar, so a few alphas are enough to build most of the
+    # subspace.
     order = np.argsort(alphas)
     search.refine(alphas[order[:: max(1, len(alphas) // N_GUIDE_ALPHAS)]])
     search.refine(alphas)
@@ -150,14 +169,16 @@ def _iterated_path(
     bounds = space.bounds(alphas)
     coef = np.empty((len(alphas), *problem.moments.shape))
     squares = np.empty((len(alphas), t))
-    for at, alpha in enumerate(alphas):
-        Y = space.solution_coordinates(alphas[at : at + 1])[:, 0]
-        W = coef[at] = space.basis @ Y
+    for index, alpha in enumerate(alphas):
+        Y = space.solution_coordinates(alphas[index : index + 1])[:, 0]
+        W = coef[index] = space.basis @ Y
         # ||y||^2 - 2 w'X'y + w'X'X w
-        inner = np.einsum("ij,ij->j", W, space.gram_basis @ Y - 2 * problem.moments)
-        squares[at] = np.maximum(problem.target_norms**2 + inner, 0.0)
-        here = replace(problem, alphas=np.full(t, alpha))
-        bounds[at] += gradient_rounding(here, ZeroMinorant(), W, np.sqrt(squares[at]))
+        difference = np.einsum("ij,ij->j", W, space.gram_basis @ Y - 2 * problem.moments)
+        squares[index] = np.maximum(problem.target_norms**2 + difference, 0.0)
+        alpha_problem = replace(problem, alphas=np.full(t, alpha))
+        bounds[index] += gradient_rounding(
+            alpha_problem, ZeroMinorant(), W, np.sqrt(squares[index])
+        )
 
     def effective_dof() -> tuple[Array, Array]:
         probing = StochasticGCV(samples, 1.0, N_DOF_PROBES, rng)
@@ -165,18 +186,24 @@ def _iterated_path(
         return probing.effective_dof(alphas)
 
     relative = _relative_bounds(samples, alphas, bounds)
-    left = _resolve_cancelled_residuals(problem, coef, squares)
-    return PathSolution(coef, relative, left, effective_dof, "one subspace, iterated")
+    residual_squares = _resolve_cancelled_residuals(problem, coef, squares)
+    return PathSolution(coef, relative, residual_squares, effective_dof, "one subspace, iterated")
 
 
 def _relative_bounds(samples: CVProblem, alphas: Array, bounds: Array) -> Array:
-    """Of predictions, in units of the spread of y; a y without any is fitted exactly by 0."""
+    """Error bounds of the predictions relative to the spread of y, (n_alphas, t).
+
+    They are 0 for a constant y, which is fitted exactly by coefficients of 0.
+    """
     unit = np.stack([replace(samples.problem, alphas=np.full(samples.n_targets, alpha)).error_scale
                      for alpha in alphas])  # fmt: skip
     return np.divide(bounds, unit, out=np.zeros_like(bounds), where=unit > 0)
 
 
 def _alpha_batches(alphas: Array, numbers: int) -> Iterator[Array]:
-    """Alphas whose solutions fit at once, if those of one are so many numbers."""
+    """Batches of alphas whose solutions have at most SOLUTION_BATCH_ELEMENTS elements.
+
+    The solutions for one alpha have `numbers` elements.
+    """
     step = max(1, SOLUTION_BATCH_ELEMENTS // max(1, numbers))
     return (alphas[start : start + step] for start in range(0, len(alphas), step))

@@ -1,4 +1,4 @@
-"""What cross-validation found: scores with their standard errors, and the choices they allow."""
+"""Results of cross-validation: scores with standard errors, and the alphas that they select."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ from ling._typing import Array
 
 @dataclass(frozen=True, eq=False)
 class CVResults(NDArrayOperatorsMixin):
-    """Scores of every alpha, higher is better.
+    """Cross-validation scores of every alpha, where higher is better.
 
-    As an array, this is `stored`, as in scikit-learn.
+    Converted to an array, it is `stored`, as scikit-learn's `cv_results_`.
 
     Attributes
     ----------
     alphas : array of shape (n_alphas,)
+        The alphas that were scored.
     mean_score, std_error : arrays of shape (n_alphas,)
-        Or (n_alphas, n_targets), if each target has its own alpha.
-    folds : array
-        The scores of the splits, with an axis for them after the alphas.
+        Mean score of the splits and its standard error. The shape is (n_alphas, n_targets) if each
+        target has its own alpha.
+    folds : array of shape (n_alphas, n_splits) or (n_alphas, n_splits, n_targets)
+        The score of every split.
     certified : array of shape (n_alphas,)
-        For which alphas all training fits are exact but for rounding or, if they are iterated,
+        True for alphas whose training fits are all exact up to rounding or, if they are iterated,
         proved to be within ten times tol.
     method : str
-        How they were found.
+        Description of the method that computed the scores.
     stored : array or None
-        What every sample contributes, if it was asked for.
+        Values per sample, if `store_cv_results=True` was passed.
     negligible : float
-        Scores that differ by less than so many standard errors count as equal.
+        Scores that differ by less than this number of standard errors count as equal.
     iterated : bool
-        Whether training fits are iterated, so that a score that is not certified may be far off.
+        True if training fits are iterated. Then a score that is not certified may have a large
+        error.
     """
 
     alphas: Array
@@ -49,9 +52,10 @@ class CVResults(NDArrayOperatorsMixin):
 
     @property
     def best(self) -> Any:
-        """Number of the alpha with the highest mean score, for each target if they differ.
+        """Index of the alpha with the highest mean score; an array if each target has its own.
 
-        Of those whose scores are as high but for `negligible` standard errors, the largest.
+        Among alphas whose scores are within `negligible` standard errors of the highest, it is the
+        largest alpha.
         """
         if not self.negligible:
             return _as_int_if_scalar(np.argmax(self._scores, axis=0))
@@ -59,7 +63,7 @@ class CVResults(NDArrayOperatorsMixin):
 
     @property
     def one_standard_error(self) -> Any:
-        """Number of the largest alpha that is within one standard error of the best."""
+        """Index of the largest alpha whose score is within one standard error of the best."""
         return self._largest_alpha_within(1.0)
 
     @property
@@ -67,16 +71,17 @@ class CVResults(NDArrayOperatorsMixin):
         return np.where(np.isnan(self.mean_score), -np.inf, self.mean_score)
 
     def _largest_alpha_within(self, errors: float) -> Any:
-        top = np.expand_dims(np.argmax(self._scores, axis=0), 0)
-        error = np.take_along_axis(self.std_error, top, axis=0)
-        error = np.where(np.isfinite(error), error, 0.0)
-        least = np.take_along_axis(self._scores, top, axis=0) - errors * error
+        best = np.expand_dims(np.argmax(self._scores, axis=0), 0)
+        std_error = np.take_along_axis(self.std_error, best, axis=0)
+        std_error = np.where(np.isfinite(std_error), std_error, 0.0)
+        min_score = np.take_along_axis(self._scores, best, axis=0) - errors * std_error
         alphas = self.alphas.reshape(-1, *[1] * (self.mean_score.ndim - 1))
         return _as_int_if_scalar(
-            np.argmax(np.where(self._scores >= least, alphas, -np.inf), axis=0)
+            np.argmax(np.where(self._scores >= min_score, alphas, -np.inf), axis=0)
         )
 
-    # What scikit-learn's RidgeCV calls cv_results_ is an array: so is this, if samples are stored.
+    # The attribute cv_results_ of scikit-learn's RidgeCV is an array. With stored samples, this
+    # object can be used as that array, too.
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.stored is None:
             raise ValueError("pass store_cv_results=True to keep what every sample contributes.")
@@ -96,7 +101,7 @@ class CVResults(NDArrayOperatorsMixin):
         return True
 
     def __getattr__(self, name: str) -> Any:
-        """What arrays have: `shape`, `mean(axis=0)`, `argmin()` and so on."""
+        """Attributes of the stored array: `shape`, `mean(axis=0)`, `argmin()` and so on."""
         if name.startswith("_") or self.__dict__.get("stored") is None:
             raise AttributeError(f"CVResults has no {name!r} unless store_cv_results=True")
         return getattr(np.asarray(self), name)

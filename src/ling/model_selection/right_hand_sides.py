@@ -1,4 +1,4 @@
-"""Right-hand sides of all training sets, made row by row where the rows are."""
+"""Right-hand sides of all training sets, computed next to the rows of X in one pass."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from ling.model_selection.splits import row_slices
 
 @dataclass(frozen=True, eq=False)
 class TrainingRightHandSides(SliceableRowTransform):
-    """w, w y and sqrt(w) signs, w being the weights of each training set, side by side.
+    """The columns w, w y and sqrt(w) z of every training set, side by side.
 
-    Made where the rows are, whatever X V is there: there are many of them. `sign_bits` are the
-    signs, a bit for each.
+    w are the weights of the rows in a training set and z are random signs, the probes. As a row
+    transform it ignores U = X V and returns these columns, so that they are computed where the
+    rows are and need not be stored or sent. `sign_bits`, of shape (n,), holds one bit per probe.
     """
 
     training_membership: Array
@@ -39,7 +40,7 @@ class TrainingRightHandSides(SliceableRowTransform):
         n_probes: int,
         rng: np.random.Generator,
     ) -> TrainingRightHandSides:
-        """With random signs."""
+        """Right-hand sides of all training sets, with `n_probes` random sign vectors."""
         n = samples.shape[0]
         sign_bits = np.broadcast_to(np.uint32(0), (n,))
         if n_probes:
@@ -48,37 +49,43 @@ class TrainingRightHandSides(SliceableRowTransform):
 
     @property
     def width(self) -> int:
-        """Columns of it."""
+        """Number of columns: 1 + n_targets + n_probes for each split."""
         return self.n_splits * (1 + int(self.Y.shape[1]) + self.n_probes)
 
     def row_arrays(self) -> dict[str, Any]:
-        """Everything that it is made of."""
+        """Arrays with one row per sample, by name."""
         names = "training_membership", "weights", "Y", "sign_bits"
         return {name: getattr(self, name) for name in names}
 
     def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """For some of the rows."""
+        """The same right-hand sides for the rows that these arrays belong to."""
         return replace(self, **arrays)
 
     def __call__(self, U: Array, rows: slice) -> Array:
-        """On these rows."""
+        """The columns for these rows, (n_rows, width), in the dtype of U; U itself is not used."""
         blocks = []
         for w, signs in self._split_weights_and_signs(rows):
             blocks += [w[:, None], w[:, None] * self.Y[rows], np.sqrt(w)[:, None] * signs]
         return np.hstack(blocks).astype(U.dtype, copy=False)
 
     def column_sums(self) -> tuple[Array, Array]:
-        """The mass of each training set, and the sums of its other columns."""
-        masses = np.zeros(self.n_splits)
-        found = np.zeros((self.n_splits, self.Y.shape[1] + self.n_probes))
+        """Total weight of each training set, (n_splits,), and the sums of its other columns.
+
+        The latter have shape (n_splits, n_targets + n_probes).
+        """
+        total_weights = np.zeros(self.n_splits)
+        sums = np.zeros((self.n_splits, self.Y.shape[1] + self.n_probes))
         for rows in row_slices(len(self.Y)):
             for number, (w, signs) in enumerate(self._split_weights_and_signs(rows)):
-                masses[number] += w.sum()
-                found[number] += np.hstack([w @ self.Y[rows], np.sqrt(w) @ signs])
-        return masses, found
+                total_weights[number] += w.sum()
+                sums[number] += np.hstack([w @ self.Y[rows], np.sqrt(w) @ signs])
+        return total_weights, sums
 
     def target_norms(self, shifts: Array) -> tuple[Array, Array]:
-        """||y - shift|| and ||y|| on every training set."""
+        """Weighted norms ||y - shift|| and ||y|| on every training set, each (n_splits, n_targets).
+
+        `shifts` has shape (n_splits, n_targets).
+        """
         squares = np.zeros((2, self.n_splits, self.Y.shape[1]))
         for rows in row_slices(len(self.Y)):
             Y = self.Y[rows]
@@ -88,9 +95,14 @@ class TrainingRightHandSides(SliceableRowTransform):
         return np.sqrt(squares[0]), np.sqrt(squares[1])
 
     def _split_weights_and_signs(self, rows: slice) -> Iterator[tuple[Array, Array]]:
-        """Weights of these rows in each training set, and their signs."""
-        ones = (self.sign_bits[rows, None] >> np.arange(self.n_probes, dtype=np.uint32)) & 1
-        signs = 2.0 * ones - 1.0
+        """For each split: weights of these rows in its training set, and their signs.
+
+        The shapes are (n_rows,) and (n_rows, n_probes). The signs are the same for all splits.
+        """
+        bits = (self.sign_bits[rows, None] >> np.arange(self.n_probes, dtype=np.uint32)) & 1
+        signs = 2.0 * bits - 1.0
         for number in range(self.n_splits):
-            times = training_multiplicity(self.training_membership[rows], np.array([number]))[:, 0]
-            yield times * self.weights[rows], signs
+            multiplicity = training_multiplicity(
+                self.training_membership[rows], np.array([number])
+            )[:, 0]
+            yield multiplicity * self.weights[rows], signs

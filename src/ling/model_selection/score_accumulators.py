@@ -1,4 +1,4 @@
-"""Scores that samples add to one by one, summed in the pass that predicts them."""
+"""Accumulators of additive scores: sums over samples, formed in the pass that predicts them."""
 
 from __future__ import annotations
 
@@ -22,28 +22,31 @@ from ling.linalg.tridiagonal import HouseholderTridiagonal
 
 @dataclass(frozen=True, eq=False)
 class SampleLoss(HasRowArrays):
-    """What a sample's predictions, by several fits, are worth."""
+    """A loss or score of single samples, for the predictions of several fits.
+
+    `weights`, of shape (n,), are the sample weights; None stands for weights of 1.
+    """
 
     weights: Array | None
 
     def row_arrays(self) -> dict[str, Any]:
-        """The weights, and all arrays of the kind."""
-        mine = {"weights": self.weights, **self._row_arrays()}
-        return {name: array for name, array in mine.items() if array is not None}
+        """Arrays with one row per sample, by name: the weights and those of the subclass."""
+        arrays = {"weights": self.weights, **self._row_arrays()}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """For some of the rows."""
+        """The same loss for the rows that these arrays belong to."""
         return replace(self, **arrays)
 
     def __call__(self, P: Array) -> Array:
-        """(n_rows, n_fits, s) of predictions (n_rows, n_fits, n_targets), weighted."""
+        """Weighted values (n_rows, n_fits, s) of predictions (n_rows, n_fits, n_targets)."""
         values = self._unweighted_values(P)
         if self.weights is not None:
             values *= self.weights[:, None, None]
         return values
 
     def loss_sums(self, P: Array) -> Array:
-        """(n_fits, s, 3): see `ScoreAccumulator`."""
+        """Sums over samples, (n_fits, s, 3), of w v, (w v)^2 and w^2 v: see `ScoreAccumulator`."""
         values = self(P)
         total, squares = values.sum(axis=0), np.einsum("iat,iat->at", values, values)
         if self.weights is None:
@@ -53,20 +56,20 @@ class SampleLoss(HasRowArrays):
     @property
     @abstractmethod
     def n_values(self) -> int:
-        """s."""
+        """Number s of values per sample and fit."""
 
     @abstractmethod
     def _row_arrays(self) -> dict[str, Any]:
-        """What is known of the rows."""
+        """Further arrays with one row per sample, by name."""
 
     @abstractmethod
     def _unweighted_values(self, P: Array) -> Array:
-        """Without weights."""
+        """Values (n_rows, n_fits, s) of predictions (n_rows, n_fits, n_targets), unweighted."""
 
 
 @dataclass(frozen=True, eq=False)
 class SquaredError(SampleLoss):
-    """(y - prediction)^2; its mean over targets, or for each."""
+    """Squared error (y - prediction)^2: its mean over targets, or one for each if `per_target`."""
 
     y: Array
     per_target: bool
@@ -76,7 +79,7 @@ class SquaredError(SampleLoss):
 
     @property
     def n_values(self) -> int:
-        """One for all targets, or for each."""
+        """1, or the number of targets if `per_target`."""
         return int(self.y.shape[1]) if self.per_target else 1
 
     def _unweighted_values(self, P: Array) -> Array:
@@ -87,7 +90,10 @@ class SquaredError(SampleLoss):
 
 @dataclass(frozen=True, eq=False)
 class Accuracy(SampleLoss):
-    """1 where decision values stand for the same class as Y, which is -1 and 1, 0 elsewhere."""
+    """Accuracy of a sample: 1 if its decision values give the same class as Y, otherwise 0.
+
+    `Y` holds the labels, encoded as -1 and 1.
+    """
 
     Y: Array
 
@@ -96,7 +102,7 @@ class Accuracy(SampleLoss):
 
     @property
     def n_values(self) -> int:
-        """One."""
+        """1, whatever the number of classes."""
         return 1
 
     def _unweighted_values(self, P: Array) -> Array:
@@ -106,9 +112,10 @@ class Accuracy(SampleLoss):
 
 @dataclass(frozen=True, eq=False)
 class ScoreAccumulator(RowReduction):
-    """Sums over samples of w v, (w v)^2 and w^2 v, v being what their predictions are worth.
+    """Sums over samples of w v, (w v)^2 and w^2 v, with weight w and loss value v of a sample.
 
-    They are (n_splits, n_alphas, s, 3); `mean` and `unit` are those of y.
+    The sums have shape (n_splits, n_alphas, s, 3). They give weighted means of v and their standard
+    errors. `y_mean` and `y_scale`, of shape (n_targets,), are the standardisation of y.
     """
 
     sample_loss: SampleLoss
@@ -117,25 +124,30 @@ class ScoreAccumulator(RowReduction):
     n_alphas: int
 
     def row_arrays(self) -> dict[str, Any]:
-        """Those of the measure, and all arrays of the kind."""
+        """Arrays with one row per sample, by name: those of the subclass and of the loss."""
         return self._row_arrays() | nested_row_arrays(self.sample_loss)
 
     def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """For some of the rows."""
-        mine, theirs = split_nested_row_arrays(arrays)
-        return replace(self, sample_loss=self.sample_loss.with_row_arrays(theirs), **mine)
+        """The same accumulator for the rows that these arrays belong to."""
+        own_arrays, loss_arrays = split_nested_row_arrays(arrays)
+        return replace(
+            self, sample_loss=self.sample_loss.with_row_arrays(loss_arrays), **own_arrays
+        )
 
     @property
     def workspace_per_row(self) -> int:
-        """Predictions, and what they are worth."""
+        """Numbers of temporary memory per row: predictions and their loss values."""
         return 3 * self.n_alphas * len(self.y_scale)
 
     @abstractmethod
     def _row_arrays(self) -> dict[str, Any]:
-        """What is known of the rows."""
+        """Arrays of the accumulator with one row per sample, by name."""
 
     def _score_sums(self, P: Array) -> Array:
-        """(n_alphas, s, 3), of predictions of centred y."""
+        """Sums (n_alphas, s, 3) of predictions of centred y, (n_rows, n_alphas, n_targets).
+
+        `P` is overwritten with the predictions in the units of y.
+        """
         P *= self.y_scale
         P += self.y_mean
         return self.sample_loss.loss_sums(P)
@@ -143,9 +155,10 @@ class ScoreAccumulator(RowReduction):
 
 @dataclass(frozen=True, eq=False)
 class FoldScores(ScoreAccumulator):
-    """Predictions X W + constant by the fits of the splits that test a row.
+    """Scores of the predictions X W + intercept of each split for its test rows.
 
-    `W` is (n_splits, p, n_alphas * t), `test_membership` as `Splits` has it.
+    `W` has shape (n_splits, p, n_alphas * t), `intercepts` (n_splits, n_alphas * t), and
+    `test_membership` is that of `Splits`.
     """
 
     test_membership: NDArray[Any]
@@ -156,32 +169,36 @@ class FoldScores(ScoreAccumulator):
         return {"test_membership": self.test_membership}
 
     def __call__(self, X: Array) -> tuple[Array, ...]:
-        """What these rows add."""
+        """Contribution of these rows to the sums, (n_splits, n_alphas, s, 3)."""
         n_splits, numbers = len(self.W), np.arange(len(self.W))
         if self.test_membership.ndim == 1:
             numbers = np.unique(self.test_membership)
-        found = np.zeros((n_splits, self.n_alphas, self.sample_loss.n_values, 3))
+        sums = np.zeros((n_splits, self.n_alphas, self.sample_loss.n_values, 3))
         for number in numbers[numbers >= 0]:
-            mine = (
+            is_test_row = (
                 self.test_membership == number
                 if self.test_membership.ndim == 1
                 else self.test_membership[:, number]
             )
-            P = X[mine] @ self.W[number] + self.intercepts[number]
-            found[number] = self.take_rows(mine)._score_sums(
+            P = X[is_test_row] @ self.W[number] + self.intercepts[number]
+            sums[number] = self.take_rows(is_test_row)._score_sums(
                 P.reshape(-1, self.n_alphas, len(self.y_scale))
             )
-        return (found,)
+        return (sums,)
 
     @property
     def flops_per_row(self) -> float:
-        """Of predictions."""
+        """FLOPs of the predictions for one row, by one split."""
         return 2.0 * float(self.W[0].size)
 
 
 @dataclass(frozen=True, eq=False)
 class GCVScores(ScoreAccumulator):
-    """Residuals of predictions X W + constant, divided by `kept`, alpha by alpha."""
+    """Scores of generalised cross-validation, from the predictions X W + intercept of one fit.
+
+    The residuals are divided by `residual_divisors`, of shape (n_alphas,). `W` has shape
+    (p, n_alphas * t), `Y` is the centred y of shape (n, t).
+    """
 
     Y: Array
     W: Array
@@ -192,22 +209,23 @@ class GCVScores(ScoreAccumulator):
         return {"Y": self.Y}
 
     def __call__(self, X: Array) -> tuple[Array, ...]:
-        """What these rows add."""
+        """Contribution of these rows to the sums, (1, n_alphas, s, 3)."""
         P = (X @ self.W + self.intercepts).reshape(len(X), self.n_alphas, len(self.y_scale))
         Y = self.Y[:, None, :]
         return (self._score_sums(Y - (Y - P) / self.residual_divisors[:, None])[None],)
 
     @property
     def flops_per_row(self) -> float:
-        """Of predictions."""
+        """FLOPs of the predictions for one row."""
         return 2.0 * self.W.size
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOutScores(ScoreAccumulator):
-    """Each row's residual, divided by 1 - h: h = w (z'(T + alpha I)^-1 z + share), z = Q'x.
+    """Scores of exact leave-one-out: residuals divided by 1 - h, with the leverage h of the row.
 
-    `W` is (p, n_alphas * t), the coefficients in the coordinates of z.
+    h = w (z'(T + alpha I)^-1 z + `intercept_leverage`) with z = Q'x, where T is the reduced form of
+    X'X. `W`, of shape (p, n_alphas * t), are the coefficients in the coordinates of z.
     """
 
     form: HouseholderTridiagonal | ScaledCholesky
@@ -223,26 +241,26 @@ class LeaveOneOutScores(ScoreAccumulator):
 
     @property
     def workspace_per_row(self) -> int:
-        """Rows in the coordinates of z as well."""
+        """Numbers of temporary memory per row, with the rotated row z and the leverages."""
         return super().workspace_per_row + len(self.Q) + self.n_alphas
 
     def __call__(self, X: Array) -> tuple[Array, ...]:
-        """What these rows add."""
+        """Contribution of these rows to the sums, (1, n_alphas, s, 3)."""
         Z = X @ self.Q
         leverages = (
             self.form.quadratic_forms(Z, self.alphas, reuse_kernel=True) + self.intercept_leverage
         )
-        kept = 1 - self.weights[:, None] * leverages
+        residual_divisors = 1 - self.weights[:, None] * leverages
         P = (Z @ self.W).reshape(len(X), self.n_alphas, len(self.y_scale))
         Y = self.Y[:, None, :]
-        return (self._score_sums(Y - (Y - P) / kept[:, :, None])[None],)
+        return (self._score_sums(Y - (Y - P) / residual_divisors[:, :, None])[None],)
 
     @property
     def flops_per_row(self) -> float:
-        """Of z, of predictions and of leverages."""
+        """FLOPs per row of the rotation to z, of the predictions and of the leverages."""
         return 2.0 * (self.Q.size + self.W.size + 2 * len(self.Q) * self.n_alphas)
 
 
 def _class_indices(values: Array) -> Any:
-    """The column that is largest; for one column, whether it is above 0."""
+    """Class index of each row: the column of the largest value; for one column, if it is > 0."""
     return values[..., 0] > 0 if values.shape[-1] == 1 else values.argmax(axis=-1)

@@ -1,4 +1,4 @@
-"""Choosing alpha: score all, look closer or farther where needed, and keep the table."""
+"""Cross-validation scores of a grid of alphas, refined and extended until the best is certain."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.scoring import Scoring
 from ling.solvers.problem import Problem
 
-# Alphas that are certified at a time while the proven scores do not fall towards smaller ones. Each
-# time costs a pass for the scores; fewer at a time certify fewer alphas that are not needed.
+# Number of smaller alphas that are certified at a time, as long as the certified scores do not fall
+# towards smaller alphas. Each refinement costs a pass for the scores. A larger number certifies
+# more alphas that are not needed.
 ALPHAS_PER_REFINEMENT = 3
-# On a grid of ours, scores nearer than so many standard errors are taken for equal.
+# On the default grid, scores that differ by less than this number of standard errors count as
+# equal.
 TIE_STD_ERRORS = 1e-3
 
 
@@ -26,9 +28,10 @@ def score_alphas(
     validation: HeldOutPredictor, scoring: Scoring, problem: Problem, alphas: Array | None,
     method: str, store: bool = False,
 ) -> CVResults | None:  # fmt: skip
-    """Scores of all alphas; a grid of None is extended until the best is inside.
+    """Cross-validation scores of all alphas, certified as far as the choice of alpha needs it.
 
-    None if the validation gave up, as another way would have been faster.
+    With `alphas=None` the default grid is used and extended until the best alpha is inside it.
+    Returns None if `validation` gave up because the fallback would have been faster.
     """
     grid = default_alpha_grid(problem) if alphas is None else alphas
     limits = extension_limits(grid, problem)
@@ -39,23 +42,24 @@ def score_alphas(
         results = _score_table(validation, scoring, grid, method, store)
         if alphas is None:
             results = replace(results, negligible=TIE_STD_ERRORS)
-        missing = undecided_alphas(results)
-        if missing.size and validation.refine(missing):
+        undecided = undecided_alphas(results)
+        if undecided.size and validation.refine(undecided):
             continue
-        # All alphas are as good for a constant y.
+        # For a constant y all alphas score the same, so extending the grid is useless.
         if alphas is not None or not problem.target_norms.any() or _is_inside(results):
             return results
-        more = extend_grid(grid, limits)
-        if len(more) == len(grid):
+        extended_grid = extend_grid(grid, limits)
+        if len(extended_grid) == len(grid):
             return results
-        grid = more
+        grid = extended_grid
 
 
 def _is_inside(results: CVResults) -> bool:
-    """Whether the best alpha is not at an end, and a standard error better than a null model.
+    """True if the best alpha is not at an end of the grid and clearly beats the largest alpha.
 
-    A score that is hardly better than that of the largest alpha may come from the strong directions
-    alone, while y depends on weak ones that the grid does not reach.
+    The largest alpha stands for a null model; the margin is one standard error. A score that is
+    hardly better may come from the strong directions alone, while y depends on weak directions that
+    the grid does not reach.
     """
     ends = 0, len(results.alphas) - 1
     largest = np.array([np.argmax(results.alphas)])
@@ -66,8 +70,8 @@ def _score_table(
     validation: HeldOutPredictor, scoring: Scoring, alphas: Array, method: str, store: bool
 ) -> CVResults:
     sample_loss = None
-    enough = validation.n_splits > 1 or scoring.has_std_error_from_sums
-    if validation.has_additive_scores and enough and not store:
+    has_std_error = validation.n_splits > 1 or scoring.has_std_error_from_sums
+    if validation.has_additive_scores and has_std_error and not store:
         sample_loss = scoring.sample_loss
     if sample_loss is None:
         folds, std_error, stored = _scores_from_predictions(validation, scoring, alphas, store)
@@ -85,43 +89,51 @@ def _score_table(
 def _scores_from_sums(
     validation: HeldOutPredictor, scoring: Scoring, alphas: Array, sample_loss: SampleLoss
 ) -> tuple[Array, Array]:
-    """Scores (n_alphas, n_splits, ...), and the standard errors of the last split's."""
+    """Scores (n_alphas, n_splits, ...) from sums over samples, and standard errors.
+
+    The standard errors are those of the last split; they are used if there is only one.
+    """
     sums = validation.score_sums(alphas, sample_loss)
-    found = []
+    split_scores = []
     for number in range(validation.n_splits):
-        score, error = scoring.scores_from_sums(sums[number], validation.test_index(number))
-        found.append(score)
-    return np.stack(found, axis=1), error
+        score, std_error = scoring.scores_from_sums(sums[number], validation.test_index(number))
+        split_scores.append(score)
+    return np.stack(split_scores, axis=1), std_error
 
 
 def _scores_from_predictions(
     validation: HeldOutPredictor, scoring: Scoring, alphas: Array, store: bool
 ) -> tuple[Array, Array, Array | None]:
-    """The same from predictions, and what they are worth, sample by sample, if wanted."""
+    """Scores (n_alphas, n_splits, ...) from predictions, standard errors, and stored values.
+
+    The standard errors, (n_alphas, ...), are NaN if there are several splits. The values per
+    sample, with the alphas as last axis, are None unless `store` is True.
+    """
     n_splits = validation.n_splits
     scores: list[list[Array]] = [[np.array(np.nan)] * n_splits for _ in alphas]
     errors: list[Array] = [np.array(np.nan)] * len(alphas)
     stored: list[Array] = []
-    tested = -1
-    for split, at, P in validation.predictions(alphas):
-        if split != tested:
-            tested, rows = split, validation.test_rows(split)
+    current_split = -1
+    for split, alpha_index, P in validation.predictions(alphas):
+        if split != current_split:
+            current_split, rows = split, validation.test_rows(split)
         if n_splits == 1:
-            scores[at][split], errors[at] = scoring.score_with_std_error(P, rows)
+            scores[alpha_index][split], errors[alpha_index] = scoring.score_with_std_error(P, rows)
         else:
-            scores[at][split] = scoring.score(P, rows)
+            scores[alpha_index][split] = scoring.score(P, rows)
         if store:
             stored.append(scoring.sample_values(P, rows))
     return np.array(scores), np.array(errors), np.stack(stored, axis=-1) if store else None
 
 
 def undecided_alphas(results: CVResults) -> Array:
-    """The alphas without a proof whose true scores might change the choice.
+    """Alphas that are not certified and whose true scores might change the choice.
 
-    These are the best and all larger ones. Smaller alphas are decided if the best one clearly beats
-    the largest, or if a proven score below the best is clearly lower; if training fits are
-    iterated, both have to hold, because an iterated fit that is not certified may score as low as
-    a null model. Otherwise the next ALPHAS_PER_REFINEMENT smaller alphas are undecided, too.
+    These are the best alpha and all larger ones, as far as they are not certified. Smaller alphas
+    are decided if the best one clearly beats the largest alpha, or if a certified score of an alpha
+    below the best is clearly lower. If training fits are iterated, both have to hold, because an
+    iterated fit that is not certified may score as low as a null model. Otherwise the next
+    ALPHAS_PER_REFINEMENT smaller alphas are undecided, too.
     """
     order = np.argsort(results.alphas)
     rank = np.empty_like(order)
@@ -133,16 +145,17 @@ def undecided_alphas(results: CVResults) -> Array:
         lowest_proven -= 1
     falls = bool(_clearly_lower(results, order[lowest_proven:best]).all(axis=1).any())
     beats_largest = bool(_clearly_lower(results, order[-1:]).all())
-    enough = falls and beats_largest if results.iterated else falls or beats_largest
-    is_decided = certified[best] and enough
-    needed = best if is_decided else max(0, lowest_proven - ALPHAS_PER_REFINEMENT)
-    return np.asarray(results.alphas[(rank >= needed) & np.logical_not(results.certified)])
+    is_clear = falls and beats_largest if results.iterated else falls or beats_largest
+    is_decided = certified[best] and is_clear
+    lowest_needed = best if is_decided else max(0, lowest_proven - ALPHAS_PER_REFINEMENT)
+    return np.asarray(results.alphas[(rank >= lowest_needed) & np.logical_not(results.certified)])
 
 
 def is_inconclusive(results: CVResults) -> bool:
-    """Whether nothing is proved of the best alpha, or only that it is as bad as the largest one.
+    """True if the best alpha is not certified, or if it is not clearly better than the largest one.
 
-    With several targets, whether this holds for all of them.
+    The latter counts only if undecided alphas remain. With several targets, True if this holds for
+    all of them.
     """
     if not results.certified[np.atleast_1d(results.best)].any():
         return True
@@ -155,9 +168,9 @@ def is_inconclusive(results: CVResults) -> bool:
 def _clearly_lower(
     results: CVResults, numbers: NDArray[np.intp], std_errors: float = TIE_STD_ERRORS
 ) -> NDArray[np.bool_]:
-    """Whether these alphas score lower than the best by more than so many standard errors.
+    """True where these alphas score lower than the best by more than `std_errors` standard errors.
 
-    (n_numbers, n_targets).
+    `numbers` are indices of alphas. The result has shape (len(numbers), n_targets).
     """
     shape = len(results.alphas), -1
     scores, errors = results.mean_score.reshape(shape), results.std_error.reshape(shape)

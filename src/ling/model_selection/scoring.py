@@ -1,4 +1,4 @@
-"""How predictions are scored: squared errors, R^2, or any scorer of scikit-learn's."""
+"""Scores of held-out predictions: negative mean squared error, R^2, or any scikit-learn scorer."""
 
 from __future__ import annotations
 
@@ -17,58 +17,64 @@ from ling.errors import BadOption
 from ling.model_selection.score_accumulators import SampleLoss, SquaredError
 from ling.model_selection.splits import RowIndices
 
-# Groups of samples in which a score of all samples is repeated, for its standard error.
+# Number of groups of samples whose scores give the standard error of a score of all samples.
 N_SCORE_GROUPS = 10
 
 
 class Scoring(ABC):
-    """Scores of predictions for some rows, higher is better; for each target if `per_target`."""
+    """Interface: scores of predictions, where higher is better; one per target if `per_target`."""
 
     per_target: bool
-    #: Whether sums over samples tell the standard error of a score too.
+    #: True if the sums over samples give the standard error of the score, too.
     has_std_error_from_sums = True
 
     @abstractmethod
     def score(self, P: Array, rows: RowIndices) -> Array:
-        """One number, or one for each target."""
+        """Score of the predictions `P` for `rows`: a scalar, or (n_targets,) if `per_target`."""
 
     def sample_values(self, P: Array, rows: RowIndices) -> Array:
-        """What `store_cv_results` keeps of every sample: the predictions."""
+        """Values that `store_cv_results` keeps per sample, (n_rows, n_targets): predictions."""
         return P
 
     @property
     def sample_loss(self) -> SampleLoss | None:
-        """What samples add to the score one by one; None if it takes all of them together."""
+        """Loss of one sample if the score follows from sums over samples, otherwise None."""
         return None
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
-        """Scores, and standard errors, of all alphas, from sums (n_alphas, s, 3) over `rows`."""
+        """Scores and standard errors of all alphas from the sums (n_alphas, s, 3) over `rows`.
+
+        Both have shape (n_alphas,), or (n_alphas, n_targets) if `per_target`.
+        """
         raise NotImplementedError
 
     def score_with_std_error(self, P: Array, rows: RowIndices) -> tuple[Array, Array]:
-        """A score of all samples and its standard error, from the spread among groups of them."""
+        """Score of all rows, and its standard error from the spread of the scores of groups.
+
+        The standard error is NaN if there are too few rows, or if the scorer fails on a group.
+        """
         score = self.score(P, rows)
         if len(rows) < 2 * N_SCORE_GROUPS:
             return score, np.full_like(score, np.nan)
         groups = [np.arange(first, len(rows), N_SCORE_GROUPS) for first in range(N_SCORE_GROUPS)]
         try:
             with warnings.catch_warnings(action="ignore"):
-                scores = [self.score(P[some], rows[some]) for some in groups]
-        except Exception:  # a scorer of the user's need not be made for so few, or for one class
+                scores = [self.score(P[group], rows[group]) for group in groups]
+        except Exception:  # a user's scorer may fail on few samples or on a single class
             return score, np.full_like(score, np.nan)
         return score, np.asarray(np.std(scores, axis=0, ddof=1) / np.sqrt(N_SCORE_GROUPS))
 
 
 @dataclass(frozen=True, eq=False)
 class NegMeanSquaredError(Scoring):
-    """-mean w (y - prediction)^2."""
+    """Negative mean squared error, -mean w (y - prediction)^2."""
 
     y: Array
     weights: Array | None
     per_target: bool = False
 
     def sample_values(self, P: Array, rows: RowIndices) -> Array:
-        """The squared errors."""
+        """Weighted squared errors of `rows`, (n_rows, n_targets)."""
         errors = self.y[rows] - P
         errors *= errors
         if self.weights is not None:
@@ -77,11 +83,11 @@ class NegMeanSquaredError(Scoring):
 
     @property
     def sample_loss(self) -> SampleLoss:
-        """Squared errors."""
+        """The squared error of a sample."""
         return SquaredError(self.weights, self.y, self.per_target)
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
-        """Means, and their standard errors."""
+        """Negative means of the squared errors, and their standard errors."""
         n = len(self.y[rows])
         mean = sums[..., 0] / n
         error = np.full_like(mean, np.nan)
@@ -93,18 +99,18 @@ class NegMeanSquaredError(Scoring):
         return each if self.per_target else each[:, 0]
 
     def score(self, P: Array, rows: RowIndices) -> Array:
-        """The mean, over all targets or for each."""
+        """Negative mean squared error, over all targets or per target."""
         return np.asarray(-self.sample_values(P, rows).mean(axis=0 if self.per_target else None))
 
     def score_with_std_error(self, P: Array, rows: RowIndices) -> tuple[Array, Array]:
-        """The mean and its standard error, from the spread of the samples' errors."""
+        """Score of `rows`, and its standard error from the spread of the squared errors."""
         errors = self.sample_values(P, rows)
         errors = errors if self.per_target else errors.mean(axis=1)
         score = np.asarray(-errors.mean(axis=0))
         if len(rows) < 2:
             return score, np.full_like(score, np.nan)
         errors += score
-        unit = float(np.abs(errors).max()) or 1.0  # squares of large errors would leave float64
+        unit = float(np.abs(errors).max()) or 1.0  # squares of large errors would overflow
         errors /= unit
         error = np.sqrt(np.einsum("i...,i...->...", errors, errors) / (len(rows) - 1) / len(rows))
         return score, np.asarray(unit * error)
@@ -112,7 +118,7 @@ class NegMeanSquaredError(Scoring):
 
 @dataclass(frozen=True, eq=False)
 class R2Score(Scoring):
-    """1 - sum w (y - prediction)^2 / sum w (y - mean)^2; the mean over targets, or for each."""
+    """R^2: 1 - sum w (y - prediction)^2 / sum w (y - mean)^2, averaged over targets or for each."""
 
     has_std_error_from_sums = False
 
@@ -122,41 +128,49 @@ class R2Score(Scoring):
 
     @property
     def sample_loss(self) -> SampleLoss:
-        """Squared errors, for each target."""
+        """The squared error of a sample, for each target."""
         return SquaredError(self.weights, self.y, True)
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
-        """scikit-learn's, a constant y included; no errors, which the splits tell."""
+        """R^2 as in scikit-learn, also for a constant y; the standard errors are NaN.
+
+        Standard errors come from the spread of the splits.
+        """
         y = self.y[rows]
         _check_r2_defined(len(y))
         weights = None if self.weights is None else self.weights[rows]
         y = y - np.average(y, axis=0, weights=weights)
         y *= y
-        spread, left = y.sum(axis=0) if weights is None else weights @ y, sums[:, :, 0]
-        constant = np.where(left == 0, 1.0, 0.0)
-        each = np.where(spread == 0, constant, 1 - left / np.where(spread == 0, 1.0, spread))
-        values = each if self.per_target else each.mean(axis=1)
+        total_squares, residual_squares = (
+            y.sum(axis=0) if weights is None else weights @ y,
+            sums[:, :, 0],
+        )
+        r2_of_constant = np.where(residual_squares == 0, 1.0, 0.0)
+        r2 = np.where(
+            total_squares == 0,
+            r2_of_constant,
+            1 - residual_squares / np.where(total_squares == 0, 1.0, total_squares),
+        )
+        values = r2 if self.per_target else r2.mean(axis=1)
         return values, np.full_like(values, np.nan)
 
     def score(self, P: Array, rows: RowIndices) -> Array:
-        """scikit-learn's, a constant y included."""
+        """R^2 as in scikit-learn, also for a constant y."""
         from sklearn.metrics import r2_score
 
         _check_r2_defined(len(rows))
         weights = None if self.weights is None else self.weights[rows]
-        each = np.asarray(
-            r2_score(self.y[rows], P, sample_weight=weights, multioutput="raw_values")
-        )
-        return each if self.per_target else np.asarray(each.mean())
+        r2 = np.asarray(r2_score(self.y[rows], P, sample_weight=weights, multioutput="raw_values"))
+        return r2 if self.per_target else np.asarray(r2.mean())
 
 
 @dataclass(frozen=True, eq=False)
 class SklearnScorer(Scoring):
-    """A scorer of scikit-learn's, or any function (estimator, X, y) -> score.
+    """A scikit-learn scorer, or any function (estimator, X, y) -> score.
 
-    It is called with an estimator that has made its predictions already; `label_decoder` makes them
-    what the estimator's `predict` gives: classes, for a classifier. `X` is passed on to functions
-    that may want to look at it, None to those that only predict.
+    The scorer gets an estimator that returns precomputed predictions. For a classifier,
+    `label_decoder` converts decision values to class labels. `X` is given if the scorer may look
+    at the features. If it is None, scorers get row indices in its place.
     """
 
     scorer: Callable[..., Any]
@@ -167,14 +181,16 @@ class SklearnScorer(Scoring):
     score_params: dict[str, Array] = field(default_factory=dict)
 
     def score(self, P: Array, rows: RowIndices) -> Array:
-        """Of all targets together, or one by one."""
-        mine = {name: value[rows] for name, value in self.score_params.items()}
+        """Score of all targets together, or of each target if `per_target`."""
+        row_params = {name: value[rows] for name, value in self.score_params.items()}
         X = rows if self.X is None else self._rows_of_x(rows)
         y = self.y[rows]
         if self.per_target:
-            each = [self._score_one(P[:, t], X, y[:, t], mine) for t in range(P.shape[1])]
-            return np.asarray(each, dtype=np.float64)
-        return np.asarray(self._score_one(P, X, y, mine), dtype=np.float64)
+            target_scores = [
+                self._score_one(P[:, t], X, y[:, t], row_params) for t in range(P.shape[1])
+            ]
+            return np.asarray(target_scores, dtype=np.float64)
+        return np.asarray(self._score_one(P, X, y, row_params), dtype=np.float64)
 
     def _rows_of_x(self, rows: RowIndices) -> Any:
         return self.X.take(rows) if isinstance(self.X, Design) else self.X[rows]
@@ -190,18 +206,18 @@ class SklearnScorer(Scoring):
 
 @dataclass(frozen=True, eq=False)
 class MeanScore(SklearnScorer):
-    """A scorer that is the mean, weighted, of what samples' predictions are worth; or less that."""
+    """A scorer that is the weighted mean of a loss over samples, times `sign` (1 or -1)."""
 
     loss: SampleLoss | None = None
     sign: float = 1.0
 
     @property
     def sample_loss(self) -> SampleLoss | None:
-        """What a prediction is worth."""
+        """The loss whose weighted mean, times `sign`, is the score."""
         return self.loss
 
     def score_with_std_error(self, P: Array, rows: RowIndices) -> tuple[Array, Array]:
-        """The mean and its standard error, from the spread of the samples."""
+        """Score of `rows`, and its standard error from the spread over the samples."""
         assert self.loss is not None
         score, error = self.scores_from_sums(
             self.loss.take_rows(rows).loss_sums(P[:, None, :]), rows
@@ -209,18 +225,20 @@ class MeanScore(SklearnScorer):
         return score[0], error[0]
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
-        """Means, and the standard errors of a ratio of two sums."""
+        """Weighted means sum(w v) / sum(w), and their standard errors as ratios of two sums."""
         assert self.loss is not None
         weights = np.ones(len(self.y)) if self.loss.weights is None else self.loss.weights
         weights = weights[rows]
         n = int(np.count_nonzero(weights))
-        total_weight, squares = float(weights.sum()), float(weights @ weights)
+        total_weight, weight_squares = float(weights.sum()), float(weights @ weights)
         mean = sums[..., 0] / total_weight
-        spread = np.maximum(sums[..., 1] - 2 * mean * sums[..., 2] + mean**2 * squares, 0.0)
-        error = np.sqrt(spread * n / max(n - 1, 1)) / total_weight
+        squared_deviations = np.maximum(
+            sums[..., 1] - 2 * mean * sums[..., 2] + mean**2 * weight_squares, 0.0
+        )
+        error = np.sqrt(squared_deviations * n / max(n - 1, 1)) / total_weight
         error = error if n > 1 else np.full_like(mean, np.nan)
-        shaped = (slice(None),) if self.per_target else (slice(None), 0)
-        return self.sign * mean[shaped], error[shaped]
+        index = (slice(None),) if self.per_target else (slice(None), 0)
+        return self.sign * mean[index], error[index]
 
 
 def _check_r2_defined(n: int) -> None:
@@ -232,7 +250,7 @@ def _check_r2_defined(n: int) -> None:
 
 
 class _FixedRegressor(RegressorMixin, BaseEstimator):
-    """An estimator whose predictions are known."""
+    """A regressor that returns precomputed predictions."""
 
     def __init__(self, values: Any = None) -> None:
         self.values = values
@@ -241,15 +259,15 @@ class _FixedRegressor(RegressorMixin, BaseEstimator):
         return True
 
     def predict(self, X: Any) -> Any:
-        """The predictions, for whatever rows they are."""
+        """The precomputed predictions; X is ignored."""
         return self.values
 
 
-_FixedRegressor.__name__ = "RidgeCV"  # whom messages are about
+_FixedRegressor.__name__ = "RidgeCV"  # the name that scikit-learn's messages show
 
 
 class _FixedClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier whose decision values are known."""
+    """A classifier that returns precomputed decision values."""
 
     def __init__(self, values: Any = None, label_decoder: Any = None) -> None:
         self.values = values
@@ -260,15 +278,15 @@ class _FixedClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def classes_(self) -> Any:
-        """As the labels are."""
+        """The class labels."""
         return self.label_decoder.classes
 
     def decision_function(self, X: Any) -> Any:
-        """One column for two classes, as scikit-learn has it."""
+        """The precomputed decision values; (n,) for two classes, as in scikit-learn."""
         return self.values[:, 0] if self.values.shape[1] == 1 else self.values
 
     def predict(self, X: Any) -> Any:
-        """The classes that these values stand for."""
+        """Class labels of the precomputed decision values; X is ignored."""
         return self.label_decoder(self.values)
 
 

@@ -1,4 +1,4 @@
-"""Which rows are trained on and which are tested, kept small: rows may be many."""
+"""Training and test rows of cross-validation splits, in a compact form for many rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ling.errors import BadOption
 
 RowIndices: TypeAlias = NDArray[np.intp]
-# Rows that are looked at together where there may be many.
+# Number of rows that are processed at a time, to bound temporary memory.
 ROWS_PER_SLICE = 2**14
-# A row that no split tests.
+# Value of `test_fold` for a row that no split tests.
 NOT_TESTED = -1
 
 
@@ -23,9 +23,10 @@ NOT_TESTED = -1
 class Splits:
     """Training and test rows of every split.
 
-    Where a row is tested at most once and trained on by all other splits, `test_fold` has the
-    number of that split, row by row. Otherwise `pairs` has the numbers of the rows, in order; one
-    that is trained on twice is there twice.
+    If every row is tested by at most one split and is in the training sets of all others,
+    `test_fold`, of shape (n,), holds the number of the split that tests it. Otherwise `test_fold`
+    is None, and `train_test_pairs` holds the sorted row indices of each split. A row that is
+    trained on twice, as in a bootstrap, occurs twice.
     """
 
     n_samples: int
@@ -35,9 +36,12 @@ class Splits:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[Any], n: int) -> Splits:
-        """From (train, test) pairs of integers or masks, of which one is held at a time."""
+        """Splits from (train, test) pairs of index arrays or boolean masks over `n` rows.
+
+        The pairs are consumed one at a time.
+        """
         test_fold = np.full(n, NOT_TESTED, np.int16)
-        apart: list[tuple[RowIndices, RowIndices]] | None = None
+        train_test_pairs: list[tuple[RowIndices, RowIndices]] | None = None
         number = -1
         for number, pair in enumerate(pairs):
             train, test = (_sort_rows(_to_indices(rows, n, number)) for rows in pair)
@@ -45,22 +49,25 @@ class Splits:
                 raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
             if number > np.iinfo(test_fold.dtype).max:
                 test_fold = test_fold.astype(np.int32)
-            if apart is None and not _is_partition_fold(test_fold, train, test):
-                so_far = cls(n, number, test_fold)
-                apart = [(so_far.train_rows(k), so_far.test_rows(k)) for k in range(number)]
-            if apart is None:
+            if train_test_pairs is None and not _is_partition_fold(test_fold, train, test):
+                earlier_splits = cls(n, number, test_fold)
+                train_test_pairs = [
+                    (earlier_splits.train_rows(k), earlier_splits.test_rows(k))
+                    for k in range(number)
+                ]
+            if train_test_pairs is None:
                 test_fold[test] = number
             else:
-                apart.append((train, test))
+                train_test_pairs.append((train, test))
         if number < 0:
             raise BadOption("cv gives no split; pass at least one (train, test) pair.")
-        if apart is not None:
-            return cls(n, number + 1, None, tuple(apart))
+        if train_test_pairs is not None:
+            return cls(n, number + 1, None, tuple(train_test_pairs))
         return cls(n, number + 1, test_fold)
 
     @classmethod
     def consecutive_folds(cls, n: int, count: int) -> Splits:
-        """Runs of rows of about the same length, the first n % count of them longer by one."""
+        """`count` folds of consecutive rows; the first n % count folds are longer by one row."""
         lengths = np.full(count, n // count)
         lengths[: n % count] += 1
         numbers = np.arange(count, dtype=np.int16 if count <= 2**15 else np.int32)
@@ -68,76 +75,87 @@ class Splits:
 
     @classmethod
     def all_training(cls, n: int) -> Splits:
-        """One split that trains on all rows, and tests none."""
+        """A single split that trains on all rows and tests none."""
         return cls(n, 1, np.broadcast_to(np.int16(NOT_TESTED), (n,)))
 
     @property
     def is_all_training(self) -> bool:
-        """Whether this is `everything`."""
+        """True if this was created by `all_training`."""
         return self.test_fold is not None and self.test_fold.strides == (0,)
 
     def __len__(self) -> int:
         return self.n_splits
 
     def test_rows(self, number: int) -> RowIndices:
-        """The rows that a split tests."""
+        """Sorted indices of the test rows of split `number`."""
         if self.test_fold is None:
             return self.train_test_pairs[number][1]
         return np.flatnonzero(self.test_fold == number)
 
     def train_rows(self, number: int) -> RowIndices:
-        """The rows that a split trains on."""
+        """Sorted indices of the training rows of split `number`."""
         if self.test_fold is None:
             return self.train_test_pairs[number][0]
         return np.flatnonzero(self.test_fold != number)
 
     def held_out_rows(self, number: int) -> RowIndices | None:
-        """The rows that a split does not train on; None if it trains on others repeatedly."""
+        """Indices of the rows that split `number` does not train on.
+
+        None if its training set contains a row more than once.
+        """
         if self.test_fold is not None:
             return self.test_rows(number)
-        without = np.ones(self.n_samples, dtype=bool)
+        is_held_out = np.ones(self.n_samples, dtype=bool)
         train = self.train_test_pairs[number][0]
-        without[train] = False
-        found = np.flatnonzero(without)
-        return found if len(found) + len(train) == self.n_samples else None
+        is_held_out[train] = False
+        held_out = np.flatnonzero(is_held_out)
+        return held_out if len(held_out) + len(train) == self.n_samples else None
 
     @cached_property
     def training_membership(self) -> NDArray[Any]:
-        """Who trains on a row: (n,), all but one; or (n, count), how often each does."""
+        """Training membership of every row, as small integers.
+
+        Shape (n,): the split that holds the row out, all others train on it. Or shape
+        (n, n_splits): the multiplicity of the row in each training set.
+        """
         if self.test_fold is not None:
             return self.test_fold
-        times = np.zeros((self.n_samples, self.n_splits), np.uint8)
+        multiplicity = np.zeros((self.n_samples, self.n_splits), np.uint8)
         for number, (train, _) in enumerate(self.train_test_pairs):
             counts = np.bincount(train, minlength=self.n_samples)
-            if counts.max() > np.iinfo(times.dtype).max:
-                times = times.astype(np.int64)
-            times[:, number] = counts
-        return times
+            if counts.max() > np.iinfo(multiplicity.dtype).max:
+                multiplicity = multiplicity.astype(np.int64)
+            multiplicity[:, number] = counts
+        return multiplicity
 
     @cached_property
     def test_membership(self) -> NDArray[Any]:
-        """Who tests a row: (n,), one; or (n, count), whether each does."""
+        """Test membership of every row.
+
+        Shape (n,): the split that tests the row. Or shape (n, n_splits), boolean: True for the
+        splits that test it.
+        """
         if self.test_fold is not None:
             return self.test_fold
-        tests = np.zeros((self.n_samples, self.n_splits), bool)
+        is_tested = np.zeros((self.n_samples, self.n_splits), bool)
         for number, (_, test) in enumerate(self.train_test_pairs):
-            tests[test, number] = True
-        return tests
+            is_tested[test, number] = True
+        return is_tested
 
     @cached_property
     def has_repeated_test_rows(self) -> bool:
-        """Whether some split tests a row more than once."""
+        """True if the test set of a split contains a row more than once."""
         return any((test[1:] == test[:-1]).any() for _, test in self.train_test_pairs)
 
 
 def row_slices(n: int) -> Iterator[slice]:
-    """All rows, some at a time."""
+    """Slices of ROWS_PER_SLICE rows that cover the rows 0 to n - 1."""
     for first in range(0, n, ROWS_PER_SLICE):
         yield slice(first, min(first + ROWS_PER_SLICE, n))
 
 
 def _is_partition_fold(test_fold: NDArray[Any], train: RowIndices, test: RowIndices) -> bool:
-    """Whether the test rows are new, and all others trained on once."""
+    """True if no earlier split tests these rows and all other rows are trained on exactly once."""
     n = len(test_fold)
     if len(train) + len(test) != n:
         return False
@@ -147,9 +165,9 @@ def _is_partition_fold(test_fold: NDArray[Any], train: RowIndices, test: RowIndi
         and (test_fold[test] == NOT_TESTED).all()
     ):
         return False
-    seen = np.zeros(n, dtype=bool)
-    seen[train] = True
-    return not seen[test].any()
+    is_trained = np.zeros(n, dtype=bool)
+    is_trained[train] = True
+    return not is_trained[test].any()
 
 
 def _is_strictly_increasing(rows: RowIndices) -> bool:
@@ -157,7 +175,7 @@ def _is_strictly_increasing(rows: RowIndices) -> bool:
 
 
 def _sort_rows(rows: RowIndices) -> RowIndices:
-    """In the order of the data: where it is read, it is read once from end to end."""
+    """`rows` in increasing order, so that data on disk is read once from start to end."""
     return np.sort(rows) if (rows[1:] < rows[:-1]).any() else rows
 
 
@@ -172,5 +190,5 @@ def _to_indices(rows: Any, n: int, number: int) -> RowIndices:
             f"split {number} of cv is not made of numbers of samples; pass integers from 0 to "
             f"{n - 1}, or a mask of {n} booleans."
         )
-    found: RowIndices = rows.astype(np.intp, copy=False)
-    return np.where(found < 0, found + n, found) if found.min() < 0 else found
+    indices: RowIndices = rows.astype(np.intp, copy=False)
+    return np.where(indices < 0, indices + n, indices) if indices.min() < 0 else indices

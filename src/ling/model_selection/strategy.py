@@ -1,4 +1,4 @@
-"""Which way to cross-validate: by factorisations, or by passes that all training sets share."""
+"""Choice of the cross-validation strategy: direct factorisations, or iteration on shared passes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,34 @@ from ling.model_selection.splits import Splits
 from ling.progress import RemainingWork
 from ling.solvers.planning import Plan, pass_seconds
 
-# Scores need less than coefficients do: so many times tol.
+# Tolerance of iterated training fits, as a multiple of the user's tol. Scores need less accuracy
+# than coefficients do.
 CV_TOL_FACTOR = 10.0
-# Seconds that exact leave-one-out may be expected to take, unless it is asked for.
+# Predicted seconds up to which exact leave-one-out is the default. Above this, stochastic GCV is
+# used, unless the user asks for the exact method.
 MAX_EXACT_LOO_SECONDS = 180.0
-# Random vectors that estimate degrees of freedom.
+# Number of random probe vectors that estimate the effective degrees of freedom.
 N_GCV_PROBES = 24
-# Passes that spaces usually take to be near for all alphas that matter, for each target.
+# Typical number of passes, per target, until the subspaces contain accurate solutions for all
+# alphas that matter.
 TYPICAL_PASSES_PER_TARGET = 20
-# A factorisation is sure of its cost; what iterates has to promise a clear gain.
+# Iterate only if the direct method is predicted to take more than this many times as long. The
+# cost of a factorisation is known in advance, that of an iteration is only a forecast.
 DIRECT_PREFERENCE = 3.0
-# Seconds that one space takes in each pass for what it does with its residuals.
+# Seconds that one subspace spends on its residuals in each pass: a constant, and a part per
+# feature.
 SECONDS_PER_SPACE, SECONDS_PER_FEATURE = 4e-3, 8e-7
-# FLOPs of BLAS in the time that a tridiagonal form takes for one, small and large.
+# Time of one FLOP of the tridiagonal reduction relative to one FLOP of a matrix product, below
+# and from the given order.
 TRIDIAGONAL_SLOWDOWN_SMALL, TRIDIAGONAL_LARGE_ORDER, TRIDIAGONAL_SLOWDOWN_LARGE = 2.0, 4000, 3.5
 
 
 @dataclass(frozen=True, eq=False)
 class CVStrategy:
-    """How samples are left out, in words, and whether by factorisations."""
+    """A predictor of held-out samples, with a description of its method for the report.
+
+    `is_direct` is True if the predictor uses factorisations, False if it iterates.
+    """
 
     predictor: HeldOutPredictor
     method: str
@@ -44,7 +53,12 @@ class CVStrategy:
 def leave_one_out_strategy(
     samples: CVProblem, plan: Plan, tol: float, rng: np.random.Generator, stochastic: bool | None
 ) -> CVStrategy:
-    """Exactly where that is in reach of memory and patience, and generalised otherwise."""
+    """The leave-one-out strategy: exact, or generalised cross-validation (GCV).
+
+    With `stochastic=None` the exact method is used if its factorisation fits in the memory budget
+    and is predicted to take at most MAX_EXACT_LOO_SECONDS. GCV estimates the effective degrees of
+    freedom with random probes.
+    """
     if stochastic is None:
         stochastic = is_exact_loo_infeasible(plan)
     if not stochastic:
@@ -58,84 +72,109 @@ def leave_one_out_strategy(
 
 
 def is_exact_loo_infeasible(plan: Plan) -> bool:
-    """Whether exact leave-one-out would take more memory or time than there is."""
+    """True if exact leave-one-out needs too much memory, or more than MAX_EXACT_LOO_SECONDS."""
     n, p = plan.shape.n, plan.shape.p
-    direct, _ = direct_and_pass_seconds(1, DEFAULT_N_ALPHAS, plan)
-    direct += 4.0 * max(n, p) * float(min(n, p)) ** 2 / plan.machine.gemm_rate  # leverages
-    return direct > MAX_EXACT_LOO_SECONDS
+    direct_seconds, _ = direct_and_pass_seconds(1, DEFAULT_N_ALPHAS, plan)
+    direct_seconds += 4.0 * max(n, p) * float(min(n, p)) ** 2 / plan.machine.gemm_rate  # leverages
+    return direct_seconds > MAX_EXACT_LOO_SECONDS
 
 
 def k_fold_strategies(
     samples: CVProblem, splits: Splits, alphas: Array | None, plan: Plan,
     tol: float, rng: np.random.Generator,
 ) -> list[CVStrategy]:  # fmt: skip
-    """The way that is expected to be faster and, if its cost is not certain, another after it."""
+    """Strategies for k-fold cross-validation, in the order in which they are to be tried.
+
+    The direct strategy is left out if its factorisations do not fit in memory. An iterated
+    strategy comes first if it is predicted to be clearly faster. As its cost is uncertain, the
+    direct one follows as its fallback.
+    """
     method = f"cross-validation on {len(splits)} splits"
     n_alphas = DEFAULT_N_ALPHAS if alphas is None else len(alphas)
-    direct, a_pass = direct_and_pass_seconds(len(splits), n_alphas, plan)
-    ways = []
-    if direct < np.inf:
-        ways = [CVStrategy(DirectFolds(samples, splits, keep_factors=alphas is None), method, True)]
-    if not is_iteration_worthwhile(direct, a_pass, samples.n_targets):
-        return ways
-    # Iterations may take longer than usual; what they have cost by then is lost.
-    max_passes = max(direct / a_pass, TYPICAL_PASSES_PER_TARGET)
+    direct_seconds, seconds_per_pass = direct_and_pass_seconds(len(splits), n_alphas, plan)
+    strategies = []
+    if direct_seconds < np.inf:
+        strategies = [
+            CVStrategy(DirectFolds(samples, splits, keep_factors=alphas is None), method, True)
+        ]
+    if not is_iteration_worthwhile(direct_seconds, seconds_per_pass, samples.n_targets):
+        return strategies
+    # The iteration gives up once it has cost as much as the direct method would in total, because
+    # its cost so far is lost if the fallback has to run.
+    max_passes = max(direct_seconds / seconds_per_pass, TYPICAL_PASSES_PER_TARGET)
     iterated = IteratedFolds(samples, splits, CV_TOL_FACTOR * tol, rng=rng, max_passes=max_passes)
-    return [CVStrategy(iterated, f"{method}, iterated", False), *ways]
+    return [CVStrategy(iterated, f"{method}, iterated", False), *strategies]
 
 
 def expected_cv_cost(
     plan: Plan, n_splits: int | None, n_alphas: int, stochastic: bool | None = None
 ) -> RemainingWork:
-    """Passes and seconds that it takes to choose alpha and to fit with it."""
-    s = plan.shape
-    direct, a_pass = direct_and_pass_seconds(n_splits or 1, n_alphas, plan)
+    """Predicted passes and seconds to choose alpha by cross-validation and to fit with it.
+
+    `n_splits=None` stands for leave-one-out. The seconds are None if they are not known.
+    """
+    dims = plan.shape
+    direct_seconds, seconds_per_pass = direct_and_pass_seconds(n_splits or 1, n_alphas, plan)
     if n_splits is None:
-        iterates = is_exact_loo_infeasible(plan) if stochastic is None else stochastic
+        is_iterated = is_exact_loo_infeasible(plan) if stochastic is None else stochastic
     else:
-        iterates = is_iteration_worthwhile(direct, a_pass, s.n_targets)
-    if iterates:
-        usual, fit = TYPICAL_PASSES_PER_TARGET * s.n_targets, plan.steps[0]
-        return usual + fit.passes, usual * a_pass + fit.seconds
-    return 1.0 + direct_passes(plan, n_splits), direct if direct < np.inf else None
+        is_iterated = is_iteration_worthwhile(direct_seconds, seconds_per_pass, dims.n_targets)
+    if is_iterated:
+        cv_passes, fit_step = TYPICAL_PASSES_PER_TARGET * dims.n_targets, plan.steps[0]
+        return cv_passes + fit_step.passes, cv_passes * seconds_per_pass + fit_step.seconds
+    return 1.0 + direct_passes(plan, n_splits), direct_seconds if direct_seconds < np.inf else None
 
 
 def direct_passes(plan: Plan, n_splits: int | None) -> float:
-    """X'X, that of the rows left out and its sums, predictions; or X X' and coefficients."""
+    """Passes over X that direct cross-validation makes.
+
+    For p <= n: X'X, the predictions and, with folds, the Gram matrices and sums of the held-out
+    rows. For p > n: X X' and the coefficients.
+    """
     if plan.shape.p > plan.shape.n:
         return 2.0
     return 3.0 if n_splits is None else 4.0
 
 
 def is_iteration_worthwhile(direct: float, a_pass: float, n_targets: int) -> bool:
-    """Whether passes are expected to take much less than `direct` seconds."""
+    """True if the typical number of passes takes far less time than the direct method.
+
+    `direct` is the predicted time of the direct method and `a_pass` that of one pass, in seconds.
+    """
     return direct > DIRECT_PREFERENCE * TYPICAL_PASSES_PER_TARGET * n_targets * a_pass
 
 
 def direct_and_pass_seconds(n_splits: int, n_alphas: int, plan: Plan) -> tuple[float, float]:
-    """Of factorisations, infinite if they do not fit, and of a pass that all spaces share."""
-    s, machine = plan.shape, plan.machine
-    a_pass = pass_seconds(s, machine, n_splits * DIRECTIONS_PER_PASS) + n_splits * (
-        SECONDS_PER_SPACE + SECONDS_PER_FEATURE * s.p
+    """Predicted seconds of all factorisations, and of one pass that all subspaces share.
+
+    The first number is infinite if the factorisations do not fit in the memory budget.
+    """
+    dims, machine = plan.shape, plan.machine
+    seconds_per_pass = pass_seconds(dims, machine, n_splits * DIRECTIONS_PER_PASS) + n_splits * (
+        SECONDS_PER_SPACE + SECONDS_PER_FEATURE * dims.p
     )
-    t, m, longest = s.n_targets, min(s.n, s.p), max(s.n, s.p)
+    t, m, longest = dims.n_targets, min(dims.n, dims.p), max(dims.n, dims.p)
     if _factorization_bytes(m) > plan.memory_budget:
-        return np.inf, a_pass
+        return np.inf, seconds_per_pass
     forming = 1.0 if n_splits == 1 else 2.0
     forming_passes = 2 + forming
-    if s.dense:
+    if dims.dense:
         forming *= float(longest) * m * m / machine.gemm_rate
     else:
-        forming *= float(s.nnz) ** 2 / longest / machine.sparse
-    slower = (
+        forming *= float(dims.nnz) ** 2 / longest / machine.sparse
+    slowdown = (
         TRIDIAGONAL_SLOWDOWN_SMALL if m < TRIDIAGONAL_LARGE_ORDER else TRIDIAGONAL_SLOWDOWN_LARGE
     )
-    # X is read for means, products and predictions.
-    forming = max(forming, forming_passes * pass_seconds(s, machine))
-    direct = forming + n_splits * 4 / 3 * float(m) ** 3 * slower / machine.gemm_rate
-    return direct + 2.0 * s.n * m * t * n_alphas / machine.gemm_rate, a_pass
+    # Forming cannot be faster than reading X: for the means, the products and the predictions.
+    forming = max(forming, forming_passes * pass_seconds(dims, machine))
+    direct_seconds = forming + n_splits * 4 / 3 * float(m) ** 3 * slowdown / machine.gemm_rate
+    return direct_seconds + 2.0 * dims.n * m * t * n_alphas / machine.gemm_rate, seconds_per_pass
 
 
 def _factorization_bytes(m: int) -> float:
-    """X'X or X X', that of the rows left out, the tridiagonal form and its reflections."""
+    """Bytes of the four m x m float64 matrices that a factorisation needs at the same time.
+
+    These are X'X (or X X'), the Gram matrix of the held-out rows, the tridiagonal form, and its
+    Householder reflections.
+    """
     return 8.0 * 4 * float(m) ** 2
