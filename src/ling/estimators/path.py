@@ -52,7 +52,8 @@ class RidgePath:
         Proven upper bounds of the errors of the training predictions, relative to
         the norm of y about its mean, as for `tol` of `Ridge`.
     training_error : array of the shape of `intercept`
-        Weighted mean squared error on the training data.
+        Mean weighted squared error on the training data: the sum of weight times squared residual,
+        divided by the number of samples with a weight above 0.
     tol : float
         The requested accuracy: `bounds` should be at most this.
     method : str

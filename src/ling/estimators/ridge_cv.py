@@ -71,8 +71,9 @@ class RidgeCV(
         None is the negative mean squared error for cv=None, and R^2 otherwise. Scores are weighted
         by sample_weight.
     cv : int, splitter or iterable, default=None
-        None is exact leave-one-out cross-validation. With an integer, a splitter or (train, test)
-        pairs, the model is fitted to each training set and scored on its test set.
+        None is exact leave-one-out cross-validation (but see `gcv_mode`). With an integer, a
+        splitter or (train, test) pairs, the model is fitted to each training set and scored on its
+        test set.
     gcv_mode : {None, "auto", "svd", "eigen", "stochastic"}, default=None
         Used for cv=None only. "stochastic" is generalised cross-validation (GCV) with estimated
         degrees of freedom. None is exact leave-one-out, unless neither n_features^2 nor n_samples^2
