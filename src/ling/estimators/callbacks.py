@@ -1,11 +1,11 @@
-"""scikit-learn's callbacks, where it has them (1.9): `Ridge().set_callbacks(ProgressBar())`.
+"""Support for scikit-learn's callbacks (1.9 or later): `Ridge().set_callbacks(ProgressBar())`.
 
-A fit is the task "fit"; its subtasks are the passes over X, as many as are expected. If more are
-needed, the last subtask lasts for all of them; reading X into memory comes before the first.
-Callbacks get X, y and sample_weight as they were passed, and the fitted estimator at the end of
-"fit" only. One that asks to stop at the end of a pass ends the fit with an error (`Stopped`), and
-the estimator is as it was: of what has been found by then nothing is proved. A fit with
-`checkpoint=` goes on from there when it is started again.
+A fit is the task "fit". Its subtasks are the passes over X, as many as are predicted. If more
+passes are needed, the last subtask covers all of them. Reading X into memory comes before the first
+subtask. Callbacks get X, y and sample_weight as they were passed, and the fitted estimator only at
+the end of "fit". A callback that asks to stop at the end of a pass ends the fit with the error
+`Stopped`, and the estimator is restored, because nothing is proved about the coefficients reached
+by then. A fit with `checkpoint=` continues from there when it is started again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ try:
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """There are no callbacks to support."""
+        """Empty replacement for scikit-learn before 1.9, which has no callbacks."""
 
 
 class CallbackAdapter:
-    """A listener that makes tasks of passes; `close` when the estimator is fitted."""
+    """Progress listener that reports passes over X as tasks to scikit-learn's callbacks.
+
+    Call `close` when the estimator is fitted.
+    """
 
     def __init__(self, model: Any, X: Any, y: Any, sample_weight: Any) -> None:
         self.model = model
@@ -36,7 +39,7 @@ class CallbackAdapter:
         self.n_passes_started = 0
 
     def __call__(self, event: Event) -> None:
-        """End the tasks whose passes have been made, and begin the next."""
+        """End the tasks of finished passes and begin the next one; raises Stopped on request."""
         if event.stage == READ_STAGE or (self.fit_task is None and event.expected is None):
             return
         self._begin_fit_task(event.expected)
@@ -50,20 +53,23 @@ class CallbackAdapter:
             self.pass_task.call_on_fit_task_begin(**self.callback_arguments)
 
     def close(self) -> None:
-        """The estimator is fitted: nothing is left to be stopped."""
+        """End all tasks of a fitted estimator; requests to stop no longer have an effect."""
         self._begin_fit_task(0.0)
         if self.pass_task is not None:
             self.pass_task.call_on_fit_task_end(**self.callback_arguments)
-        # The estimator has all of its attributes by now; there is nothing to add to a copy of it.
+        # The estimator already has all fitted attributes, so none have to be reconstructed.
         self.fit_task.call_on_fit_task_end(**self.callback_arguments, reconstruction_attributes={})
 
     def _begin_fit_task(self, expected: float | None) -> None:
+        """Begin the fit task, if it has not begun; `expected` is the predicted number of passes."""
         if self.fit_task is None:
-            most = math.ceil((expected or 0.0) - 1e-6)
-            self.fit_task = self.model._init_callback_context(max_subtasks=most)
+            # The subtraction keeps rounding in `expected` from adding a pass.
+            max_subtasks = math.ceil((expected or 0.0) - 1e-6)
+            self.fit_task = self.model._init_callback_context(max_subtasks=max_subtasks)
             self.fit_task.call_on_fit_task_begin(**self.callback_arguments)
 
     def _end_pass_task(self, passes: float) -> None:
+        """End the current pass task, if any; raises Stopped if a callback asks for it."""
         if self.pass_task is not None and self.pass_task.call_on_fit_task_end(
             **self.callback_arguments
         ):

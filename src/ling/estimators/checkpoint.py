@@ -1,4 +1,4 @@
-"""`checkpoint=`: a fit that can be killed and started again."""
+"""`checkpoint=`: fits that can be killed and resumed from their last pass over X."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from ling.estimators.fit import FitOptions
 from ling.solvers.machine import Machine, measured_machine, parse_memory_budget
 
 log = logging.getLogger("ling")
-# Rows of X that tell it from others.
+# Number of rows of X whose values are part of the fingerprint that identifies a fit.
 N_FINGERPRINT_ROWS = 64
-# Parameters that do not change what is computed from the same passes.
+# Parameters that do not change the result of the same passes. A fit can be resumed with other
+# values of them.
 PARAMETERS_NOT_IN_FINGERPRINT = "checkpoint", "memory_budget", "copy_X", "warm_start", "verbose"
 
 
@@ -30,64 +31,69 @@ PARAMETERS_NOT_IN_FINGERPRINT = "checkpoint", "memory_budget", "copy_X", "warm_s
 def checkpoint_session(
     model: Any, X: Any, Y: Array, weights: Array | None, splits: Any = None
 ) -> Iterator[tuple[Any, FitOptions]]:
-    """X with its passes kept, and the settings of the first start.
+    """Context manager that yields X with its passes cached on disk, and the options of the fit.
 
-    The checkpoint is deleted when the block ends without an error, and kept after any error.
+    A resumed fit gets the seed, the memory budget and the machine speeds of its first start, so
+    that it makes the same passes. If `memory_budget` has been changed since, the new budget is
+    used. Without `checkpoint=` X is yielded unchanged. The checkpoint is deleted when the block
+    ends without an error, and kept after any error.
     """
     settings = FitOptions.from_estimator(model)
     if model.checkpoint is None:
         yield X, settings
         return
     design = _as_blocked_storage(X)
-    lazy = design.resident_bytes > 0 and not isinstance(X, np.ndarray)
+    is_lazy = design.resident_bytes > 0 and not isinstance(X, np.ndarray)
 
     def free() -> dict[str, Any]:
+        """Choices that are made at the first start and stored in the checkpoint."""
         return {
             "seed": _integer_seed(settings.random_state),
             "asked": _describe_value(settings.memory_budget),
-            "budget": parse_memory_budget(settings.memory_budget, of_total_memory=lazy),
+            "budget": parse_memory_budget(settings.memory_budget, of_total_memory=is_lazy),
             "machine": asdict(measured_machine()),
-            "rate": design.read_bandwidth if lazy else None,
+            "rate": design.read_bandwidth if is_lazy else None,
         }
 
-    mine = _fingerprint(model, design, Y, weights, splits)
-    journal = PassCache.open(model.checkpoint, mine, free)
-    for note in journal.notes:
+    fingerprint = _fingerprint(model, design, Y, weights, splits)
+    cache = PassCache.open(model.checkpoint, fingerprint, free)
+    for note in cache.notes:
         log.info(note)
-    chosen = journal.frozen_choices
-    if chosen["asked"] != _describe_value(
+    choices = cache.frozen_choices
+    if choices["asked"] != _describe_value(
         settings.memory_budget
-    ):  # what is kept is as good with it
-        chosen |= {name: free()[name] for name in ("asked", "budget")}
-        journal.write_header(mine, chosen)
+    ):  # cached passes remain valid with another budget
+        choices |= {name: free()[name] for name in ("asked", "budget")}
+        cache.write_header(fingerprint, choices)
     settings = replace(
-        settings, random_state=chosen["seed"], memory_budget=chosen["budget"],
-        machine=Machine(**chosen["machine"]),
+        settings, random_state=choices["seed"], memory_budget=choices["budget"],
+        machine=Machine(**choices["machine"]),
     )  # fmt: skip
     try:
-        yield PassCachedStorage(design, journal), settings
+        yield PassCachedStorage(design, cache), settings
     except BaseException:
-        # No error deletes a checkpoint: whether a second start would fail again is not known here,
-        # and passes may have taken hours.
-        journal.release_lock()
+        # An error never deletes the checkpoint. It is not known here whether a second start would
+        # fail again, and the cached passes may have taken hours.
+        cache.release_lock()
         raise
-    journal.delete()
+    cache.delete()
 
 
 def _as_blocked_storage(X: Any) -> BlockedStorage:
-    """Only what is done in blocks can be kept."""
+    """X (n, p) as a blocked storage, whose passes can be cached; raises if X is sparse."""
     design = as_design(X)
     if isinstance(design, BlockedStorage):
         return design
     if isinstance(design, DenseStorage):
-        found = ChunkedStorage(ArraySource(design.array))
-        found.feature_names, found.resident_bytes = design.feature_names, design.resident_bytes
-        found.notes = design.notes
-        return found
+        storage = ChunkedStorage(ArraySource(design.array))
+        storage.feature_names, storage.resident_bytes = design.feature_names, design.resident_bytes
+        storage.notes = design.notes
+        return storage
     raise BadOption("checkpoint is for dense X, and X is sparse; pass checkpoint=None.")
 
 
 def _integer_seed(state: Any) -> int:
+    """`random_state` as an integer, which can be stored; drawn if it is None or a generator."""
     if isinstance(state, (int, np.integer)) and not isinstance(state, bool):
         return int(state)
     rng = state if isinstance(state, np.random.RandomState) else np.random.RandomState()
@@ -97,11 +103,18 @@ def _integer_seed(state: Any) -> int:
 def _fingerprint(
     model: Any, design: BlockedStorage, Y: Array, weights: Array | None, splits: Any
 ) -> dict[str, Any]:
-    """What makes a fit the same fit."""
+    """Values that identify a fit: its estimator, parameters, data and splits.
+
+    X enters by shape, dtype, feature names, the fingerprint of its storage and up to
+    `N_FINGERPRINT_ROWS` rows. These are evenly spaced, or the first rows if the storage has no row
+    access.
+    """
     n, p = design.shape
-    count = min(n, N_FINGERPRINT_ROWS)
-    some = (
-        np.linspace(0, n - 1, count).astype(np.intp) if design.has_row_access else np.arange(count)
+    n_rows = min(n, N_FINGERPRINT_ROWS)
+    rows = (
+        np.linspace(0, n - 1, n_rows).astype(np.intp)
+        if design.has_row_access
+        else np.arange(n_rows)
     )
     parameters = {
         name: _describe_value(value)
@@ -112,7 +125,7 @@ def _fingerprint(
         "estimator": type(model).__name__,
         "shape of X": [n, p],
         "dtype of X": str(design.dtype),
-        "X": digest(design.take(np.unique(some)), design.fingerprint, design.feature_names),
+        "X": digest(design.take(np.unique(rows)), design.fingerprint, design.feature_names),
         "y": digest(Y),
         "sample_weight": digest(weights),
         "splits of cv": digest(splits),
@@ -121,4 +134,5 @@ def _fingerprint(
 
 
 def _describe_value(value: Any) -> str:
+    """A digest of the value, or its repr without memory addresses if it has no digest."""
     return digest(value) or re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))

@@ -1,4 +1,4 @@
-"""`RidgeClassifier` and `RidgeClassifierCV`: ridge regression on classes written as -1 and 1."""
+"""`RidgeClassifier` and `RidgeClassifierCV`: ridge regression on classes coded as -1 and 1."""
 
 from __future__ import annotations
 
@@ -59,32 +59,37 @@ from ling.model_selection.score_accumulators import Accuracy
 
 @dataclass(frozen=True, eq=False)
 class LabelDecoder:
-    """Decision values to classes: the sign for two classes or several labels, else the largest."""
+    """Maps decision values (n, t) to classes.
+
+    The sign decides for two classes and for multilabel targets, else the largest value.
+    """
 
     binarizer: LabelBinarizer
 
     @property
     def classes(self) -> Any:
-        """In the order of the columns."""
+        """Class labels, in the order of the columns of decision values."""
         return self.binarizer.classes_
 
     @property
     def is_multilabel(self) -> bool:
-        """Whether a sample can be of several classes."""
+        """True if a sample can have several labels."""
         return bool(self.binarizer.y_type_.startswith("multilabel"))
 
     def __call__(self, values: Array) -> Any:
-        """A class for each row of values."""
+        """Classes (n,) of decision values (n, t), or labels (n, t) of 0 and 1 if multilabel."""
         if self.is_multilabel:
             return self.binarizer.inverse_transform(2.0 * (values > 0) - 1.0)
-        at = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
-        return self.classes[at]
+        class_index = (
+            (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
+        )
+        return self.classes[class_index]
 
 
 class BaseRidgeClassifier(
     CallbackSupportMixin, BlockPredictionMixin, ClassifierMixin, BaseEstimator
 ):
-    """What classifiers share: -1 and 1 for the classes, and classes for predictions."""
+    """Base of the classifiers: encodes classes as -1 and 1, and decodes decision values."""
 
     _label_decoder: LabelDecoder
     class_weight: Any
@@ -93,7 +98,7 @@ class BaseRidgeClassifier(
     def _prepare_training_data(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, Any, Array, Array | None, LabelDecoder]:
-        """X, y, the classes as columns of -1 and 1, weights, and the way back to classes."""
+        """Validated X, y, targets Y (n, t) of -1 and 1, weights (n,) or None, and the decoder."""
         X, y = check_training_data(self, X, y, sample_weight)
         binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(y)
         decision = LabelDecoder(binarizer)
@@ -103,7 +108,10 @@ class BaseRidgeClassifier(
     def _revalidate_training_data(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, Any, Array, Array | None]:
-        """X, y, Y and weights as the fit had them; nothing of the model changes."""
+        """Validated X, y, Y and weights as in the fit, without changing the model.
+
+        Raises BadOption if y has a class that the fit has not seen.
+        """
         X, y = check_training_data(self, X, y, sample_weight, reset=False)
         decision = self._label_decoder
         known = y if decision.is_multilabel else decision.classes
@@ -119,13 +127,15 @@ class BaseRidgeClassifier(
     def _combine_weights(
         self, X: Any, y: Any, sample_weight: Any, decision: LabelDecoder
     ) -> tuple[Any, Array | None]:
-        """y, one class a sample in one dimension, and weights of samples and classes together."""
+        """y, of shape (n,) unless multilabel, and the product of sample and class weights."""
         if not decision.is_multilabel:
             y = column_or_1d(y, warn=True)
         weights = check_sample_weight(sample_weight, X)
         if self.class_weight:
-            balance = compute_sample_weight(self.class_weight, y)
-            weights = check_sample_weight(balance if weights is None else weights * balance, X)
+            class_weights = compute_sample_weight(self.class_weight, y)
+            weights = check_sample_weight(
+                class_weights if weights is None else weights * class_weights, X
+            )
         return y, weights
 
     def _set_label_decoder(self, decision: LabelDecoder) -> None:
@@ -137,7 +147,7 @@ class BaseRidgeClassifier(
     @overload
     def decision_function(self, X: Any) -> Any: ...
     def decision_function(self, X: Any) -> Any:
-        """`X @ coef_.T + intercept_`, one column for each class; one number for two classes."""
+        """Decision values `X @ coef_.T + intercept_`: (n, n_classes), or (n,) for two classes."""
         check_is_fitted(self, "coef_")
         return self._decision_values(X, _squeeze_binary)
 
@@ -146,11 +156,12 @@ class BaseRidgeClassifier(
     @overload
     def predict(self, X: Any) -> Any: ...
     def predict(self, X: Any) -> Any:
-        """The class of each sample; 0 and 1 for each label, if a sample can have several."""
+        """Predicted class of each sample (n,), or 0 and 1 for each label (n, t) if multilabel."""
         check_is_fitted(self, "coef_")
         return self._decision_values(X, self._label_decoder)
 
     def _decision_values(self, X: Any, finish: PredictionTransform = None) -> Any:
+        """finish(X @ coef_.T + intercept_); `finish` is given an array (n, t)."""
         return predictions(self, X, np.atleast_2d(self.coef_).T, finish)
 
     def __sklearn_tags__(self) -> Any:
@@ -161,9 +172,10 @@ class BaseRidgeClassifier(
 
 
 def _one_vs_rest_targets(y: Any, decision: LabelDecoder) -> Array:
-    """1 in the column of the class, -1 in others; one column for two classes, the second's.
+    """Targets Y (n, t): 1 in the column of the sample's class and -1 in the others.
 
-    As LabelBinarizer does it, but in the room of the result: samples may be many.
+    For two classes there is one column, for the second class. The result is that of LabelBinarizer,
+    but needs no memory beyond the result, which matters for many samples.
     """
     if decision.is_multilabel:
         return np.asarray(decision.binarizer.transform(y), dtype=np.float64)
@@ -177,20 +189,23 @@ def _one_vs_rest_targets(y: Any, decision: LabelDecoder) -> Array:
 
 
 def _squeeze_binary(values: Array) -> Array:
-    """One number a sample for two classes."""
+    """Decision values (n, 1) as (n,), as there are for two classes; others unchanged."""
     return values[:, 0] if values.shape[1] == 1 else values
 
 
 class RidgeClassifier(BaseRidgeClassifier):
-    """Ridge regression on -1 and 1; a drop-in for `sklearn.linear_model.RidgeClassifier`.
+    """Classifier that fits ridge regression to classes coded as -1 and 1.
+
+    A drop-in replacement for `sklearn.linear_model.RidgeClassifier`.
 
     Parameters
     ----------
     alpha : float, default=1.0
+        Regularisation strength, as for `Ridge`.
     fit_intercept, copy_X, max_iter, tol, solver, positive, random_state, precision, memory_budget
         As for `Ridge`.
     class_weight : dict or "balanced", default=None
-        Weights of the classes; "balanced" gives all classes the same weight together.
+        Weights of the classes. "balanced" gives every class the same total weight.
     warm_start, checkpoint, verbose
         As for `Ridge`.
 
@@ -200,7 +215,7 @@ class RidgeClassifier(BaseRidgeClassifier):
     coef_ : array of shape (n_features,) for two classes, or (n_classes, n_features)
     intercept_ : array of shape (1,) or (n_classes,)
     n_iter_, solver_, report_
-        As for `Ridge`; the certificate is about `decision_function`.
+        As for `Ridge`; the certificate bounds the error of `decision_function`.
 
     Examples
     --------
@@ -278,9 +293,9 @@ class RidgeClassifier(BaseRidgeClassifier):
 
 
 class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
-    """`RidgeClassifier` with the alpha that predicts best on samples left out.
+    """`RidgeClassifier` with alpha chosen by cross-validation.
 
-    A drop-in for `sklearn.linear_model.RidgeClassifierCV`.
+    A drop-in replacement for `sklearn.linear_model.RidgeClassifierCV`.
 
     Parameters
     ----------
@@ -289,10 +304,11 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
     checkpoint, verbose
         As for `Ridge`.
     scoring : str or callable, default=None
-        None is the negative mean of squared errors of the decision values for cv=None, and accuracy
-        otherwise; "accuracy" with cv=None is the share of samples that are classified correctly
+        None is the negative mean squared error of the decision values for cv=None, and accuracy
+        otherwise. "accuracy" with cv=None is the fraction of samples that are classified correctly
         when they are left out.
     class_weight : dict or "balanced", default=None
+        As for `RidgeClassifier`.
 
     Attributes
     ----------
@@ -381,11 +397,12 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any],
         decision: LabelDecoder,
     ) -> Scoring:  # fmt: skip
+        """Scoring of decision values (n, t); `parameters` are the arguments of the scorer."""
         if self.scoring is None and self.cv is None:
             return NegMeanSquaredError(Y, weights)
-        call = get_scorer("accuracy") if self.scoring is None else self._check_scorer()
+        scorer = get_scorer("accuracy") if self.scoring is None else self._check_scorer()
         if self.scoring in (None, "accuracy") and not decision.is_multilabel:
             loss = Accuracy(parameters.get("sample_weight"), Y)
-            return MeanScore(call, y, decision, score_params=parameters, loss=loss)
-        looked_at = None if is_prediction_scorer(call) else X
-        return SklearnScorer(call, y, decision, looked_at, False, parameters)
+            return MeanScore(scorer, y, decision, score_params=parameters, loss=loss)
+        scorer_X = None if is_prediction_scorer(scorer) else X
+        return SklearnScorer(scorer, y, decision, scorer_X, False, parameters)

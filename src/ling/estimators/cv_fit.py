@@ -1,4 +1,4 @@
-"""What `RidgeCV` and `RidgeClassifierCV` share: choose alpha, then fit with it."""
+"""Steps that `RidgeCV` and `RidgeClassifierCV` share: choose alpha, then fit with it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ CHOICE_BEST, CHOICE_ONE_STD_ERROR = "best", "one_standard_error"
 
 @dataclass(frozen=True, eq=False)
 class CVFitResult:
-    """Everything that a fit with a choice of alpha has found; `at` are the numbers of alphas."""
+    """Result of a fit with cross-validated alpha.
+
+    `alpha_indices` are the positions of the chosen alphas in `results.alphas`: a scalar, or (t,)
+    with an alpha for each target. `effective_dof` (t,) is None if cross-validation does not yield
+    it.
+    """
 
     fit: FitResult
     results: CVResults
@@ -52,13 +57,18 @@ def fit_with_cv(
     model: Any, X: Any, Y: Array, weights: Array | None, splits: Splits | None,
     scoring: Scoring, settings: FitOptions,
 ) -> CVFitResult:  # fmt: skip
-    """Score all alphas, choose, and fit to all samples with the chosen one."""
+    """Score all alphas, choose one (or one per target), and fit to all samples with it.
+
+    X is (n, p), Y (n, t), weights (n,) or None. `splits` is None for leave-one-out. The alphas are
+    `model.alphas`, or a default grid. Raises BadOption if memory does not allow a choice, or if no
+    score is finite.
+    """
     started = time.perf_counter()
     t = Y.shape[1]
-    given = (
+    user_alphas = (
         None if model.alphas is None else check_alphas(model.alphas, allow_zero=splits is not None)
     )
-    stage("prepare", lambda: _expected_cost(model, X, t, splits, given, settings))
+    stage("prepare", lambda: _expected_cost(model, X, t, splits, user_alphas, settings))
     problem, standardization = problems.build_problem(
         X, Y, np.ones(t), weights, bool(model.fit_intercept)
     )
@@ -67,61 +77,73 @@ def fit_with_cv(
     samples = CVProblem.from_problem(
         problem, standardization, Y, weights, bool(model.fit_intercept), plan.memory_budget
     )
-    routes = plan_cv(model, samples, splits, given, plan, as_generator(settings.random_state))
-    # In the units of the problem, as everything below it.
-    unit = standardization.x_scale**2
-    inner = None if given is None else given / unit
+    strategies = plan_cv(
+        model, samples, splits, user_alphas, plan, as_generator(settings.random_state)
+    )
+    # Alphas in the units of the problem, in which the strategies work.
+    alpha_scale = standardization.x_scale**2
+    scaled_alphas = None if user_alphas is None else user_alphas / alpha_scale
     store = bool(model.store_cv_results)
-    for route in routes:
-        results = score_alphas(route.predictor, scoring, problem, inner, route.method, store)
+    for strategy in strategies:
+        results = score_alphas(
+            strategy.predictor, scoring, problem, scaled_alphas, strategy.method, store
+        )
         if results is not None:
             break
-        log.info("%s would have taken longer than factorisations do.", route.method)
+        log.info("%s would have taken longer than factorisations do.", strategy.method)
         stage("choose alpha", lambda: (direct_passes(plan, len(splits or ())), None))
-    assert results is not None  # the last way does not give up
-    if route.predictor.is_memory_exhausted and is_inconclusive(results):
+    assert results is not None  # the last strategy never gives up
+    if strategy.predictor.is_memory_exhausted and is_inconclusive(results):
         raise BadOption(
             f"memory_budget is too small to choose alpha for {samples.shape[0]} x "
             f"{samples.shape[1]}, on top of what blocks of X take; raise it several times, or "
             "raise tol."
         )
-    results = replace(results, alphas=results.alphas * unit if given is None else given)
+    results = replace(
+        results, alphas=results.alphas * alpha_scale if user_alphas is None else user_alphas
+    )
     if not np.isfinite(results.mean_score).any():
         raise BadOption(
             "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
             "samples."
         )
-    at = np.asarray(results.best if model.choice == CHOICE_BEST else results.one_standard_error)
+    alpha_indices = np.asarray(
+        results.best if model.choice == CHOICE_BEST else results.one_standard_error
+    )
     log.info(
         "alpha %s chosen from %d by %s.",
-        np.unique(results.alphas[at]), len(results.alphas), route.method,
+        np.unique(results.alphas[alpha_indices]), len(results.alphas), strategy.method,
     )  # fmt: skip
-    return _fit_chosen_alpha(model, route, results, at, X, samples, settings, started)
+    return _fit_chosen_alpha(model, strategy, results, alpha_indices, X, samples, settings, started)
 
 
 def plan_cv(
     model: Any, samples: CVProblem, splits: Splits | None, given: Array | None, plan: Plan,
     rng: np.random.Generator,
 ) -> list[CVStrategy]:  # fmt: skip
-    """Ways to leave samples out: the first that does not give up is taken."""
+    """Cross-validation strategies in order of preference: the first that does not give up is used.
+
+    `splits` is None for leave-one-out; `given` are the user's alphas, None for the default grid.
+    For an alpha of 0 only direct strategies remain; raises BadOption if none fits in memory.
+    """
     if splits is None:
         _check_two_samples(samples)
         return [leave_one_out_strategy(samples, plan, model.tol, rng, _wants_stochastic_gcv(model))]
     check_split_weights(splits, samples)
-    routes = k_fold_strategies(samples, splits, given, plan, model.tol, rng)
+    strategies = k_fold_strategies(samples, splits, given, plan, model.tol, rng)
     if given is None or given.all():
-        return routes
-    routes = [route for route in routes if route.is_direct]
-    if not routes:
+        return strategies
+    strategies = [strategy for strategy in strategies if strategy.is_direct]
+    if not strategies:
         raise BadOption(
             "alphas has a 0, for which n_features^2 or n_samples^2 numbers have to fit in "
             "memory_budget; raise it, or pass alphas above 0."
         )
-    return routes
+    return strategies
 
 
 def _wants_stochastic_gcv(model: Any) -> bool | None:
-    """Whether generalised cross-validation is asked for; None if that is left to the plan."""
+    """True if `gcv_mode` asks for stochastic GCV, False for exact; None leaves it to the plan."""
     return {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
 
 
@@ -129,6 +151,7 @@ def _expected_cost(
     model: Any, X: Any, t: int, splits: Splits | None, given: Array | None,
     settings: FitOptions,
 ) -> RemainingWork:  # fmt: skip
+    """Predicted passes and seconds of the choice of alpha and the final fit; `t` is n_targets."""
     plan = plan_for(as_design(X), t, 1, settings)
     n_alphas = DEFAULT_N_ALPHAS if given is None else len(given)
     n_splits = None if splits is None else len(splits)
@@ -139,9 +162,12 @@ def _fit_chosen_alpha(
     model: Any, route: CVStrategy, results: CVResults, at: Array, X: Any, samples: CVProblem,
     settings: FitOptions, started: float,
 ) -> CVFitResult:  # fmt: skip
+    """Fit to all samples with the alphas at the indices `at`, and note how they were chosen."""
     problem, standardization = samples.problem, samples.standardization
-    each = np.broadcast_to(results.alphas[at], samples.n_targets) / standardization.x_scale**2
-    problem = replace(problem, alphas=np.ascontiguousarray(each))
+    target_alphas = (
+        np.broadcast_to(results.alphas[at], samples.n_targets) / standardization.x_scale**2
+    )
+    problem = replace(problem, alphas=np.ascontiguousarray(target_alphas))
     settings = replace(settings, preparation_stage="choose alpha")
     if route.is_direct:
         settings = replace(
@@ -150,9 +176,9 @@ def _fit_chosen_alpha(
         discard_inexact_form(problem)
     note = f"alpha was chosen from {len(results.alphas)} by {route.method}."
     uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
-    doubts = uncertified_choice_message(results)
-    if doubts:
-        note += f" {doubts[0].upper()}{doubts[1:]}"
+    message = uncertified_choice_message(results)
+    if message:
+        note += f" {message[0].upper()}{message[1:]}"
     elif uncertified:
         which = "smallest alpha was" if uncertified == 1 else f"{uncertified} smallest alphas were"
         note += (
@@ -166,7 +192,7 @@ def _fit_chosen_alpha(
 
 
 def check_store_cv_results(model: Any) -> None:
-    """As scikit-learn does, before anything is fitted."""
+    """Raise if store_cv_results=True is combined with a cv, as scikit-learn does."""
     if model.cv is not None and model.store_cv_results:
         raise BadOption(
             "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
@@ -175,7 +201,10 @@ def check_store_cv_results(model: Any) -> None:
 
 
 def set_cv_attributes(model: Any, chosen: CVFitResult, n_dim: int, dtype: np.dtype[Any]) -> None:
-    """Set `alpha_`, `alpha_1se_`, `best_score_` and `cv_results_`."""
+    """Set `alpha_`, `alpha_1se_`, `best_score_` and `cv_results_`.
+
+    `n_dim` is the number of dimensions of y; `dtype` is that of stored errors or predictions.
+    """
     results = chosen.results
     model.alpha_ = _as_float_if_scalar(results.alphas[chosen.alpha_indices])
     model.alpha_1se_ = _as_float_if_scalar(results.alphas[np.asarray(results.one_standard_error)])
@@ -194,7 +223,7 @@ def _as_float_if_scalar(value: Array) -> Any:
 
 
 def uncertified_choice_message(results: CVResults) -> str:
-    """What to say where scores without a proof have a part in the choice; "" if they have none."""
+    """Message for a choice of alpha that depends on uncertified scores; "" if it does not."""
     alphas = undecided_alphas(results)
     if not alphas.size:
         return ""
@@ -208,16 +237,22 @@ def uncertified_choice_message(results: CVResults) -> str:
 
 
 def warn_about_choice(model: Any, results: CVResults) -> None:
-    """Called by `fit`, so that warnings point at the line that called it."""
-    doubts = uncertified_choice_message(results)
-    if doubts:
-        warnings.warn(f"{type(model).__name__}: {doubts}", ConvergenceWarning, stacklevel=4)
-    for words in grid_edge_messages(model, results):
-        warnings.warn(words, EdgeOfGrid, stacklevel=4)
+    """Warn if the choice of alpha is not certified, or if the best alpha is at an end of the grid.
+
+    `fit` has to call this directly: `stacklevel` makes warnings point at the caller of `fit`.
+    """
+    message = uncertified_choice_message(results)
+    if message:
+        warnings.warn(f"{type(model).__name__}: {message}", ConvergenceWarning, stacklevel=4)
+    for edge_message in grid_edge_messages(model, results):
+        warnings.warn(edge_message, EdgeOfGrid, stacklevel=4)
 
 
 def grid_edge_messages(model: Any, results: CVResults) -> list[str]:
-    """What to say where the best alpha is an end of the user's grid."""
+    """Messages for a best alpha at an end of the user's grid.
+
+    There are none for the default grid, for fewer than three alphas, or if all scores are equal.
+    """
     if (
         model.alphas is None
         or len(results.alphas) < 3
@@ -237,13 +272,18 @@ def grid_edge_messages(model: Any, results: CVResults) -> list[str]:
 
 
 def _chosen_dof(route: CVStrategy, problem: Problem) -> Array | None:
-    """Effective degrees of freedom, where cross-validation tells them by the way."""
+    """Effective degrees of freedom (t,) of the chosen alphas, if cross-validation yields them."""
     distinct = problem.distinct_alphas
-    known = route.predictor.effective_dof(distinct)
-    return None if known is None else known[0][np.searchsorted(distinct, problem.alphas)]
+    dof_and_error = route.predictor.effective_dof(distinct)
+    return (
+        None
+        if dof_and_error is None
+        else dof_and_error[0][np.searchsorted(distinct, problem.alphas)]
+    )
 
 
 def _check_two_samples(samples: CVProblem) -> None:
+    """Raise unless at least two samples have a weight above 0, as leave-one-out needs."""
     if samples.standardization.n_counted < 2:
         raise BadOption(
             "cv=None leaves each sample out in turn and needs at least two samples with a weight "
@@ -252,7 +292,7 @@ def _check_two_samples(samples: CVProblem) -> None:
 
 
 def check_split_weights(splits: Splits, samples: CVProblem) -> None:
-    """Every split has to train on something, and to test something."""
+    """Raise unless every split has training and test samples with a weight above 0."""
     if (samples.weights > 0).all() and splits.test_fold is not None and len(splits) > 1:
         return
     for number in range(len(splits)):

@@ -1,4 +1,7 @@
-"""From a problem to the attributes of an estimator: plan, solve, certify, report, warn."""
+"""Steps shared by all estimators: plan, solve and certify a problem, then set the fit attributes.
+
+Also predictions from fitted coefficients, the fit report and the convergence warning.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ log = logging.getLogger("ling")
 PredictionTransform: TypeAlias = Callable[[Array], Any] | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 SOLVERS = ("auto", *ENGINES)
-#: scikit-learn's solvers and what does their work here.
+#: scikit-learn's solver names, and the solver of ling that is used for each.
 SKLEARN_SOLVERS = {
     "svd": "direct",
     "cholesky": "direct",
@@ -47,14 +50,15 @@ SKLEARN_SOLVERS = {
     "saga": "auto",
     "lbfgs": "auto",
 }
-#: Where coefficients can be kept >= 0.
+#: Solvers that support positive=True, i.e. the constraint that all coefficients are >= 0.
 POSITIVE_SOLVERS = ("auto", "lbfgs")
-#: Advice for a tol that float32 itself does not allow.
+#: Advice when rounding `coef_` and `intercept_` to float32 alone exceeds tol.
 FLOAT32_ADVICE = (
     "coef_ and intercept_ are in float32 because X is, which alone costs more than tol; raise tol, "
     "or pass X in float64."
 )
-#: The same for float64, where the mean of y or of X is large beside the spread of y.
+#: Advice when rounding to float64 alone exceeds tol. This happens if the mean of y or of columns of
+#: X is large compared with the standard deviation of y.
 LARGE_MEAN_ADVICE = (
     "float64 cannot hold the intercept more exactly, because the mean of y (or of columns of X) is "
     "too large beside the spread of y; subtract a constant from y (or from those columns)."
@@ -62,13 +66,13 @@ LARGE_MEAN_ADVICE = (
 
 
 def fit_context(method: Method) -> Method:
-    """Decorate with scikit-learn's `_fit_context`, which is untyped, and keep the type."""
+    """Apply scikit-learn's untyped `_fit_context` decorator without losing the method's type."""
     return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What an estimator was told about how to fit."""
+    """Options of a fit: the parameters of an estimator that control how it is solved."""
 
     tol: float = 1e-4
     max_iter: int | None = None
@@ -77,21 +81,22 @@ class FitOptions:
     random_state: Any = None
     precision: str = "auto"
     memory_budget: float | str | None = None
-    # Speeds to plan by; None for those of this machine.
+    # Machine speeds that the plan uses; None for the measured speeds of this machine.
     machine: Machine | None = None
-    # Why this solver, and what was done before the fit, if an estimator has decided that itself.
+    # Set by estimators that choose the solver themselves: the reason that the report shows, and the
+    # name of the stage before the solve.
     reason: str = ""
     preparation_stage: str = "prepare"
 
     @classmethod
     def from_estimator(cls, model: Any) -> FitOptions:
-        """Those of its parameters that it has."""
-        known = {name: getattr(model, name) for name in cls.__dataclass_fields__
+        """Options read from the attributes of `model`; defaults for those that it does not have."""
+        values = {name: getattr(model, name) for name in cls.__dataclass_fields__
                  if hasattr(model, name)}  # fmt: skip
-        return cls(**known)
+        return cls(**values)
 
     def check_solver(self) -> None:
-        """Refuse what does not go together, and say what is used for scikit-learn's solvers."""
+        """Raise if `solver` cannot do positive=True; log what replaces a scikit-learn solver."""
         if self.positive and self.solver not in POSITIVE_SOLVERS:
             raise BadOption(
                 f"solver={self.solver!r} does not support positive=True; pass solver='auto', or "
@@ -106,9 +111,11 @@ class FitOptions:
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """Coefficients (p, t) and intercepts (t,) in the units of the data, and how they came about.
+    """Coefficients (p, t) and intercepts (t,) in the units of the data, with solution and report.
 
-    `spreads` (p,) are the standard deviations of the columns, in which coefficients compare.
+    `intercept` is None without an intercept. `dtype` is the dtype of X, in which `coef_` and
+    `intercept_` are stored. `column_stds` (p,) are the standard deviations of the columns of X:
+    coefficients times these are comparable.
     """
 
     coef: Array
@@ -129,11 +136,18 @@ def solve_problem(
     notes: tuple[str, ...] = (),
     start: Array | None = None,
 ) -> FitResult:
-    """Solve the problem that X and y have become, `started` is when; `start` is where from."""
+    """Plan and solve `problem`; return coefficients in the units of the data, and the report.
+
+    X is the data that `problem` was built from. `started` is the `time.perf_counter()` at the start
+    of the fit. `notes` come first in the report. `start` (p, t) are initial coefficients in the
+    units of the problem, or None.
+    """
     plan = plan_for(as_design(X), problem.n_targets, len(problem.distinct_alphas), settings)
     prepared = time.perf_counter()
-    stored = None if X.dtype == np.float64 else partial(_round_to_dtype, standardization, X.dtype)
-    solution = solve(problem, plan, solver_options(settings, stored, start))
+    round_coef = (
+        None if X.dtype == np.float64 else partial(_round_to_dtype, standardization, X.dtype)
+    )
+    solution = solve(problem, plan, solver_options(settings, round_coef, start))
     coef = standardization.coef(solution.coef)
     _check_finite_coef(coef, X.dtype)
     intercept = None
@@ -141,28 +155,34 @@ def solve_problem(
         intercept, solution = _add_intercept(problem, solution, standardization, coef, X.dtype)
     report = _make_report(settings, problem, solution, plan, prepared - started, notes, X.dtype)
     log.info("%s", report)
-    spreads = problem.column_norms * (
+    column_stds = problem.column_norms * (
         standardization.x_scale / np.sqrt(standardization.total_weight)
     )
-    return FitResult(coef, intercept, solution, report, X.dtype, spreads)
+    return FitResult(coef, intercept, solution, report, X.dtype, column_stds)
 
 
 def checked_x_and_predictions(
     model: Any, X: Any, coef: Array, finish: PredictionTransform = None
 ) -> tuple[Any, Any]:
-    """X, checked, and finish(X coef + intercept_) in its dtype."""
+    """Validated X, and the predictions finish(X coef + intercept_) in the dtype of X.
+
+    `coef` has shape (p, t). The sums are computed in float64.
+    """
     storage = open_prediction_data(model, X)
     if storage is not None:
-        found = storage.predictions(coef.astype(np.float64), model.intercept_, finish)
-        return storage, found
+        predicted = storage.predictions(coef.astype(np.float64), model.intercept_, finish)
+        return storage, predicted
     with verify_memmaps_unchanged(X):
         X = check_prediction_rows(model, X)
-        # Sums in float64, also for float32: the certificate is about predictions.
+        # The sums are in float64 for float32 X too: the certificate bounds errors of predictions.
         return X, as_design(X).predictions(coef.astype(np.float64), model.intercept_, finish)
 
 
 def predictions(model: Any, X: Any, coef: Array, finish: PredictionTransform = None) -> Any:
-    """finish(X coef + intercept_); computed later, where X is on a cluster."""
+    """Predictions finish(X coef + intercept_) for X (n, p) and coef (p, t).
+
+    For a Dask collection the result is a lazy Dask array.
+    """
     if not is_dask_collection(X):
         return checked_x_and_predictions(model, X, coef, finish)[1]
     columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
@@ -176,11 +196,11 @@ def predictions(model: Any, X: Any, coef: Array, finish: PredictionTransform = N
 
 
 def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:
-    """Set all attributes that a fit gives."""
+    """Set the attributes of a fitted model; `n_dim` is the number of dimensions of y."""
     coef, intercept, solution = fit.coef, fit.intercept, fit.solution
-    # One target gives one row, even where y is a column: as scikit-learn has it.
-    rows = coef[:, 0] if coef.shape[1] == 1 else coef.T
-    model.coef_ = np.ascontiguousarray(rows.astype(fit.dtype, copy=False))
+    # As in scikit-learn, coef_ is one-dimensional for one target, even if y has shape (n, 1).
+    coef_rows = coef[:, 0] if coef.shape[1] == 1 else coef.T
+    model.coef_ = np.ascontiguousarray(coef_rows.astype(fit.dtype, copy=False))
     model.intercept_ = 0.0
     if intercept is not None:
         model.intercept_ = intercept[0] if n_dim == 1 else intercept
@@ -192,7 +212,10 @@ def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:
 
 
 def warn_unless_certified(model: Any, fit: FitResult, settings: FitOptions) -> None:
-    """Called last by `fit`, so that the warning points at the line that called it."""
+    """Warn (ConvergenceWarning) if the error bound of the fit exceeds tol.
+
+    `fit` has to call this directly: `stacklevel` makes the warning point at the caller of `fit`.
+    """
     solution = fit.solution
     if solution.status is not Status.NOT_REACHED:
         return
@@ -211,10 +234,14 @@ def warn_unless_certified(model: Any, fit: FitResult, settings: FitOptions) -> N
 def plan_for(
     design: Design, n_targets: int, n_alphas: int, settings: FitOptions, kept: bool = False
 ) -> Plan:
-    """What each engine would cost; `kept` is whether data that is read will be in memory then."""
+    """Predicted cost of every engine for a design (n, p), as a `Plan`.
+
+    `kept` is True if data from files will have been read into memory before the fit; the plan then
+    does not count the time for reading it.
+    """
     n, p = design.shape
     storage, affine = storage_and_map(design)
-    shape = ProblemDimensions(
+    dimensions = ProblemDimensions(
         n,
         p,
         storage.n_stored,
@@ -228,11 +255,11 @@ def plan_for(
         storage.can_quantize(affine),
     )
     budget = fit_budget_bytes(storage, settings)
-    return plan_solve(shape, budget, settings.precision, settings.tol, settings.machine)
+    return plan_solve(dimensions, budget, settings.precision, settings.tol, settings.machine)
 
 
 def expected_fit_cost(X: Any, alphas: Array, settings: FitOptions) -> RemainingWork:
-    """Passes and seconds of a fit that has not begun; `alphas` are one for each target."""
+    """Predicted passes and seconds of a fit to X; `alphas` (t,) has one value per target."""
     plan = plan_for(as_design(X), len(alphas), len(np.unique(alphas)), settings)
     solver = SKLEARN_SOLVERS.get(settings.solver, settings.solver)
     step = plan.steps[0] if solver == "auto" else plan.estimate_for(solver)
@@ -240,7 +267,7 @@ def expected_fit_cost(X: Any, alphas: Array, settings: FitOptions) -> RemainingW
 
 
 def fit_budget_bytes(storage: Storage, settings: FitOptions) -> float:
-    """Bytes that a fit may take; what the storage itself holds in memory is part of them."""
+    """Bytes that a fit may use: `memory_budget` minus what the storage itself holds in memory."""
     budget = parse_memory_budget(settings.memory_budget, of_total_memory=storage.resident_bytes > 0)
     return max(1.0, budget - storage.resident_bytes)
 
@@ -248,7 +275,11 @@ def fit_budget_bytes(storage: Storage, settings: FitOptions) -> float:
 def solver_options(
     settings: FitOptions, stored: Callable[[Array], Array] | None = None, start: Array | None = None
 ) -> SolveOptions:
-    """What `solve` is told; `stored` is what becomes of coefficients in a coarser dtype."""
+    """Options of `solve`.
+
+    `stored` maps coefficients (p, t) to what is left of them after rounding to the dtype of X; None
+    if they are stored in float64. `start` (p, t) are initial coefficients.
+    """
     solver = SKLEARN_SOLVERS.get(settings.solver, settings.solver)
     return SolveOptions(
         float(settings.tol), settings.max_iter, solver, settings.random_state,
@@ -257,12 +288,12 @@ def solver_options(
 
 
 def _rounding_advice(dtype: np.dtype[Any]) -> str:
-    """What to do where storing coefficients and intercept in `dtype` alone costs more than tol."""
+    """Advice when rounding coefficients and intercept to `dtype` alone exceeds tol."""
     return LARGE_MEAN_ADVICE if dtype == np.float64 else FLOAT32_ADVICE
 
 
 def _convergence_advice(model: Any, fit: FitResult) -> str:
-    """What to do about a fit that is not certified."""
+    """Advice for the warning about a fit that is not certified."""
     solution = fit.solution
     if solution.limited_by_dtype:
         return _rounding_advice(fit.dtype)
@@ -279,6 +310,7 @@ def _convergence_advice(model: Any, fit: FitResult) -> str:
 
 
 def _engine_reason(settings: FitOptions, solution: Solution) -> str:
+    """Why this engine solved the problem, as shown in the report."""
     if settings.reason:
         return settings.reason
     if settings.positive:
@@ -295,13 +327,16 @@ def _engine_reason(settings: FitOptions, solution: Solution) -> str:
 
 
 def _round_to_dtype(standardization: Standardization, dtype: np.dtype[Any], W: Array) -> Array:
-    """W with the rounding of `coef_` to `dtype`, which happens in the units of the data."""
-    unit = standardization.y_scale / standardization.x_scale
+    """W (p, t), in the units of the problem, with the error of storing `coef_` in `dtype`.
+
+    `coef_` is rounded in the units of the data, so W is converted, rounded and converted back.
+    """
+    coef_scale = standardization.y_scale / standardization.x_scale
     with np.errstate(over="ignore"):
-        kept = standardization.coef(W).astype(dtype).astype(np.float64)
-    if not np.isfinite(kept[np.isfinite(W)]).all():
+        rounded = standardization.coef(W).astype(dtype).astype(np.float64)
+    if not np.isfinite(rounded[np.isfinite(W)]).all():
         raise NotFinite(f"the coefficients leave the range of {dtype}; pass X in float64.")
-    return np.asarray(kept / unit)
+    return np.asarray(rounded / coef_scale)
 
 
 def _add_intercept(
@@ -311,28 +346,33 @@ def _add_intercept(
     coef: Array,
     dtype: np.dtype[Any],
 ) -> tuple[Array, Solution]:
-    """`intercept_` in the units of the data, and the solution with its error in the certificate.
+    """Intercepts (t,) in the units of the data, and the solution with their error in its bounds.
 
-    The error is that of float64 arithmetic, and that of storing the intercept in `dtype`.
+    The error is that of float64 arithmetic plus that of rounding the intercepts to `dtype`. A
+    certified solution whose bounds exceed tol with it becomes `NOT_REACHED`.
     """
     exact = standardization.intercept(coef)
     with np.errstate(over="ignore"):
         intercept = exact.astype(dtype)
     _check_finite_coef(exact, dtype, intercept)
-    stored = np.abs(exact - intercept.astype(np.float64)) / standardization.y_scale
-    shift = intercept_error(problem, standardization, solution.coef)
-    shift += relative_to_target_norm(problem, stored * np.sqrt(standardization.total_weight))
-    certificate = Certificate(solution.certificate.bounds + shift, solution.certificate.tol)
-    lost = solution.status is Status.CERTIFIED and not certificate.holds
-    status = Status.NOT_REACHED if lost else solution.status
-    coarse = solution.limited_by_dtype or lost or bool((shift > certificate.tol).any())
+    rounding_error = np.abs(exact - intercept.astype(np.float64)) / standardization.y_scale
+    error = intercept_error(problem, standardization, solution.coef)
+    error += relative_to_target_norm(
+        problem, rounding_error * np.sqrt(standardization.total_weight)
+    )
+    certificate = Certificate(solution.certificate.bounds + error, solution.certificate.tol)
+    exceeds_tol = solution.status is Status.CERTIFIED and not certificate.holds
+    status = Status.NOT_REACHED if exceeds_tol else solution.status
+    limited_by_dtype = (
+        solution.limited_by_dtype or exceeds_tol or bool((error > certificate.tol).any())
+    )
     return intercept, replace(
-        solution, certificate=certificate, status=status, limited_by_dtype=coarse
+        solution, certificate=certificate, status=status, limited_by_dtype=limited_by_dtype
     )
 
 
 def _check_finite_coef(exact: Array, dtype: np.dtype[Any], *stored: Array) -> None:
-    """Coefficients or intercepts that are not finite are never certified."""
+    """Raise NotFinite if coefficients or intercepts are not finite, before or after rounding."""
     if not all(np.isfinite(values).all() for values in (exact, *stored)):
         remedy = "divide y by a constant" if dtype == np.float64 else "pass X in float64"
         raise NotFinite(f"the coefficients leave the range of {dtype}; {remedy}.")
@@ -347,6 +387,7 @@ def _make_report(
     before: tuple[str, ...],
     dtype: np.dtype[Any],
 ) -> FitReport:
+    """Build the report of a fit; `preparing` is in seconds, `before` are the notes to put first."""
     step = solution.estimate
     notes = [*before, *storage_and_map(problem.design.design)[0].notes]
     if settings.solver in SKLEARN_SOLVERS:

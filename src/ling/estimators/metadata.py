@@ -1,4 +1,7 @@
-"""Who gets `groups` and `sample_weight`: scikit-learn's metadata routing, or its rules without."""
+"""Routing of `groups` and `sample_weight` to the scorer and the splitter.
+
+It follows scikit-learn's metadata routing, or its rules without routing if that is disabled.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ from ling.model_selection import Splits
 
 
 class MetadataRoutingMixin:
-    """An estimator that passes metadata on to its scorer and its splitter."""
+    """Mixin for estimators that pass metadata on to their scorer and their splitter."""
 
     scoring: Any
     cv: Any
 
     def get_metadata_routing(self) -> Any:
-        """What goes where, as scikit-learn asks."""
+        """Metadata routing of this estimator, as a scikit-learn `MetadataRouter`."""
         return (
             MetadataRouter(owner=self)
             .add_self_request(self)
@@ -39,34 +42,41 @@ class MetadataRoutingMixin:
         )
 
     def _resolve_scorer(self) -> Any:
-        if self.scoring is None:  # what we choose gets the weights unasked
+        """Scorer for `scoring`, or the default scorer, accuracy or R^2."""
+        if self.scoring is None:  # the default scorer always gets sample_weight
             scorer = get_scorer("accuracy" if is_classifier(self) else "r2")
             return scorer.set_score_request(sample_weight=True) if _routing_enabled() else scorer
         return check_scoring(self, scoring=self.scoring, allow_none=True)
 
     def _check_scorer(self) -> Any:
-        """The one that `scoring` names; an error if it asks for what the model does not have."""
+        """Scorer that `scoring` names; raises if it needs a method that the model does not have."""
         call = check_scoring(self, scoring=self.scoring)
-        asked = getattr(call, "_response_method", "predict")  # functions of the user's do not tell
-        asked = (asked,) if isinstance(asked, str) else tuple(asked)
-        if any(hasattr(self, method) for method in asked):
+        # A user's own function does not say which method it calls; predict is assumed.
+        methods = getattr(call, "_response_method", "predict")
+        methods = (methods,) if isinstance(methods, str) else tuple(methods)
+        if any(hasattr(self, method) for method in methods):
             return call
         raise BadOption(
-            f"scoring={self.scoring!r} needs {' or '.join(asked)}, and {type(self).__name__} has "
-            f"none; pass a scoring that needs {_supported_responses(self)}."
+            f"scoring={self.scoring!r} needs {' or '.join(methods)}, and {type(self).__name__} "
+            f"has none; pass a scoring that needs {_supported_responses(self)}."
         )
 
 
 def route_fit_params(
     model: Any, weights: Array | None, params: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters of the scorer and of the splitter; `weights` are those that the fit uses."""
+    """Keyword arguments for the scorer and for the splitter.
+
+    `weights` (n,) are those that the fit uses, or None; `params` are the metadata passed to `fit`.
+    Without metadata routing only `groups` is allowed, and the scorer gets the weights if it accepts
+    them.
+    """
     if _routing_enabled():
         if weights is not None:
             params = {**params, "sample_weight": weights}
-        found = process_routing(model, "fit", **params)
-        score = {name: np.asarray(value) for name, value in found.scorer.score.items()}
-        return score, dict(found.splitter.split)
+        routed = process_routing(model, "fit", **params)
+        score = {name: np.asarray(value) for name, value in routed.scorer.score.items()}
+        return score, dict(routed.splitter.split)
     if model.cv is None and params.get("groups") is not None:
         raise BadOption(
             "groups are given, but cv=None leaves out single samples; pass a cv that keeps groups "
@@ -84,14 +94,14 @@ def route_fit_params(
 
 
 def _supported_responses(model: Any) -> str:
-    """What scorers can ask of it, with an example."""
+    """Methods of the model that scorers can use, with examples of scorers, for error messages."""
     if is_classifier(model):
         return "predict or decision_function, such as 'accuracy' or 'roc_auc'"
     return "predict only, such as 'r2'"
 
 
 def _accepts_weights(scorer: Any) -> bool:
-    """Whether scores can be weighted as the fit is; if they cannot, say so."""
+    """True if the scorer accepts sample_weight; warns if it does not."""
     accepts = getattr(scorer, "_accept_sample_weight", None)
     if accepts() if accepts else "sample_weight" in signature(scorer).parameters:
         return True
@@ -105,20 +115,19 @@ def _accepts_weights(scorer: Any) -> bool:
 
 
 def make_splits(model: Any, X: Any, y: Any, parameters: dict[str, Any]) -> Splits | None:
-    """Those of the model's splitter; None if single samples are left out."""
+    """Splits of the rows of X (n, p) by the model's `cv`; None for cv=None, i.e. leave-one-out."""
     if model.cv is None:
         return None
     n = X.shape[0]
     splitter = check_cv(model.cv, y, classifier=is_classifier(model))
     if type(splitter) is KFold and not splitter.shuffle and n >= splitter.n_splits:
-        return Splits.consecutive_folds(
-            n, splitter.n_splits
-        )  # the numbers of all rows would take room
-    if isinstance(X, Design):  # splitters only count its rows
+        # Consecutive folds need no index arrays, which would take memory for all rows.
+        return Splits.consecutive_folds(n, splitter.n_splits)
+    if isinstance(X, Design):  # splitters use only the number of rows of X
         X = np.broadcast_to(np.float64(0), (n, 1))
     return Splits.from_pairs(splitter.split(X, y, **parameters), n)
 
 
 def is_prediction_scorer(call: Any) -> bool:
-    """Whether a scorer uses X for nothing but predictions."""
+    """True if a scorer uses X only to compute predictions."""
     return isinstance(call, _BaseScorer)

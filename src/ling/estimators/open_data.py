@@ -1,4 +1,4 @@
-"""X that is not an array: files, tables and clusters, opened as what can be multiplied with."""
+"""Lazy X (scanned files, memory maps, pyarrow tables, Dask collections) opened as a `Storage`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from ling.progress import READ_STAGE, stage
 from ling.solvers.machine import parse_memory_budget
 
 log = logging.getLogger("ling")
-# Data that takes no more than this share of the memory budget is read once and kept.
+# X is read into memory once if its bytes are at most this fraction of the memory budget. Larger X
+# is read block by block in every pass.
 IN_MEMORY_BUDGET_FRACTION = 0.5
-# What files are scanned by, and where their targets are named.
+# For each file extension: the scan function, with the argument that names the targets. Shown in the
+# error for an X that is a path.
 SCAN_CALLS = {
     ".parquet": "scan_parquet({}, target=...)",
     ".csv": "scan_csv({}, target=...)",
@@ -31,10 +33,10 @@ SCAN_CALLS = {
 
 
 def open_storage(X: Any, budget: float | str | None = None, encoding: Any = None) -> Storage | None:
-    """The storage behind X if it is lazy, and None for what scikit-learn understands.
+    """Storage of X (n, p) if X is lazy, or None if scikit-learn's validation accepts it.
 
-    Memory maps are read in blocks where the numbers are more than the budget. Tables become numbers
-    as `encoding` says, if there is one.
+    A memory map is lazy, and read in blocks, if its values take more bytes than the budget. Columns
+    of pyarrow tables are encoded as numbers by `encoding`, that of an earlier fit, if it is given.
     """
     from ling.io import Dataset, scan_arrow
 
@@ -56,9 +58,10 @@ def open_storage(X: Any, budget: float | str | None = None, encoding: Any = None
 
 
 def _scan_advice(path: Any) -> str:
-    ending = os.path.splitext(path)[1]
-    call = SCAN_CALLS.get(ending, SCAN_CALLS[".parquet"]).format(repr(path))
-    others = "" if ending in SCAN_CALLS else " (there are scan_csv, scan_npy and scan_zarr too)"
+    """Error message for an X that is the path of a file."""
+    extension = os.path.splitext(path)[1]
+    call = SCAN_CALLS.get(extension, SCAN_CALLS[".parquet"]).format(repr(path))
+    others = "" if extension in SCAN_CALLS else " (there are scan_csv, scan_npy and scan_zarr too)"
     return (
         f"X is {path!r}, the name of a file and not its contents; scan it: data = "
         f"ling.{call}{others}, then pass data.X and data.y."
@@ -66,6 +69,7 @@ def _scan_advice(path: Any) -> str:
 
 
 def _check_plain_storage(X: Design) -> Storage:
+    """Storage of a design; raises if the design is an affine map of other data."""
     storage, affine = storage_and_map(X)
     if not affine.is_identity:
         raise WrongType(
@@ -75,7 +79,10 @@ def _check_plain_storage(X: Design) -> Storage:
 
 
 def load_or_rechunk(storage: Storage, model: Any) -> Storage:
-    """The same within the model's memory budget: read once, or in blocks of a size that fits."""
+    """The storage fitted to the model's memory budget: read into memory, or in blocks that fit.
+
+    Only chunked storages change. See `IN_MEMORY_BUDGET_FRACTION` for when one is read into memory.
+    """
     if not isinstance(storage, ChunkedStorage):
         return storage
     storage = with_block_size(storage, model)
@@ -87,7 +94,7 @@ def load_or_rechunk(storage: Storage, model: Any) -> Storage:
 
 
 def fits_in_budget(storage: Design, budget: float) -> bool:
-    """Whether a fit would read it once and keep it."""
+    """True if a fit would read this storage into memory; `budget` is in bytes."""
     return (
         isinstance(storage, ChunkedStorage)
         and storage.n_bytes <= IN_MEMORY_BUDGET_FRACTION * budget
@@ -95,12 +102,12 @@ def fits_in_budget(storage: Design, budget: float) -> bool:
 
 
 def with_block_size(storage: ChunkedStorage, model: Any) -> ChunkedStorage:
-    """With blocks of a size that fits."""
+    """The storage with blocks of a size that fits the model's memory budget."""
     return storage.with_memory_budget(_budget_bytes(model))
 
 
 def materialize(values: Any, name: str) -> Any:
-    """y or sample_weight, which `name` says, as an array where they are lazy."""
+    """y or sample_weight (`name` says which) as a NumPy array if it is lazy, else unchanged."""
     if is_dask_collection(values):
         return np.asarray(_with_checked_chunks(values, name).compute())
     if _top_level_package(values) == "pyarrow":
@@ -109,6 +116,7 @@ def materialize(values: Any, name: str) -> Any:
 
 
 def _arrow_to_numpy(values: Any) -> Any:
+    """A pyarrow array (n,) or table (n, t) as a NumPy array; raises if a value is missing."""
     if hasattr(values, "columns"):  # a table
         return np.column_stack([_arrow_to_numpy(column) for column in values.columns])
     if values.null_count:
@@ -119,12 +127,16 @@ def _arrow_to_numpy(values: Any) -> Any:
 
 
 def is_dask_collection(X: Any) -> bool:
-    """Whether X is a collection of Dask's."""
+    """True if X is a Dask collection."""
     return _top_level_package(X) in ("dask", "dask_expr")
 
 
 def map_dask_blocks(X: Any, function: Callable[[Array], Any], p: int) -> Any:
-    """function(rows), as a dask array that is computed when it is asked for."""
+    """Lazy Dask array of function(block) for every block of rows of X (n, p).
+
+    `function` maps an array (m, p) to an array of shape (m,) or (m, t). It is called once with a
+    row of zeros to find the dtype and shape of the result.
+    """
     if not hasattr(X, "map_blocks"):
         X = _numeric_dask_array(X)
     X = _with_checked_chunks(X, "X")
@@ -137,32 +149,36 @@ def map_dask_blocks(X: Any, function: Callable[[Array], Any], p: int) -> Any:
 
 
 def _dask_storage(X: Any) -> Storage:
+    """Storage of a Dask array, or of a Dask data frame with its column names."""
     from ling.design.dask import DaskStorage
 
     if hasattr(X, "map_blocks"):
         return DaskStorage.from_array(X)
-    found = DaskStorage.from_array(_numeric_dask_array(X))
-    found.feature_names = tuple(str(name) for name in X.columns)
-    return found
+    storage = DaskStorage.from_array(_numeric_dask_array(X))
+    storage.feature_names = tuple(str(name) for name in X.columns)
+    return storage
 
 
 def _numeric_dask_array(frame: Any) -> Any:
-    """A data frame of Dask's as an array; truth values are numbers, text is not."""
-    odd = [name for name, kind in frame.dtypes.items() if kind.kind not in "fiub"]
-    if odd:
+    """A Dask data frame as a Dask array, in float32 if all columns are and in float64 otherwise.
+
+    Boolean columns become 0 and 1; other columns that are not numeric raise WrongType.
+    """
+    non_numeric = [name for name, kind in frame.dtypes.items() if kind.kind not in "fiub"]
+    if non_numeric:
         raise WrongType(
-            f"column {odd[0]!r} of X has dtype {frame.dtypes[odd[0]]}; encode it first, as by "
-            "dask.dataframe.get_dummies(X, dtype=float), or leave it out."
+            f"column {non_numeric[0]!r} of X has dtype {frame.dtypes[non_numeric[0]]}; encode it "
+            "first, as by dask.dataframe.get_dummies(X, dtype=float), or leave it out."
         )
-    single = all(kind == np.float32 for kind in frame.dtypes)
+    is_float32 = all(kind == np.float32 for kind in frame.dtypes)
     names = list(frame.columns)
     frame = frame.map_partitions(_check_partition_columns, names, meta=frame._meta)
-    # Its partitions' lengths are found later: Dask may have put some of them together.
-    return frame.astype(np.float32 if single else np.float64).to_dask_array()
+    # Partition lengths are determined later, because Dask may merge partitions.
+    return frame.astype(np.float32 if is_float32 else np.float64).to_dask_array()
 
 
 def _check_partition_columns(partition: Any, names: list[Any]) -> Any:
-    """A partition of a data frame, if its columns are those that the data frame declares."""
+    """The partition, unchanged; raises unless its columns are those of the data frame."""
     if list(partition.columns) != names:
         raise WrongShape(
             f"a partition of X has the columns {list(partition.columns)}, and the data frame "
@@ -172,7 +188,7 @@ def _check_partition_columns(partition: Any, names: list[Any]) -> Any:
 
 
 def _with_checked_chunks(values: Any, name: str) -> Any:
-    """A Dask array whose chunks are checked when they are made; data frames as they are."""
+    """A Dask array that checks the shape of its chunks when computed; data frames unchanged."""
     if not hasattr(values, "map_blocks"):
         return values
     from ling.design.dask.block_shapes import with_checked_shapes
@@ -185,7 +201,7 @@ def _top_level_package(values: Any) -> str:
 
 
 def requested_budget(model: Any) -> float | str | None:
-    """The model's `memory_budget`, if it has one."""
+    """The model's `memory_budget` parameter, or None if it has none."""
     budget: float | str | None = getattr(model, "memory_budget", None)
     return budget
 

@@ -1,4 +1,4 @@
-"""A fitted model and its data, looked at again: predictions for samples that were left out."""
+"""Out-of-sample predictions of a fitted model: each sample predicted by fits that left it out."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ from ling.model_selection.strategy import CVStrategy
 from ling.solvers import problem as problems
 from ling.solvers.planning import Plan
 
-# Folds for models that have no cv of their own.
+# Number of folds for models that have no `cv` parameter.
 N_DEFAULT_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class FittedProblem:
-    """A fitted model, and the data it was fitted to as a problem; `y` is as it was given.
+    """A fitted model with its training data, validated and rebuilt as a problem.
 
-    `alphas` are the model's, one for each column of Y, in the units of the data.
+    `y` is as the user gave it; `cv_problem.Y` (n, t) are the numeric targets. `alphas` (t,) are the
+    model's, one for each column of Y, in the units of the data.
     """
 
     model: Any
@@ -55,45 +56,47 @@ class FittedProblem:
 
     @cached_property
     def is_out_of_core(self) -> bool:
-        """Whether X is read, or computed, anew in every pass."""
+        """True if X is read or computed anew in every pass."""
         return storage_and_map(as_design(self.X))[0].is_out_of_core
 
     @property
     def is_from_storage(self) -> bool:
-        """Whether X is from storage, even if all of it is held once it has been read."""
+        """True if X comes from files or a cluster, even if it has been read into memory."""
         return storage_and_map(as_design(self.X))[0].resident_bytes > 0
 
     @property
     def spread(self) -> Array:
-        """Standard deviations of the columns of X, weighted; without an intercept, around 0."""
+        """Weighted standard deviations (p,) of the columns of X, about 0 without an intercept."""
         standardization = self.cv_problem.standardization
         norms = self.cv_problem.problem.column_norms * standardization.x_scale
         return np.asarray(norms / np.sqrt(standardization.total_weight))
 
     def select_targets(self, targets: Sequence[int]) -> CVProblem:
-        """The samples with some of the targets; what was made of X is shared."""
-        some, samples = list(targets), self.cv_problem
+        """The problem with only the targets of these column indices; results for X are shared."""
+        columns, samples = list(targets), self.cv_problem
         problem, standardization = samples.problem, samples.standardization
         problem = replace(
-            problem, targets=problem.targets[:, some], moments=problem.moments[:, some],
-            alphas=problem.alphas[some], raw_target_norms=problem.raw_target_norms[some],
+            problem, targets=problem.targets[:, columns], moments=problem.moments[:, columns],
+            alphas=problem.alphas[columns], raw_target_norms=problem.raw_target_norms[columns],
         )  # fmt: skip
         standardization = replace(
             standardization,
-            y_mean=standardization.y_mean[some],
-            y_scale=standardization.y_scale[some],
+            y_mean=standardization.y_mean[columns],
+            y_scale=standardization.y_scale[columns],
         )
         return replace(
-            samples, problem=problem, standardization=standardization, Y=samples.Y[:, some]
+            samples, problem=problem, standardization=standardization, Y=samples.Y[:, columns]
         )
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Predictions (n, t) by fits that had not seen the sample, NaN where it was never left out.
+    """Out-of-sample predictions (n, t), with NaN in rows of samples that no split left out.
 
-    For a classifier they are decision values. `how` says how samples were left out, and `notes`
-    what differs from the model's own cross-validation.
+    For a classifier they are decision values. `how` describes how samples were left out.
+    `certified` says whether the fits are certified; with positive=True it is always True, and fits
+    that are not certified warn instead. `notes` say what differs from the model's own
+    cross-validation.
     """
 
     predictions: Array
@@ -103,12 +106,16 @@ class HeldOut:
 
     @cached_property
     def rows(self) -> RowIndices:
-        """The samples that have been left out."""
+        """Indices of the samples that some split left out, i.e. that have predictions."""
         return np.flatnonzero(np.isfinite(self.predictions).all(axis=1))
 
 
 def rebuild_problem(model: Any, X: Any, y: Any, sample_weight: Any = None) -> FittedProblem:
-    """The model with the X, y and weights that it was fitted to; one pass, the model unchanged."""
+    """Validate the training data of a fitted model and rebuild the problem that it solved.
+
+    X, y and sample_weight have to be those of the fit. Costs one pass over X. The model is not
+    changed.
+    """
     if not isinstance(model, Ridge | RidgeCV | BaseRidgeClassifier):
         raise WrongType(
             f"model is a {type(model).__name__}; pass a fitted Ridge, RidgeCV, RidgeClassifier or "
@@ -134,11 +141,12 @@ def rebuild_problem(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Fi
 
 
 def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
-    """Predictions of every sample by a fit, with the model's alpha, that has not seen it.
+    """Predict every sample by fits, with the model's alpha, that were not trained on it.
 
-    Left out as by the model's own `cv`: single samples for cv=None, where that can be done exactly.
-    Models without one have five folds, stratified for a classifier; of rows in a random order, or
-    in that of the data where it is read. Costs what the cross-validation of one alpha does.
+    Samples are left out as by the model's own `cv`. For cv=None single samples are left out if that
+    can be done exactly, and otherwise folds. Models without `cv` get five folds, stratified for a
+    classifier. The rows are shuffled, unless X is out of core: then folds follow the order of the
+    data. Costs as much as cross-validation of one alpha.
     """
     model, samples = fitted_problem.model, fitted_problem.cv_problem
     rng = np.random.default_rng(0)
@@ -150,23 +158,28 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
             samples.Y.shape, _refit_predictions(fitted_problem, folds)
         )
         return HeldOut(predictions, _describe_splits(folds), True, notes)
-    routes = plan_cv(model, samples, splits, fitted_problem.alphas, fitted_problem.plan, rng)
-    if splits is None and not routes[0].is_direct:
+    strategies = plan_cv(model, samples, splits, fitted_problem.alphas, fitted_problem.plan, rng)
+    if splits is None and not strategies[0].is_direct:
         splits = _default_folds(fitted_problem)
         notes = ("Leave-one-out was estimated for the choice of alpha, not done.",)
-        routes = plan_cv(model, samples, splits, fitted_problem.alphas, fitted_problem.plan, rng)
+        strategies = plan_cv(
+            model, samples, splits, fitted_problem.alphas, fitted_problem.plan, rng
+        )
     distinct = samples.problem.distinct_alphas
-    validation = _run_strategies(routes, distinct)
+    predictor = _run_strategies(strategies, distinct)
     predictions = _average_predictions(
-        samples.Y.shape, _split_predictions(fitted_problem, validation, distinct)
+        samples.Y.shape, _split_predictions(fitted_problem, predictor, distinct)
     )
-    certified = bool(validation.certified(distinct).all())
+    certified = bool(predictor.certified(distinct).all())
     return HeldOut(predictions, _describe_splits(splits), certified, notes)
 
 
 def _check_same_data(model: Any, X: Any, Y: Array, weights: Array | None) -> None:
+    """Raise unless X and Y have as many rows and targets as in the fit."""
     n, expected = X.shape[0], model.report_.shape[0]
-    if hasattr(model, "n_samples_seen_") and weights is not None:  # weights of 0 do not count
+    if (
+        hasattr(model, "n_samples_seen_") and weights is not None
+    ):  # n_samples_seen_ counts no weights of 0
         n = int(np.count_nonzero(weights))
     if n != expected:
         raise WrongShape(
@@ -180,24 +193,26 @@ def _check_same_data(model: Any, X: Any, Y: Array, weights: Array | None) -> Non
 
 
 def _model_splits(fitted_problem: FittedProblem) -> tuple[Splits | None, tuple[str, ...]]:
-    """Those of the model, None to leave out single samples; and what to say if they are others."""
+    """Splits of the model (None: leave-one-out), and notes if the splits of the fit may differ."""
     model = fitted_problem.model
     if not hasattr(model, "cv"):
         return _default_folds(fitted_problem), ()
-    probe = copy.copy(model)
-    if not isinstance(model.cv, Iterator):  # random states of a splitter's are not to move on
-        probe.cv = copy.deepcopy(model.cv)
+    model_copy = copy.copy(model)
+    if not isinstance(model.cv, Iterator):
+        # Splitting must not advance the random state of the model's own splitter.
+        model_copy.cv = copy.deepcopy(model.cv)
     try:
-        return make_splits(probe, fitted_problem.X, fitted_problem.y, {}), _random_splits_note(
+        return make_splits(model_copy, fitted_problem.X, fitted_problem.y, {}), _random_splits_note(
             model.cv
         )
-    except ValueError as error:  # a splitter that wants groups, or splits that were there only once
+    except ValueError as error:
+        # The splitter needs groups, or cv was an iterator that is exhausted.
         why = f"The splits of the model's cv could not be made again: {error}"
         return _default_folds(fitted_problem), (why,)
 
 
 def _random_splits_note(cv: Any) -> tuple[str, ...]:
-    """What to say of a splitter that gives other splits each time it is asked."""
+    """A note if the splitter shuffles without a fixed seed: its splits cannot be repeated."""
     shuffles = getattr(cv, "shuffle", "Shuffle" in type(cv).__name__)
     if not shuffles or isinstance(getattr(cv, "random_state", 0), int):
         return ()
@@ -205,26 +220,36 @@ def _random_splits_note(cv: Any) -> tuple[str, ...]:
 
 
 def _default_folds(fitted_problem: FittedProblem) -> Splits:
-    """Five, or as many as the samples allow."""
+    """`N_DEFAULT_FOLDS` folds, or fewer if there are too few samples.
+
+    They are stratified for a classifier unless a class has only one sample. Rows are shuffled with
+    a fixed seed unless X is out of core.
+    """
     n, y = fitted_problem.cv_problem.shape[0], fitted_problem.y
     if n < 2:
         raise BadOption("there is one sample, and none to learn from when it is left out.")
-    order: dict[str, Any] = (
+    shuffle_options: dict[str, Any] = (
         {} if fitted_problem.is_out_of_core else {"shuffle": True, "random_state": 0}
     )
-    rows = np.broadcast_to(0.0, (n, 1))
+    placeholder = np.broadcast_to(0.0, (n, 1))
     if is_classifier(fitted_problem.model) and np.ndim(y) == 1:
         rarest = int(np.unique(y, return_counts=True)[1].min())
         if rarest > 1:
             return Splits.from_pairs(
-                StratifiedKFold(min(N_DEFAULT_FOLDS, rarest), **order).split(rows, y), n
+                StratifiedKFold(min(N_DEFAULT_FOLDS, rarest), **shuffle_options).split(
+                    placeholder, y
+                ),
+                n,
             )
     if fitted_problem.is_out_of_core:
         return Splits.consecutive_folds(n, min(N_DEFAULT_FOLDS, n))
-    return Splits.from_pairs(KFold(min(N_DEFAULT_FOLDS, n), **order).split(rows), n)
+    return Splits.from_pairs(
+        KFold(min(N_DEFAULT_FOLDS, n), **shuffle_options).split(placeholder), n
+    )
 
 
 def _describe_splits(splits: Splits | None) -> str:
+    """How samples are left out, for reports; None is leave-one-out."""
     if splits is None:
         return "exact leave-one-out"
     if splits.test_fold is not None and (splits.test_fold >= 0).all():
@@ -233,7 +258,10 @@ def _describe_splits(splits: Splits | None) -> str:
 
 
 def _run_strategies(routes: list[CVStrategy], alphas: Array) -> HeldOutPredictor:
-    """The first way that gets there; the last does not give up."""
+    """Predictor of the first strategy that does not give up; the last one never does.
+
+    Raises BadOption if it ran out of memory before all alphas were certified.
+    """
     for route in routes:
         validation = route.predictor
         validation.refine(alphas)
@@ -251,21 +279,25 @@ def _run_strategies(routes: list[CVStrategy], alphas: Array) -> HeldOutPredictor
 def _split_predictions(
     fitted_problem: FittedProblem, validation: HeldOutPredictor, distinct: Array
 ) -> Iterator[tuple[RowIndices, Array]]:
-    """Test samples of each split, and predictions for them, every target with its own alpha."""
-    which = np.searchsorted(distinct, fitted_problem.cv_problem.problem.alphas)
-    found = np.empty((0, len(which)))
-    for split, at, P in validation.predictions(distinct):
-        if at == 0:
-            found = np.empty_like(P)
-        found[:, which == at] = P[:, which == at]
-        if at == len(distinct) - 1:
-            yield validation.test_rows(split), found
+    """Yield (test rows, predictions (n_test, t)) for each split, every target with its own alpha.
+
+    `distinct` are the sorted distinct alphas. The predictor yields predictions for one alpha after
+    the other; the columns that use this alpha are collected.
+    """
+    alpha_index = np.searchsorted(distinct, fitted_problem.cv_problem.problem.alphas)
+    predicted = np.empty((0, len(alpha_index)))
+    for split, index, P in validation.predictions(distinct):
+        if index == 0:
+            predicted = np.empty_like(P)
+        predicted[:, alpha_index == index] = P[:, alpha_index == index]
+        if index == len(distinct) - 1:
+            yield validation.test_rows(split), predicted
 
 
 def _refit_predictions(
     fitted_problem: FittedProblem, splits: Splits
 ) -> Iterator[tuple[RowIndices, Array]]:
-    """The same where coefficients are kept >= 0: fits of their own."""
+    """Yield (test rows, predictions) for positive=True, which needs a separate fit per split."""
     model, samples = fitted_problem.model, fitted_problem.cv_problem
     X = as_design(fitted_problem.X)
     Y = samples.to_data_units(samples.Y.copy())
@@ -286,10 +318,13 @@ def _refit_predictions(
 def _average_predictions(
     shape: tuple[int, ...], parts: Iterator[tuple[RowIndices, Array]]
 ) -> Array:
-    """For samples that are left out more than once, the mean."""
+    """Predictions of the given shape (n, t), averaged over the splits that left a sample out.
+
+    Rows of samples that were never left out are NaN.
+    """
     total, count = np.zeros(shape), np.zeros(shape[0])
-    for rows, found in parts:
-        total[rows] += found
+    for rows, predicted in parts:
+        total[rows] += predicted
         count[rows] += 1
     total[count == 0] = np.nan
     return np.asarray(np.divide(total, count[:, None], out=total, where=count[:, None] > 0))

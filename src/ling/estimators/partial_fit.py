@@ -1,4 +1,4 @@
-"""`partial_fit`: batches added to a fit, and taken from it again."""
+"""`partial_fit`: add batches of rows to a fit, or remove them, through sufficient statistics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ from ling.solvers.problem import Standardization
 from ling.solvers.sufficient_statistics import SufficientStatistics, sufficient_statistics_cost
 
 log = logging.getLogger("ling")
-# Matrices of p^2 numbers that are there at the same time, without the factors.
+# Number of p x p matrices in memory at the same time, not counting one Cholesky factor for each
+# distinct alpha. If it is too small, partial_fit can exceed memory_budget.
 N_GRAM_COPIES = 6
 REMOVAL_ROUNDING_NOTE = (
     "Rounding of what was removed is still in the sums; fit again to what is left to be rid of it."
@@ -46,7 +47,7 @@ REMOVAL_ROUNDING_NOTE = (
 
 
 class PartialFitMixin(UncertaintyMixin):
-    """`partial_fit`, from sums that take n_features^2 numbers."""
+    """Adds `partial_fit`, which keeps sufficient statistics of n_features^2 numbers."""
 
     _sufficient_statistics: SufficientStatistics | None = None
     alpha: Any
@@ -58,24 +59,25 @@ class PartialFitMixin(UncertaintyMixin):
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, remove: bool = False
     ) -> Self:
-        """The exact fit to all batches so far, with this one added or, by `remove`, taken away.
+        """Update the fit with a batch of rows: add it or, with `remove`, take it away again.
 
-        As exact as `fit` on all rows at once, in any order and in batches of any size: sums of
-        products are kept, n_features (n_features + n_targets) numbers, and no rows. Two passes over
-        the batch; the fit from the sums costs about n_features^3 / 3 FLOPs. `alpha`, `tol`,
-        `positive` and `statistics` may change between calls and are used as they are then; `solver`
-        and `max_iter` play no part. `fit` starts again, and keeps nothing that could be added to.
+        The result is as exact as `fit` on all rows at once, whatever the order and size of the
+        batches. Only sums of products are kept, n_features (n_features + n_targets) numbers, and no
+        rows. A call makes two passes over the batch; the fit from the sums costs about
+        n_features^3 / 3 FLOPs. `alpha`, `tol`, `positive` and `statistics` may change between
+        calls: each call uses their current values. `solver` and `max_iter` are ignored. `fit`
+        discards the sums and keeps none, so a `partial_fit` after it starts from scratch.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
-            One row is enough.
+            The rows of the batch; one row is enough.
         y : array of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array of shape (n_samples,), default=None
         remove : bool, default=False
-            Whether these rows, which were added before with the same weights, are to go. Rounding
-            errors of what goes remain: the certificate covers them, and says so when they are all
-            that is left.
+            Whether to remove these rows, which must have been added before with the same weights.
+            The rounding errors of removed rows remain in the sums. The certificate covers them; if
+            the fit cannot be certified, a note in the report says so.
 
         Examples
         --------
@@ -90,15 +92,15 @@ class PartialFitMixin(UncertaintyMixin):
         started = time.perf_counter()
         settings = _partial_fit_options(self)
         with rollback_on_error(self, X, y, sample_weight):
-            first = self._sufficient_statistics is None
-            if first and remove:
+            is_first = self._sufficient_statistics is None
+            if is_first and remove:
                 raise BadOption(
                     "remove=True, and nothing was added by partial_fit (fit keeps no sums); add "
                     "batches before you remove some."
                 )
-            if first and hasattr(self, "coef_"):
+            if is_first and hasattr(self, "coef_"):
                 log.warning("partial_fit starts anew: fit keeps nothing that could be added to.")
-            X, y = check_training_data(self, X, y, sample_weight, y_numeric=True, reset=first)
+            X, y = check_training_data(self, X, y, sample_weight, y_numeric=True, reset=is_first)
             Y, weights = as_target_matrix(y), check_sample_weight(sample_weight, X)
             alphas = check_alpha_per_target(self.alpha, Y.shape[1])
             self._check_statistics(alphas)
@@ -106,16 +108,16 @@ class PartialFitMixin(UncertaintyMixin):
             stage("summarise", lambda: (sufficient_statistics_cost(X, Y.shape[1]).passes, None))
             batch = SufficientStatistics.from_rows(X, Y, weights, bool(self.fit_intercept))
             summary = _update_statistics(self._sufficient_statistics, batch, remove)
-            fit, kept = self._fit_from_statistics(summary, alphas, X, settings, started)
+            fit, posterior = self._fit_from_statistics(summary, alphas, X, settings, started)
             set_fit_attributes(self, fit, y.ndim)
-            self._posterior_state = kept
+            self._posterior_state = posterior
             self._sufficient_statistics = summary
             self.n_samples_seen_ = summary.n_counted
         warn_unless_certified(self, fit, settings)
         return self
 
     def _reset_partial_fit(self) -> None:
-        """Keep no sums: `fit` starts again."""
+        """Discard the sufficient statistics; called by `fit`."""
         self._sufficient_statistics = None
         self.__dict__.pop("n_samples_seen_", None)
 
@@ -127,38 +129,46 @@ class PartialFitMixin(UncertaintyMixin):
         settings: FitOptions,
         started: float,
     ) -> tuple[FitResult, PosteriorState | None]:
-        """The fit to a summary, and what its statistics need; X is the batch it was made with."""
+        """Fit from sufficient statistics, and the state that `coef_std_errors()` and the like need.
+
+        X is the batch that was added or removed last. The state is None if it is not kept.
+        """
         try:
             problem, standardization, fit = _solve_statistics(summary, alphas, X, settings, started)
         except RowsUnavailableError:
             problem, standardization, fit = _solve_statistics(
                 summary, alphas, X, settings, started, with_rows=True
             )
-        kept = self._compute_posterior_state(problem, standardization, fit, settings)
-        if kept is not None:
-            kept = replace(kept, squares=problem.residual_squares(fit.solution.coef))
+        posterior = self._compute_posterior_state(problem, standardization, fit, settings)
+        if posterior is not None:
+            posterior = replace(posterior, squares=problem.residual_squares(fit.solution.coef))
         fit = _with_mean_error(fit, problem, summary)
-        # Where nothing is proved, X'X + alpha I may not even be positive.
-        return fit, kept if fit.report.certificate.bound <= 1 else None
+        # Without a useful bound, X'X + alpha I may not even be positive definite, so that standard
+        # errors would be meaningless.
+        return fit, posterior if fit.report.certificate.bound <= 1 else None
 
 
 def _solve_statistics(
     summary: SufficientStatistics, alphas: Array, X: Any, settings: FitOptions, started: float,
     with_rows: bool = False,
 ) -> tuple[GramProblem, Standardization, FitResult]:  # fmt: skip
-    """The problem of a summary, and the fit to it."""
+    """Build the problem that belongs to sufficient statistics, and solve it.
+
+    X is the last batch; its passes are part of the reported cost. `with_rows` builds p rows with
+    the same X'X, for algorithms that need rows.
+    """
     meter, cost = Meter(), sufficient_statistics_cost(X, summary.n_targets)
     meter.add(cost.flops, cost.passes)
     problem, standardization = build_gram_problem(summary, alphas, meter, X.dtype, with_rows)
     design = problem.design.design
-    about_x = storage_and_map(as_design(X))[0].notes
-    notes = (f"The passes were over {X.shape[0]} rows.", *about_x)
+    storage_notes = storage_and_map(as_design(X))[0].notes
+    notes = (f"The passes were over {X.shape[0]} rows.", *storage_notes)
     fit = solve_problem(problem, standardization, design, summary.centred, settings, started, notes)
     return problem, standardization, fit
 
 
 def _partial_fit_options(model: Any) -> FitOptions:
-    """Those that sums leave a choice for."""
+    """Options of a fit from sufficient statistics: solver and precision are fixed."""
     settings = FitOptions.from_estimator(model)
     settings.check_solver()
     solver = "auto" if settings.positive else "direct"
@@ -169,6 +179,7 @@ def _partial_fit_options(model: Any) -> FitOptions:
 
 
 def _check_gram_fits_budget(p: int, t: int, n_alphas: int, settings: FitOptions) -> None:
+    """Raise if matrices of p (p + t) numbers exceed the memory budget."""
     n_bytes = 8.0 * (N_GRAM_COPIES + n_alphas) * p * (p + t)
     budget = parse_memory_budget(settings.memory_budget)
     if n_bytes > budget:
@@ -182,6 +193,7 @@ def _check_gram_fits_budget(p: int, t: int, n_alphas: int, settings: FitOptions)
 def _update_statistics(
     before: SufficientStatistics | None, batch: SufficientStatistics, remove: bool
 ) -> SufficientStatistics:
+    """`before` plus `batch`, or minus it with `remove`; `before` is None for the first batch."""
     if before is None:
         return batch
     return before - batch if remove else before + batch
@@ -190,7 +202,11 @@ def _update_statistics(
 def _with_mean_error(
     fit: FitResult, problem: GramProblem, summary: SufficientStatistics
 ) -> FitResult:
-    """The fit with what rounding may have done to the means in its certificate."""
+    """The fit with the rounding error of the means of X and y added to its error bounds.
+
+    A certified fit whose bounds exceed tol with it becomes `NOT_REACHED`. If rows were removed and
+    the fit is not certified, a note says that their rounding errors remain.
+    """
     solution, report = fit.solution, fit.report
     bounds = solution.certificate.bounds + problem.mean_shift_bound(solution.coef)
     certificate = Certificate(bounds, solution.certificate.tol)

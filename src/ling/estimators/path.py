@@ -1,4 +1,4 @@
-"""`ridge_path`: coefficients for every alpha, from one factorisation or one subspace."""
+"""`ridge_path`: coefficients for a grid of alphas, from one factorisation or one subspace."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from ling.solvers.engine import as_generator
 
 @dataclass(frozen=True, eq=False)
 class RidgePath:
-    """Ridge regression for every alpha. `print` it.
+    """Ridge regression coefficients for every alpha of a grid; `print` it for a summary.
 
-    All arrays are float64, whatever X is. With several targets they have an axis for them after
-    that of the alphas.
+    All arrays are float64, whatever the dtype of X. With several targets the axis of targets
+    follows the axis of alphas.
 
     Attributes
     ----------
@@ -49,19 +49,23 @@ class RidgePath:
     coef : array of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
     intercept : array of shape (n_alphas,) or (n_alphas, n_targets)
     bounds : array of the shape of `intercept`
-        Proved errors of the training predictions, relative to the spread of y, as in `Ridge`.
+        Proven upper bounds of the errors of the training predictions, relative to
+        the norm of y about its mean, as for `tol` of `Ridge`.
     training_error : array of the shape of `intercept`
-        Mean weighted squared error.
+        Mean weighted squared error on the training data: the sum of weight times squared residual,
+        divided by the number of samples with a weight above 0.
     tol : float
-        What the bounds were asked to be.
+        The requested accuracy: `bounds` should be at most this.
     method : str
-        One factorisation, or one subspace, iterated.
+        How the path was computed: by one factorisation, or by iterating on one subspace.
     seconds : float
+        Wall time.
     cost : Cost
+        Passes over X and FLOPs.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,) or None
     encoding_ : Encoding or None
-        How the columns of a table became numbers.
+        How the columns of a table are encoded as numbers.
     """
 
     alphas: Array
@@ -80,15 +84,15 @@ class RidgePath:
 
     @property
     def edf(self) -> Array:
-        """Effective degrees of freedom of each alpha, without the intercept's.
+        """Effective degrees of freedom (n_alphas,), not counting the intercept.
 
-        Where nothing was factored they are estimated from X when they are first asked for.
+        They are exact if X'X was factored. Otherwise they are estimated from X on first access.
         """
         return self._edf_and_std_error[0]
 
     @property
     def edf_error(self) -> Array:
-        """The standard errors of `edf`, 0 where it is exact."""
+        """Standard errors (n_alphas,) of `edf`; 0 where it is exact."""
         return self._edf_and_std_error[1]
 
     @cached_property
@@ -96,36 +100,36 @@ class RidgePath:
         return self._compute_edf()
 
     def __getstate__(self) -> dict[str, Any]:
-        _ = self._edf_and_std_error  # X does not go along
+        _ = self._edf_and_std_error  # computed now, because X is not pickled
         return {name: value for name, value in self.__dict__.items() if name != "_compute_edf"}
 
     @property
     def certified(self) -> Array:
-        """For which alphas the bounds are within tol."""
+        """Booleans (n_alphas,): True if the bounds of all targets are at most tol."""
         bounds = self.bounds.reshape(len(self.alphas), -1)
         return np.asarray((bounds <= self.tol).all(axis=1))
 
     def predict(self, X: Any) -> Array:
-        """(n_samples, n_alphas), or (n_samples, n_alphas, n_targets)."""
-        flat = self.coef.reshape(-1, self.coef.shape[-1])
+        """Predictions for all alphas: (n_samples, n_alphas) or (n_samples, n_alphas, n_targets)."""
+        coef_rows = self.coef.reshape(-1, self.coef.shape[-1])
         design = open_prediction_data(self, X) or as_design(X)
         check_same_columns(self, design.shape[1], None)
         with verify_memmaps_unchanged(X):
-            found = design.matmat(flat.T.astype(np.float64))
-        return np.asarray(found.reshape(len(found), *self.coef.shape[:-1]) + self.intercept)
+            products = design.matmat(coef_rows.T.astype(np.float64))
+        return np.asarray(products.reshape(len(products), *self.coef.shape[:-1]) + self.intercept)
 
     def __str__(self) -> str:
         low, high = self.alphas.min(), self.alphas.max()
-        proved = int(np.count_nonzero(self.certified))
+        n_certified = int(np.count_nonzero(self.certified))
         return (
             f"{len(self.alphas)} alphas from {low:.3g} to {high:.3g} by {self.method} in "
             f"{self.cost.passes:.3g} passes over X, {self.cost.flops / 1e9:.3g} GFLOPs, "
-            f"{self.seconds:.3g} s. {proved} of them are certified within {self.tol:g}."
+            f"{self.seconds:.3g} s. {n_certified} of them are certified within {self.tol:g}."
         )
 
 
 class _ValidationEstimator(BaseEstimator):
-    """What scikit-learn's validation wants an estimator for; its messages name it."""
+    """Stand-in for the estimator that scikit-learn's validation needs; its messages name it."""
 
     def __init__(self, memory_budget: float | str | None = None, verbose: int = 0) -> None:
         self.memory_budget = memory_budget
@@ -142,14 +146,14 @@ def ridge_path(
 ) -> RidgePath:  # fmt: skip
     """Minimise ||y - Xw - b||^2 + alpha ||w||^2 for every alpha, each to a proven accuracy.
 
-    One Gram matrix and its tridiagonal form, or one subspace, serve all alphas.
+    All alphas share one Gram matrix and its tridiagonal form, or one subspace.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n_samples, n_features)
     y : array of shape (n_samples,) or (n_samples, n_targets)
     alphas : array of shape (n_alphas,), default=None
-        All above 0; None for 30 values over 9 decades below the trace of X'X.
+        The penalties, all above 0. None for 30 values over 9 decades below the trace of X'X.
     sample_weight : array of shape (n_samples,), default=None
     fit_intercept, tol, random_state, memory_budget, verbose
         As for `Ridge`.
@@ -157,7 +161,7 @@ def ridge_path(
     Returns
     -------
     RidgePath
-        `alphas`, `coef`, `intercept`, `bounds`, `edf` and more; `print` it.
+        `alphas`, `coef`, `intercept`, `bounds`, `edf` and more; `print` it for a summary.
 
     Examples
     --------
@@ -172,18 +176,20 @@ def ridge_path(
         raise BadOption(f"tol is {tol!r}; pass a number >= 0.")
     if not isinstance(verbose, Integral) or verbose < 0:
         raise BadOption(f"verbose is {verbose!r}; pass 0, 1 or 2.")
-    given = (
+    user_alphas = (
         None
         if alphas is None
         else check_alphas(alphas, allow_zero=False, hint="; for alpha = 0 use Ridge(alpha=0)")
     )
     settings = FitOptions(tol=tol, random_state=random_state, memory_budget=memory_budget)
-    inputs = _ValidationEstimator(memory_budget, int(verbose))
-    with rollback_on_error(inputs, X, y, sample_weight):
-        found = _compute_path(inputs, X, y, sample_weight, given, bool(fit_intercept), settings)
-        inputs.report_ = found
-    _warn_unless_certified(found)
-    return found
+    estimator = _ValidationEstimator(memory_budget, int(verbose))
+    with rollback_on_error(estimator, X, y, sample_weight):
+        path = _compute_path(
+            estimator, X, y, sample_weight, user_alphas, bool(fit_intercept), settings
+        )
+        estimator.report_ = path
+    _warn_unless_certified(path)
+    return path
 
 
 def _compute_path(
@@ -195,6 +201,7 @@ def _compute_path(
     fit_intercept: bool,
     settings: FitOptions,
 ) -> RidgePath:
+    """Validate the data, solve for all alphas and return the path in the units of the data."""
     started = time.perf_counter()
     X, y = check_training_data(inputs, X, y, sample_weight, y_numeric=True)
     weights, Y = check_sample_weight(sample_weight, X), as_target_matrix(y)
@@ -208,23 +215,27 @@ def _compute_path(
     samples = CVProblem.from_problem(
         problem, standardization, Y, weights, fit_intercept, plan.memory_budget
     )
-    inner = default_alpha_grid(problem) if given is None else given / standardization.x_scale**2
+    scaled_alphas = (
+        default_alpha_grid(problem) if given is None else given / standardization.x_scale**2
+    )
     stage("solve for all alphas")
-    path = solution_path(samples, inner, plan, settings.tol, as_generator(settings.random_state))
+    path = solution_path(
+        samples, scaled_alphas, plan, settings.tol, as_generator(settings.random_state)
+    )
     coef = np.stack([standardization.coef(W) for W in path.coef])
-    intercept = np.zeros((len(inner), n_targets))
+    intercept = np.zeros((len(scaled_alphas), n_targets))
     bounds = path.bounds
     if fit_intercept:
         intercept = np.stack([standardization.intercept(W) for W in coef])
         bounds = bounds + [problems.intercept_error(problem, standardization, W) for W in path.coef]
     error = path.residual_squares * standardization.y_scale**2 / standardization.n_counted
-    one = y.ndim == 1
+    is_single_target = y.ndim == 1
     return RidgePath(
-        alphas=inner * standardization.x_scale**2 if given is None else given,
-        coef=coef[:, :, 0] if one else coef.transpose(0, 2, 1),
-        intercept=intercept[:, 0] if one else intercept,
-        bounds=bounds[:, 0] if one else bounds,
-        training_error=error[:, 0] if one else error,
+        alphas=scaled_alphas * standardization.x_scale**2 if given is None else given,
+        coef=coef[:, :, 0] if is_single_target else coef.transpose(0, 2, 1),
+        intercept=intercept[:, 0] if is_single_target else intercept,
+        bounds=bounds[:, 0] if is_single_target else bounds,
+        training_error=error[:, 0] if is_single_target else error,
         tol=settings.tol,
         method=path.method,
         seconds=time.perf_counter() - started,
@@ -237,10 +248,12 @@ def _compute_path(
 
 
 def _warn_unless_certified(path: RidgePath) -> None:
-    missing = path.alphas[np.logical_not(path.certified)]
-    if missing.size:
+    """Warn (ConvergenceWarning) if the bound of an alpha exceeds tol."""
+    uncertified = path.alphas[np.logical_not(path.certified)]
+    if uncertified.size:
         warnings.warn(
-            f"ridge_path: {missing.size} of {len(path.alphas)} alphas, up to {missing.max():g}, "
+            f"ridge_path: {uncertified.size} of {len(path.alphas)} alphas, "
+            f"up to {uncertified.max():g}, "
             f"are not certified within tol={path.tol:g}; raise tol or memory_budget, or pass "
             "larger alphas.",
             ConvergenceWarning,

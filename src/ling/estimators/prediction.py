@@ -1,4 +1,4 @@
-"""Predictions for data that does not fit into memory: blocks in, blocks out."""
+"""Block-wise prediction and scoring for X that does not fit into memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ling.results import FitReport
 
 
 class BlockPredictionMixin:
-    """What all estimators offer for X that is scanned, or on a cluster."""
+    """Adds `score` and `predict_blocks` for X scanned from files, or from a Dask collection."""
 
     # Set by `fit`.
     coef_: Array
@@ -31,19 +31,22 @@ class BlockPredictionMixin:
     feature_names_in_: NDArray[Any]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R^2 of the predictions or, of a classifier, their accuracy; as scikit-learn's."""
+        """R^2 of the predictions or, for a classifier, their accuracy, as in scikit-learn.
+
+        X (n, p) and y may be lazy (scanned files, pyarrow or Dask).
+        """
         y, sample_weight = materialize(y, "y"), materialize(sample_weight, "sample_weight")
         if not is_dask_collection(X):
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
-        measure = accuracy_score if is_classifier(self) else r2_score
+        metric = accuracy_score if is_classifier(self) else r2_score
         predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]
-        return float(measure(y, predicted, sample_weight=sample_weight))
+        return float(metric(y, predicted, sample_weight=sample_weight))
 
     def predict_blocks(self, X: Any) -> Iterator[tuple[slice, Any]]:
-        """Rows, from where to where, and `predict` for them: one block of X after the other.
+        """Yield (rows, predictions) for one block of X after the other; `rows` is a slice.
 
-        For X of `ling.scan_parquet` and its like. Only a block at a time is in memory, and only its
-        predictions; `predict(X)` gives all of them at once.
+        For X from `ling.scan_parquet` and the other scan functions. Only one block and its
+        predictions are in memory at a time; `predict(X)` returns all predictions at once.
         """
         check_is_fitted(self, "coef_")
         storage = open_prediction_data(self, X)
@@ -52,5 +55,5 @@ class BlockPredictionMixin:
                 block.check_finite(first=rows.start)
                 yield rows, self.predict(block)  # type: ignore[attr-defined]
             return
-        found = self.predict(X)  # type: ignore[attr-defined]
-        yield slice(0, len(found)), found
+        predicted = self.predict(X)  # type: ignore[attr-defined]
+        yield slice(0, len(predicted)), predicted

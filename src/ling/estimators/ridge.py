@@ -1,4 +1,4 @@
-"""`Ridge`: scikit-learn's, planned and certified."""
+"""`Ridge`: ridge regression with scikit-learn's interface and a proven error bound."""
 
 from __future__ import annotations
 
@@ -39,60 +39,67 @@ from ling.solvers.planning import Plan
 
 
 class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """minimise ||y - Xw - b||^2 + alpha ||w||^2, to a proven accuracy.
+    """Ridge regression to a proven accuracy: minimise ||y - Xw - b||^2 + alpha ||w||^2.
 
-    A drop-in for `sklearn.linear_model.Ridge`: same parameters, same attributes, same meaning of
-    `alpha`. What differs: `tol` means the same for every solver, and every fit carries a proof.
+    A drop-in replacement for `sklearn.linear_model.Ridge`: same parameters, same attributes, same
+    meaning of `alpha`. There are two differences: `tol` means the same for every solver, and every
+    fit comes with a certificate, a proven bound of its error.
 
-    `partial_fit` adds rows to a fit, or takes them away again, as exactly as if all had been fitted
-    at once; it needs room for n_features^2 numbers.
+    `partial_fit` adds rows to a fit, or removes them, and is as exact as a fit to all rows at once.
+    It needs memory for n_features^2 numbers.
 
-    `set_callbacks` takes scikit-learn's callbacks, from its version 1.9 on: passes over X are the
-    tasks of a fit. One that asks to stop ends it with `ling.errors.Stopped`, and the estimator is
-    as it was before. `ling.progress.watch` tells any function how far fits are.
+    `set_callbacks` accepts the callbacks of scikit-learn 1.9 and later. The passes over X are the
+    tasks of a fit. A callback that asks to stop ends the fit with `ling.errors.Stopped`, and the
+    estimator is restored. `ling.progress.watch` reports the progress of fits to any function.
 
     Parameters
     ----------
     alpha : float or array of shape (n_targets,), default=1.0
-        The penalty, >= 0; an array gives each target its own. 0 gives the least-norm solution of
-        least squares, without a certificate.
+        Regularisation strength, >= 0: larger values shrink the coefficients more. An array gives
+        each target its own. 0 gives the minimum-norm least-squares solution, without a certificate.
     fit_intercept : bool, default=True
-        Whether to fit b, which is never penalised.
+        Whether to fit the intercept b, which is not penalised.
     copy_X : bool, default=True
-        For compatibility; X is neither copied nor changed.
+        Ignored; for compatibility with scikit-learn. X is neither copied nor changed.
     max_iter : int, default=None
-        Most iterations of an iterative engine; None for as many as `tol` takes.
+        Maximum number of iterations of an iterative engine; None for as many as `tol` needs.
     tol : float, default=1e-4
-        Accuracy: the training predictions are within tol of those of the exact solution, in units
-        of ||y - mean(y)|| (of ||y|| without an intercept; both weighted by sample_weight). Proved
-        for every fit, or a ConvergenceWarning says what was reached.
-        For X in float32 the proof covers the rounding of `coef_` and `intercept_` to float32.
+        Accuracy: the training predictions are within tol of those of the exact solution, relative
+        to ||y - mean(y)|| (to ||y|| without an intercept; both weighted by sample_weight). This is
+        proved for every fit; if it cannot be, a ConvergenceWarning says what was reached.
+        For X in float32 the bound includes the rounding of `coef_` and `intercept_` to float32.
     solver : {"auto", "direct", "krylov", "two_stage", "row_sketch"}, default="auto"
-        "auto" predicts the cost of each from shape, memory and this machine's speed, and picks the
-        cheapest; `ling.plan(X, y)` shows the predictions. scikit-learn's names are understood.
+        "auto" predicts the cost of each engine from the shape of X, the memory and this machine's
+        speed, and picks the cheapest; `ling.plan(X, y)` shows the predictions. scikit-learn's
+        solver names are accepted too.
     positive : bool, default=False
-        Whether to force the coefficients to be >= 0; n_features^2 numbers have to fit in memory.
+        Whether to constrain the coefficients to be >= 0; n_features^2 numbers have to fit in
+        memory.
     random_state : int, RandomState instance or None, default=None
-        For the random directions of the sketches; the answer does not depend on it beyond `tol`.
+        Seed of the random sketches. The solution depends on it only within `tol`.
     precision : {"auto", "float64", "float32"}, default="auto"
-        Of the direct engine's Gram matrix; refinement and certificate are in float64 anyway.
+        Precision of the direct engine's Gram matrix. Refinement and certificate are always in
+        float64.
     memory_budget : float or str, default=None
-        Bytes, or text like "2GB", that a fit may take on top of the data; None for half of what
-        is free. Of data that is read or mapped, everything that is in memory counts, but for y;
-        None is a quarter of the machine's memory then. Limits on the process count: those of
-        control groups (containers, Slurm jobs), `ulimit -v` and `ulimit -d`.
+        Memory that a fit may use in addition to the data, in bytes or as text like "2GB"; None for
+        half of the free memory. For X that is read from files or memory-mapped, the parts of X in
+        memory count too, but y does not; None is then a quarter of the machine's memory. Limits on
+        the process are respected: those of control groups (containers, Slurm jobs), `ulimit -v`
+        and `ulimit -d`.
     statistics : bool, default=None
-        Whether to keep what `coef_std_errors()` and `predict(X, return_std=True)` need, about
-        n_features * min(n_samples, n_features) numbers. None keeps it where that is at most 8 MB
-        and nothing has to be computed for it.
+        Whether to store what `coef_std_errors()` and `predict(X, return_std=True)` need, about
+        n_features * min(n_samples, n_features) numbers. None stores it if it takes at most 8 MB and
+        needs no extra computation.
     warm_start : bool, default=False
-        Start iterations from `coef_`, or from where a fit was when its cluster was lost.
+        Whether to start iterations from `coef_`, or from the coefficients that a fit had reached
+        when its cluster was lost.
     checkpoint : str or path, default=None
-        A folder for what a long fit has found so far: killed and started again with the same
-        arguments, it goes on from its last pass over X, to the same result. Gone when it is done.
+        A folder in which a long fit stores the results of its passes over X. A fit that was killed
+        and is started again with the same arguments resumes after its last pass, and gives the same
+        result. The checkpoint is deleted when the fit is done.
     verbose : int, default=0
-        1 shows a fit while it goes on: a line that moves on a terminal, with rich installed, and a
-        line for each stage elsewhere. 2 prints `report_` as well.
+        1 shows the progress of a fit: a progress bar on a terminal if rich is installed, and
+        otherwise a line for each stage. 2 prints `report_` as well.
 
     Attributes
     ----------
@@ -100,13 +107,14 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
     intercept_ : float or array of shape (n_targets,)
     n_iter_ : None or array of shape (n_targets,)
     solver_ : str
-        The engine that solved it.
+        The engine that solved the problem.
     report_ : FitReport
-        Engine and why, rank, passes, FLOPs, seconds, status and certificate. `print` it.
+        Engine and the reason for it, rank, passes, FLOPs, seconds, status and certificate. `print`
+        it for a summary.
     edf_ : float or array of shape (n_targets,)
-        Effective degrees of freedom, without the intercept's; see `statistics`.
+        Effective degrees of freedom, not counting the intercept; see `statistics`.
     noise_variance_ : float or array of shape (n_targets,)
-        The estimated variance of the noise in y; see `statistics`.
+        Estimated variance of the noise in y; see `statistics`.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -185,9 +193,9 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
                 problem, standardization, fit = solve_warm_started(
                     self, X, Y, alphas, weights, settings, started
                 )
-                kept = self._compute_posterior_state(problem, standardization, fit, settings)
+                posterior = self._compute_posterior_state(problem, standardization, fit, settings)
             set_fit_attributes(self, fit, y.ndim)
-            self._posterior_state = kept
+            self._posterior_state = posterior
             self._reset_partial_fit()
         warn_unless_certified(self, fit, settings)
         return self
@@ -202,14 +210,15 @@ def plan(
     X: Any, y: Any = None, alpha: Any = 1.0, *, memory_budget: float | str | None = None,
     precision: str = "auto", tol: float = 1e-4,
 ) -> Plan:  # fmt: skip
-    """What `Ridge(alpha).fit(X, y)` would cost with each engine, without fitting.
+    """Predict the cost of `Ridge(alpha).fit(X, y)` with each engine, without fitting.
 
     Parameters
     ----------
     X : anything that `Ridge.fit` takes
-        Only its shape, dtype and density matter and, if it is read, how fast that goes.
+        Only its shape, dtype and density are used and, if it is read from files, how fast it can be
+        read.
     y : array of shape (n_samples,) or (n_samples, n_targets), default=None
-        For the number of targets; None for one.
+        Used for the number of targets; None for one target.
     alpha : float or array of shape (n_targets,), default=1.0
     memory_budget, precision, tol
         As for `Ridge`.
@@ -217,7 +226,7 @@ def plan(
     Returns
     -------
     Plan
-        All engines, the first choice first. `print` it.
+        The estimates of all engines, with the first choice first. `print` it for a table.
 
     Examples
     --------

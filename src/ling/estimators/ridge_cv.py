@@ -1,4 +1,7 @@
-"""`RidgeCV`: all alphas and splits share one Gram matrix or the same passes over X."""
+"""`RidgeCV`: ridge regression with alpha chosen by cross-validation.
+
+All alphas and splits share one Gram matrix or the same passes over X.
+"""
 
 from __future__ import annotations
 
@@ -52,47 +55,53 @@ class RidgeCV(
     RegressorMixin,
     BaseEstimator,
 ):
-    """Ridge regression with the alpha that predicts best on samples left out.
+    """Ridge regression with alpha chosen by cross-validation.
 
-    A drop-in for `sklearn.linear_model.RidgeCV`. All alphas, folds and targets share one Gram
-    matrix or the same passes over X.
+    A drop-in replacement for `sklearn.linear_model.RidgeCV`. All alphas, folds and targets share
+    one Gram matrix or the same passes over X.
 
     Parameters
     ----------
     alphas : array of shape (n_alphas,), default=None
-        What to choose from; None for 30 values over 9 decades below the trace of X'X, extended
-        at both ends until the best is inside.
+        The alphas to choose from. None for 30 values over 9 decades below the trace of X'X; this
+        grid is extended at both ends until the best alpha is inside.
     fit_intercept : bool, default=True
+        As for `Ridge`.
     scoring : str or callable, default=None
-        None is the negative mean of squared errors for cv=None, and R^2 otherwise. Scores are
-        weighted like the samples.
+        None is the negative mean squared error for cv=None, and R^2 otherwise. Scores are weighted
+        by sample_weight.
     cv : int, splitter or iterable, default=None
-        None leaves out one sample at a time, exactly. An integer, a splitter or (train, test) pairs
-        are true cross-validation.
+        None is exact leave-one-out cross-validation (but see `gcv_mode`). With an integer, a
+        splitter or (train, test) pairs, the model is fitted to each training set and scored on its
+        test set.
     gcv_mode : {None, "auto", "svd", "eigen", "stochastic"}, default=None
-        For cv=None. None is exact, unless n_features^2 and n_samples^2 numbers are too many for
-        `memory_budget`: then generalised cross-validation with estimated degrees of freedom, which
-        "stochastic" asks for. The others are scikit-learn's names for exact.
+        Used for cv=None only. "stochastic" is generalised cross-validation (GCV) with estimated
+        degrees of freedom. None is exact leave-one-out, unless neither n_features^2 nor n_samples^2
+        numbers fit in `memory_budget`; then it is "stochastic". The others are scikit-learn's names
+        for exact leave-one-out.
     store_cv_results : bool, default=False
-        Whether `cv_results_` keeps, for cv=None, the squared error of every sample (its prediction,
-        with `scoring`).
+        For cv=None: whether `cv_results_` stores the squared error of every sample, or with
+        `scoring` its prediction.
     alpha_per_target : bool, default=False
-        Whether each target gets the alpha that is best for it, with any `cv`.
+        Whether to choose alpha for each target separately; works with any `cv`.
     choice : {"best", "one_standard_error"}, default="best"
-        The latter fits with the largest alpha within one standard error of the best.
+        "best" fits with the alpha of the best score, "one_standard_error" with the largest alpha
+        whose score is within one standard error of the best.
     tol, random_state, memory_budget, statistics
         As for `Ridge`.
     checkpoint : str or path, default=None
-        A folder for what a long fit has found so far: killed and started again with the same
-        arguments, it goes on from its last pass over X, to the same result. Gone when it is done.
+        A folder in which a long fit stores the results of its passes over X. A fit that was killed
+        and is started again with the same arguments resumes after its last pass, and gives the same
+        result. The checkpoint is deleted when the fit is done.
     verbose : int, default=0
         As for `Ridge`.
 
     Attributes
     ----------
     alpha_ : float, or array of shape (n_targets,) with `alpha_per_target`
-    alpha_1se_ : the same
-        The largest alpha within one standard error of the best.
+        The chosen alpha, with which `coef_` is fitted.
+    alpha_1se_ : float, or array of shape (n_targets,) with `alpha_per_target`
+        The largest alpha whose score is within one standard error of the best.
     best_score_ : float, or array of shape (n_targets,)
         The mean score of `alpha_`.
     cv_results_ : CVResults
@@ -170,7 +179,8 @@ class RidgeCV(
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
         """Choose alpha and fit to X (n_samples, n_features), y (n_samples,) or (n_samples, t).
 
-        `groups` is passed on to the splitter, and to whom metadata routing says it should go.
+        `groups` is passed to the splitter. With metadata routing enabled, `params` are passed as
+        the routing says.
         """
         check_store_cv_results(self)
         if self.alphas is not None:
@@ -184,7 +194,7 @@ class RidgeCV(
             scoring = self._make_scoring(X, y, Y, weights, to_scorer)
             with checkpoint_session(self, X, Y, weights, splits) as (X, settings):
                 chosen = fit_with_cv(self, X, Y, weights, splits, scoring, settings)
-                kept = self._compute_posterior_state(
+                posterior = self._compute_posterior_state(
                     chosen.problem,
                     chosen.standardization,
                     chosen.fit,
@@ -193,7 +203,7 @@ class RidgeCV(
                 )
             set_fit_attributes(self, chosen.fit, y.ndim)
             set_cv_attributes(self, chosen, y.ndim, X.dtype)
-            self._posterior_state = kept
+            self._posterior_state = posterior
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit, settings)
         return self
@@ -201,21 +211,22 @@ class RidgeCV(
     def _make_scoring(
         self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any]
     ) -> Scoring:
+        """Scoring of predictions (n, t) against Y; `parameters` are the arguments of the scorer."""
         per_target = bool(self.alpha_per_target) and Y.shape[1] > 1
         Y = np.asarray(Y, dtype=np.float64)
         if self.scoring is None and self.cv is None:
             return NegMeanSquaredError(Y, weights, per_target)
-        mine = parameters.get("sample_weight")
+        score_weights = parameters.get("sample_weight")
         if self.scoring in (None, "r2"):
-            return R2Score(Y, mine, per_target)
-        call = self._check_scorer()
+            return R2Score(Y, score_weights, per_target)
+        scorer = self._check_scorer()
         if self.scoring == "neg_mean_squared_error":
-            loss = SquaredError(mine, Y, per_target)
+            loss = SquaredError(score_weights, Y, per_target)
             return MeanScore(
-                call, Y, per_target=per_target, score_params=parameters, loss=loss, sign=-1.0
+                scorer, Y, per_target=per_target, score_params=parameters, loss=loss, sign=-1.0
             )
-        looked_at = None if is_prediction_scorer(call) else X
-        return SklearnScorer(call, Y, None, looked_at, per_target, parameters)
+        scorer_X = None if is_prediction_scorer(scorer) else X
+        return SklearnScorer(scorer, Y, None, scorer_X, per_target, parameters)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""What surrounds a fit: who is shown how far it is, and that nothing is left of one that fails."""
+"""Context of a fit: progress display, callbacks, and rollback of the estimator after an error."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from ling.estimators.callbacks import CallbackAdapter
 from ling.progress import Listener, has_listeners, track_fit
 from ling.progress_bar import progress_listener, write_stderr
 
-# What a fit that failed leaves on purpose: where it was, and what scikit-learn has to tidy up.
+# Attributes that survive the rollback of a failed fit: the coefficients reached so far, from which
+# warm_start continues, and two attributes that scikit-learn needs to tear down its callbacks.
 KEPT_ON_FAILURE = "_partial_coef", "_callback_fit_ctx", "_skl_callbacks_to_teardown"
 
 
 @contextmanager
 def rollback_on_error(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Iterator[None]:
-    """A fit that is shown as asked for; if it does not get there, the model is as it was."""
+    """Context manager for a fit: on any error, all attributes of `model` are restored.
+
+    Attributes in `KEPT_ON_FAILURE` are not restored. Progress is shown if the model is verbose, and
+    reported to callbacks and listeners. Memory-mapped arguments are checked for changes during the
+    fit.
+    """
     before = dict(vars(model))
     try:
         if model.verbose or "_skl_callbacks" in before or has_listeners():
@@ -31,25 +37,26 @@ def rollback_on_error(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
                 yield
     except BaseException:
         state = vars(model)
-        left = {name: state[name] for name in KEPT_ON_FAILURE if name in state}
+        surviving = {name: state[name] for name in KEPT_ON_FAILURE if name in state}
         state.clear()
-        state.update(before | left)
+        state.update(before | surviving)
         raise
 
 
 @contextmanager
 def _show_progress(model: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[None]:
+    """Report progress of a fit to a progress bar and to scikit-learn's callbacks, where used."""
     listeners: list[Listener] = []
-    tasks = None
+    callbacks = None
     with ExitStack() as stack:
         if model.verbose:
             listeners.append(stack.enter_context(progress_listener(title=type(model).__name__)))
         if hasattr(model, "_skl_callbacks"):
-            tasks = CallbackAdapter(model, X, y, sample_weight)
-            listeners.append(tasks)
+            callbacks = CallbackAdapter(model, X, y, sample_weight)
+            listeners.append(callbacks)
         with track_fit(*listeners):
             yield
-    if tasks is not None:
-        tasks.close()
+    if callbacks is not None:
+        callbacks.close()
     if model.verbose > 1:
         write_stderr(str(model.report_))

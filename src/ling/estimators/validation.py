@@ -1,4 +1,4 @@
-"""What users pass, checked: every message names the argument and says what to pass instead."""
+"""Validation of arguments: every error names the argument and says what to pass instead."""
 
 from __future__ import annotations
 
@@ -27,25 +27,31 @@ from ling.estimators.open_data import (
 def check_training_data(
     model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
 ) -> tuple[Any, Any]:
-    """X and y as scikit-learn wants them, float32 or float64; X is a design where it is lazy.
+    """Validated X (n, p), in float32 or float64, and y (n,) or (n, t).
 
-    It is one, too, where columns have names, so that errors can name them.
+    X is an array, a CSR matrix, or a `Storage`. It is a storage if it is lazy (files, tables or
+    Dask), and also if its columns have names, so that errors can name them. `options` are those of
+    scikit-learn's `validate_data`: with `y_numeric` y has to be numeric, and with reset=False X has
+    to have the columns of the earlier fit.
     """
     _check_y_given(model, X, y)
     y = materialize(y, "y")
     check_not_sparse(y=y, sample_weight=sample_weight)
-    numeric = {"y": y} if options.get("y_numeric") else {}  # classes may be words
-    first = options.get("reset", True)
-    storage = open_storage(X, requested_budget(model)) if first else open_prediction_data(model, X)
+    numeric = {"y": y} if options.get("y_numeric") else {}  # class labels may be text
+    is_reset = options.get("reset", True)
+    storage = (
+        open_storage(X, requested_budget(model)) if is_reset else open_prediction_data(model, X)
+    )
     if storage is not None:
         y = _check_targets(model, storage, y, numeric)
-        if first:
+        if is_reset:
             set_feature_attributes(model, storage)
         return load_or_rechunk(storage, model), y
-    if first and hasattr(model, "encoding_"):  # of an earlier fit to a table
+    if is_reset and hasattr(model, "encoding_"):  # left from an earlier fit to a table
         del model.encoding_
     with name_argument_in_errors(X=X, **numeric):
-        # Non-finite numbers in X show in the first pass over it; those in y are looked for.
+        # The first pass over X detects non-finite numbers in it, so they are not looked for here;
+        # validate_data checks y all the same.
         X, y = validate_data(
             model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             ensure_all_finite=False, **options,
@@ -55,7 +61,10 @@ def check_training_data(
 
 
 def check_prediction_rows(model: Any, X: Any) -> Any:
-    """X in memory to predict for, as scikit-learn wants it."""
+    """Validated X (n, p) in memory, for prediction.
+
+    If X has NaN or infinity, the error says where.
+    """
     options: dict[str, Any] = {
         "accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": False,
     }  # fmt: skip
@@ -65,13 +74,13 @@ def check_prediction_rows(model: Any, X: Any) -> Any:
         except ValueError as error:
             if "contains NaN" not in str(error) and "contains infinity" not in str(error):
                 raise
-            found = validate_data(model, X, ensure_all_finite=False, **options)
-            _storage_of(with_feature_names(model, found)).check_finite()
+            unchecked = validate_data(model, X, ensure_all_finite=False, **options)
+            _storage_of(with_feature_names(model, unchecked)).check_finite()
             raise
 
 
 def with_feature_names(model: Any, X: Any) -> Any:
-    """An array, with the names of its columns if the model knows them."""
+    """X, as a `DenseStorage` with feature names if it is an array and the model has names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None or not isinstance(X, np.ndarray):
         return X
@@ -88,7 +97,7 @@ def _storage_of(X: Any) -> Storage:
 def _check_y_given(model: Any, X: Any, y: Any) -> None:
     if y is not None:
         return
-    open_storage(X)  # whoever passes a Dataset, or a path, is told what to do with that
+    open_storage(X)  # raises, with better advice, if X is a Dataset or a path
     where = "fit(data.X, data.y)" if isinstance(X, Design) else "fit(X, y)"
     raise WrongType(
         f"This {type(model).__name__} estimator requires y to be passed, but the target y is None; "
@@ -97,6 +106,7 @@ def _check_y_given(model: Any, X: Any, y: Any) -> None:
 
 
 def _check_targets(model: Any, storage: Storage, y: Any, numeric: dict[str, Any]) -> Any:
+    """Validated y (n,) or (n, t) for an X in a storage; `numeric` is {} if y may be text."""
     n = storage.shape[0]
     if n == 0:
         raise WrongShape("X has no rows; at least one is needed.")
@@ -109,13 +119,19 @@ def _check_targets(model: Any, storage: Storage, y: Any, numeric: dict[str, Any]
 
 
 def _check_not_text(y: Any, numeric: dict[str, Any]) -> None:
-    """Where y has to be numbers; `name_argument_in_errors` says what to do."""
+    """Raise if y is text and has to be numeric, i.e. if `numeric` is not empty.
+
+    `name_argument_in_errors` replaces this error by one with advice.
+    """
     if numeric and y.dtype.kind in "US":
         raise WrongType("y is text")
 
 
 def set_feature_attributes(model: Any, storage: Storage) -> None:
-    """Their number and names, as scikit-learn's validation does, and how they became numbers."""
+    """Set `n_features_in_` and `feature_names_in_`, as scikit-learn's validation does.
+
+    Also set `encoding_`, which says how columns of a table become numbers.
+    """
     model.n_features_in_ = storage.shape[1]
     model.encoding_ = storage.encoding
     if storage.feature_names is not None:
@@ -125,7 +141,10 @@ def set_feature_attributes(model: Any, storage: Storage) -> None:
 
 
 def open_prediction_data(model: Any, X: Any) -> Storage | None:
-    """The storage behind an X to predict for, if it is lazy; its columns are those of the fit."""
+    """Storage of an X (n, p) to predict for if X is lazy, else None.
+
+    Raises unless its columns are those of the fit.
+    """
     storage = open_storage(X, requested_budget(model), getattr(model, "encoding_", None))
     if storage is not None:
         check_same_columns(model, storage.shape[1], storage.feature_names)
@@ -133,7 +152,7 @@ def open_prediction_data(model: Any, X: Any) -> Storage | None:
 
 
 def check_same_columns(model: Any, p: int, columns: tuple[str, ...] | None) -> None:
-    """An error unless these are as many as, and named like, those of the fit."""
+    """Raise unless X has as many columns as in the fit, with the same names if both have names."""
     if p != model.n_features_in_:
         raise WrongShape(
             f"X has {p} features, but {type(model).__name__} is expecting "
@@ -149,7 +168,7 @@ def check_same_columns(model: Any, p: int, columns: tuple[str, ...] | None) -> N
 
 
 def check_not_sparse(**arguments: Any) -> None:
-    """Targets and weights have to be dense."""
+    """Raise if one of the named arguments (y, sample_weight) is sparse."""
     for name, value in arguments.items():
         if sparse.issparse(value):
             raise WrongType(f"{name} is sparse; pass {name}.toarray().")
@@ -157,7 +176,10 @@ def check_not_sparse(**arguments: Any) -> None:
 
 @contextmanager
 def name_argument_in_errors(**arguments: Any) -> Iterator[None]:
-    """Where scikit-learn finds fault with data but does not say with which argument, say it."""
+    """Context manager that replaces errors of scikit-learn by errors that name the argument.
+
+    `arguments` are the values to examine by name. Errors that none of them explains are re-raised.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -169,7 +191,8 @@ def name_argument_in_errors(**arguments: Any) -> Iterator[None]:
 
 
 def _check_numeric(name: str, value: Any, error: Exception) -> None:
-    for column in getattr(value, "columns", ()):  # of a data frame
+    """Raise WrongType, from `error`, if `value` or a column of it is complex or not numeric."""
+    for column in getattr(value, "columns", ()):  # only data frames have columns
         _check_numeric(f"column {column!r} of {name}", np.asarray(value[column]), error)
     array: Any = value if sparse.issparse(value) else np.asarray(value)
     if array.dtype.kind == "c":
@@ -186,12 +209,12 @@ def _check_numeric(name: str, value: Any, error: Exception) -> None:
 
 
 def as_target_matrix(y: Array) -> Array:
-    """(n, t)."""
+    """Targets as a matrix: y (n,) or (n, t) as an array of shape (n, t)."""
     return y[:, None] if y.ndim == 1 else y
 
 
 def check_alpha_per_target(alpha: Any, n_targets: int) -> Array:
-    """One for each target."""
+    """Validated penalties (n_targets,) from one alpha, or from one alpha per target."""
     with name_argument_in_errors(alpha=alpha):
         alphas = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
     if alphas.ndim != 1 or len(alphas) not in (1, n_targets):
@@ -206,7 +229,7 @@ def check_alpha_per_target(alpha: Any, n_targets: int) -> Array:
 
 
 def check_sample_weight(sample_weight: Any, X: Any) -> Array | None:
-    """One for each sample, or None."""
+    """Validated sample weights (n,) in float64, or None if there are none."""
     sample_weight = materialize(sample_weight, "sample_weight")
     if sample_weight is None:
         return None
@@ -215,9 +238,9 @@ def check_sample_weight(sample_weight: Any, X: Any) -> Array | None:
     with name_argument_in_errors(sample_weight=sample_weight):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
-        at = int(np.flatnonzero(weights < 0)[0])
+        row = int(np.flatnonzero(weights < 0)[0])
         raise NegativeWeight(
-            f"sample_weight[{at}] is {weights[at]}; weights must be >= 0. "
+            f"sample_weight[{row}] is {weights[row]}; weights must be >= 0. "
             "To leave a row out, give it weight 0."
         )
     return np.asarray(weights)

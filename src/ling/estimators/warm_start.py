@@ -1,4 +1,4 @@
-"""One fit, and `warm_start=`: where it starts from, and where it was when it could not go on."""
+"""A fit with `warm_start=`: initial coefficients, and those that an interrupted fit has reached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def solve_warm_started(
     model: Any, X: Any, Y: Array, alphas: Array, weights: Array | None, settings: FitOptions,
     started: float,
 ) -> tuple[Problem, Standardization, FitResult]:  # fmt: skip
-    """The problem that data and alphas stand for, solved from where the model says."""
+    """Build the ridge problem of X (n, p), Y (n, t) and alphas (t,), and solve it.
+
+    With `model.warm_start` the iterations start from the coefficients of an earlier fit. `started`
+    is the `time.perf_counter()` at the start of the fit.
+    """
     fit_intercept = bool(model.fit_intercept)
     stage("prepare", lambda: expected_fit_cost(X, alphas, settings))
     problem, standardization = build_problem(X, Y, alphas, weights, fit_intercept)
@@ -34,7 +38,11 @@ def solve_warm_started(
 def _warm_start(
     model: Any, problem: Problem, standardization: Standardization
 ) -> Iterator[Array | None]:
-    """Coefficients to start from, if asked for; those of a fit that is lost are kept for that."""
+    """Context manager that yields initial coefficients (p, t) for warm_start=True, else None.
+
+    If the cluster is lost during the fit, the coefficients reached so far are stored in
+    `model._partial_coef`, from which the next warm start continues.
+    """
     try:
         yield _initial_coef(model, problem, standardization) if model.warm_start else None
     except ClusterLost as error:
@@ -45,12 +53,14 @@ def _warm_start(
 
 
 def _initial_coef(model: Any, problem: Problem, standardization: Standardization) -> Array | None:
-    """In the units of the problem; None if there is nothing, or it is of other data."""
-    known = getattr(model, "_partial_coef", None)
-    if known is None and hasattr(model, "coef_"):
-        known = np.atleast_2d(model.coef_).T
-    if known is None or known.shape != problem.moments.shape or not np.isfinite(known).all():
+    """Initial coefficients (p, t) in the units of the problem.
+
+    They are those of an interrupted fit, or else `coef_`. None if there are none, if they have
+    another shape, or if they are not finite.
+    """
+    coef = getattr(model, "_partial_coef", None)
+    if coef is None and hasattr(model, "coef_"):
+        coef = np.atleast_2d(model.coef_).T
+    if coef is None or coef.shape != problem.moments.shape or not np.isfinite(coef).all():
         return None
-    return np.asarray(
-        known.astype(np.float64) * (standardization.x_scale / standardization.y_scale)
-    )
+    return np.asarray(coef.astype(np.float64) * (standardization.x_scale / standardization.y_scale))
