@@ -146,7 +146,7 @@ class SparseStorage(Storage):
         return SparseStorage(self.csr[rows])
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
-        """Return the column sums of weights x, X'U, and the column sums of weights x^2."""
+        """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
         sums = self.rmatmat(np.ones(self.shape[0]) if weights is None else weights)
         # One contiguous column at a time is faster here than a block whose rows are not contiguous.
         products = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
