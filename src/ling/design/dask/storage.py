@@ -241,7 +241,7 @@ def _join_small_chunks(X: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def _joined_heights(heights: Sequence[int], most: int) -> Iterator[int]:
-    """Yield sums of consecutive heights, each the first to reach `most`."""
+    """Yield sums of consecutive heights; each but the last is just large enough to reach `most`."""
     total = 0
     for height in heights:
         total += height
