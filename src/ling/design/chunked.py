@@ -72,9 +72,8 @@ class ChunkedStorage(BlockedStorage):
             max(MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES, BLOCK_BUDGET_FRACTION * budget),
         )
         storage = ChunkedStorage(self.source, self.rows, max_resident_bytes)
-        storage._read_bandwidth = (
-            self._read_bandwidth
-        )  # a property of the source, and measured by reading it
+        # Measuring the bandwidth reads data, and the source is the same.
+        storage._read_bandwidth = self._read_bandwidth
         return storage
 
     @property
@@ -140,9 +139,8 @@ class ChunkedStorage(BlockedStorage):
                 if len(block):
                     yield slice(start, start + len(block)), DenseStorage(block, compiled=True)
                 start += len(block)
-                if (
-                    progress is not None and start < self.shape[0]
-                ):  # the meter reports the last block with the pass
+                # The meter reports the last block, with the pass.
+                if progress is not None and start < self.shape[0]:
                     progress.add_partial_pass(len(block) / self.source.shape[0])
 
     def can_quantize(self, affine: AffineMap) -> bool:
@@ -224,9 +222,7 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
                 if stop.is_set():
                     return
             put(None, StopIteration())
-        except (
-            BaseException
-        ) as error:  # passed on, and raised in the thread that consumes the items
+        except BaseException as error:  # raised in the thread that consumes the items
             put(None, error)
         finally:
             if isinstance(items, Generator):
