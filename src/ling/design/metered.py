@@ -72,9 +72,8 @@ class Metered(Design):
     ) -> None:
         self.design = design
         self.meter = Meter() if meter is None else meter
-        self.pass_fraction = (
-            pass_fraction  # passes that one product counts: the fraction of all rows
-        )
+        # Passes that one product counts: the fraction of all rows that this design holds.
+        self.pass_fraction = pass_fraction
         self.shape = design.shape
         self.dtype = design.dtype
 
