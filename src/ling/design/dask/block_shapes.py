@@ -39,8 +39,6 @@ def with_checked_shapes(array: Any, name: str) -> Any:
 
 
 def _check_block(name: str, chunk: Any, block_info: Any = None) -> Any:
-    output_info = block_info[None]
-    check_block_shape(
-        name, output_info["chunk-location"], np.shape(chunk), output_info["chunk-shape"]
-    )
+    info = block_info[None]
+    check_block_shape(name, info["chunk-location"], np.shape(chunk), info["chunk-shape"])
     return chunk
