@@ -228,8 +228,8 @@ def _join_small_chunks(X: Any) -> tuple[Any, tuple[str, ...]]:
     """Return X with consecutive chunks joined if it has very many small ones, and notes."""
     heights = X.chunks[0]
     row_bytes = max(1, X.shape[1] * X.dtype.itemsize)
-    if len(heights) <= MAX_SMALL_CHUNKS or sum(heights) * row_bytes > SMALL_CHUNK_BYTES * len(
-        heights
+    if len(heights) <= MAX_SMALL_CHUNKS or (
+        sum(heights) * row_bytes > SMALL_CHUNK_BYTES * len(heights)
     ):
         return X, ()
     joined_heights = tuple(_joined_heights(heights, JOINED_CHUNK_BYTES // row_bytes))
