@@ -1,4 +1,4 @@
-"""Centring, scaling, weighting and low-rank corrections, never materialised."""
+"""Designs with centring, scaling, weighting and low-rank corrections that are not materialised."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ling.design.base import Design, Storage, as_design
 from ling.design.row_transform import AffineRowTransform, RowReduction, RowTransform
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
 
-# Up to this many products of columns are cheap enough to do without BLAS.
+# `_inner` uses einsum instead of BLAS up to this many pairs of columns.
 MAX_EINSUM_PRODUCTS = 8
 
 
 class AffineDesign(Design):
-    """X~ = diag(row_scale) X diag(col_scale) - left right', as arithmetic around the products of X.
+    """The design X~ = diag(row_scale) X diag(col_scale) - left right', computed from products of X.
 
-    An affine design over an affine design is folded into one, so `storage` always holds numbers.
-    A product with X~ costs one pass over X and O(rank (n + p)) on top.
+    An affine design of an affine design is composed into one, so `storage` is always a Storage.
+    A product with X~ costs one pass over X plus O(rank (n + p)) FLOPs.
     """
 
     def __init__(self, design: Any, affine: AffineMap) -> None:
@@ -41,22 +41,31 @@ class AffineDesign(Design):
         scale: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> AffineDesign:
-        """sqrt(weights) * (X - 1 shift') * diag(scale)."""
+        """Return the design diag(sqrt(weights)) (X - 1 shift') diag(scale).
+
+        `shift` and `scale` have shape (p,), `weights` has shape (n,); None leaves the step out.
+        """
         design = as_design(design)
         n, p = design.shape
-        root = None if weights is None else np.sqrt(_check_weights(weights, n))
-        columns = _check_vector(scale, "scale", p)
-        shifts = _check_vector(shift, "shift", p)
-        if shifts is None:
-            return cls(design, AffineMap(root, columns))
-        left = broadcast_scalar(n) if root is None else root
+        root_weights = None if weights is None else np.sqrt(_check_weights(weights, n))
+        col_scale = _check_vector(scale, "scale", p)
+        col_shift = _check_vector(shift, "shift", p)
+        if col_shift is None:
+            return cls(design, AffineMap(root_weights, col_scale))
+        left = broadcast_scalar(n) if root_weights is None else root_weights
         return cls(
-            design, AffineMap(root, columns, left[:, None], scale_rows(shifts, columns)[:, None])
+            design,
+            AffineMap(
+                root_weights, col_scale, left[:, None], scale_rows(col_shift, col_scale)[:, None]
+            ),
         )
 
     @classmethod
     def centered(cls, design: Any, weights: ArrayLike | None = None) -> AffineDesign:
-        """sqrt(weights) * (X - the weighted mean of its rows); one pass for the mean."""
+        """Return the design diag(sqrt(weights)) (X - 1 mean'), with the weighted mean of the rows.
+
+        Computing the mean takes one pass.
+        """
         design = as_design(design)
         w = (
             np.ones(design.shape[0])
@@ -67,7 +76,7 @@ class AffineDesign(Design):
 
     @classmethod
     def low_rank_corrected(cls, design: Any, left: Any, right: Any) -> AffineDesign:
-        """X - left right', a low-rank correction."""
+        """Return the design X - left right', with left (n, rank) and right (p, rank)."""
         design = as_design(design)
         left, right = as_numeric_array(left, "left"), as_numeric_array(right, "right")
         for name, factor, rows in zip(("left", "right"), (left, right), design.shape, strict=True):
@@ -79,20 +88,20 @@ class AffineDesign(Design):
         return cls(design, AffineMap(left=left, right=right))
 
     def matmat(self, V: Array) -> Array:
-        """X~ V, one pass."""
+        """Return X~ V; one pass."""
         V, dtype = self._check_right_operand(V)
         U = self.storage.matmat(scale_rows(V, self.affine.col_scale))
         return self._finish_rows(U, slice(None), self._right_product(V)).astype(dtype, copy=False)
 
     def rmatmat(self, U: Array) -> Array:
-        """X~'U, one pass."""
+        """Return X~'U; one pass."""
         U, dtype = self._check_left_operand(U)
         sums = None if self.affine.left is None else self.affine.left.T @ U
         V = self.storage.rmatmat(scale_rows(U, self.affine.row_scale))
         return self._finish_columns(V, sums).astype(dtype, copy=False)
 
     def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """X~' between(X~ V), one pass: the map is applied to U = X V inside the sweep."""
+        """Return X~' transform(X~ V); one pass, which applies the map to blocks of U = X V."""
         V, dtype = self._check_right_operand(V)
         row_map = self._check_affine_transform(V, transform)
         if self.storage.is_out_of_core:
@@ -103,7 +112,8 @@ class AffineDesign(Design):
             return self._gram_with_transform(V, row_map or AffineRowTransform.identity(shape))
         low = self._right_product(V)
         left = self.affine.left
-        # Blocks may arrive from several threads; summing by row keeps the result reproducible.
+        # Blocks may arrive from several threads in any order. Adding them up in the order of their
+        # rows makes the result reproducible.
         partial: dict[int, Array] = {}
 
         def inner(U: Array, rows: slice) -> Array:
@@ -119,7 +129,7 @@ class AffineDesign(Design):
         return self._finish_columns(out, sums).astype(dtype, copy=False)
 
     def _gram_with_transform(self, V: Array, outer: AffineRowTransform) -> Array:
-        """X~' outer(X~ V): the map of this design and the one asked for, made one."""
+        """Return X~' outer(X~ V), with `outer` and this design's map merged into one transform."""
         low, s = self._right_product(V), self.affine.row_scale
         left = self.affine.left
         shift = outer.shift
@@ -138,37 +148,37 @@ class AffineDesign(Design):
         return self._finish_columns(out, sums).astype(V.dtype, copy=False)
 
     def take(self, rows: NDArray[np.intp]) -> Array:
-        """Some rows of X~, dense and in float64."""
+        """Return the given rows of X~ as a dense float64 array."""
         block = self.storage.take(rows)
         return self.affine.apply(block, rows, out=block)
 
     def subset(self, rows: NDArray[np.intp]) -> AffineDesign:
-        """Some rows of X~."""
+        """Return the design of the given rows of X~."""
         return AffineDesign(self.storage.subset(rows), self.affine.subset(rows))
 
     def map_rows(self, function: Callable[[Array], Array]) -> Array:
-        """function(rows of X~), one pass."""
+        """Apply `function` to blocks of rows of X~ and concatenate the results; one pass."""
         if self.storage.is_out_of_core:
             return self.storage.affine_map_rows(self.affine, function)
         return super().map_rows(function)
 
     def reduce_rows(self, sums: RowReduction) -> tuple[Array, ...]:
-        """What all rows of X~ add up to, one pass."""
+        """Return the arrays of `sums`, added up over all rows of X~; one pass."""
         if self.storage.is_out_of_core:
             return self.storage.affine_reduce_rows(self.affine, sums)
         return super().reduce_rows(sums)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
-        """X~'X~, one pass."""
+        """Return X~'X~, (p, p); one pass."""
         return self.storage.affine_gram(self.affine, dtype)
 
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
-        """X~X~', one pass."""
+        """Return X~X~', (n, n); one pass."""
         return self.storage.affine_row_gram(self.affine, dtype)
 
     @property
     def row_gram_passes(self) -> float:
-        """As the storage's."""
+        """Number of passes that the storage needs for X~X~'."""
         return self.storage.row_gram_passes
 
     @property
@@ -189,17 +199,17 @@ class AffineDesign(Design):
         return self.storage.affine_row_gram_flops(self.affine)
 
     def _right_product(self, V: Array) -> Array:
-        """right' V."""
+        """Return right' V, (rank,) or (rank, k); empty if there is no low-rank part."""
         right = self.affine.right
         return np.zeros((0, *V.shape[1:]), V.dtype) if right is None else _inner(right, V)
 
     def _finish_rows(self, U: Array, rows: slice, low: Array) -> Array:
-        """diag(row_scale) U - left low, on `rows`."""
+        """Return diag(row_scale) U - left low for the given rows, with low = right' V."""
         U = scale_rows(U, _slice_scale(self.affine.row_scale, rows))
         return U if self.affine.left is None else U - self.affine.left[rows] @ low
 
     def _finish_columns(self, V: Array, sums: Array | None) -> Array:
-        """diag(col_scale) V - right sums."""
+        """Return diag(col_scale) V - right sums, with sums = left' U."""
         V = scale_rows(V, self.affine.col_scale)
         if self.affine.right is None or sums is None:
             return V
@@ -207,19 +217,22 @@ class AffineDesign(Design):
 
 
 def _inner(A: Array, B: Array) -> Array:
-    """A'B. For thin factors not by BLAS: its threads would spin on, on the cores of our loops."""
+    """Return A'B; for thin factors without BLAS.
+
+    The threads of BLAS keep spinning after a call, and would compete with the compiled loops.
+    """
     thin = A.shape[1] * (B.shape[1] if B.ndim == 2 else 1) <= MAX_EINSUM_PRODUCTS
     return np.einsum("ik,i...->k...", A, B) if thin else A.T @ B
 
 
 def _outer(A: Array, B: Array) -> Array:
-    """A B, likewise."""
+    """Return A B, without BLAS if A has one column (see `_inner`)."""
     thin = A.shape[1] == 1
     return A * B if thin and B.ndim == 2 else A[:, 0] * B[0] if thin else A @ B
 
 
 def storage_and_map(design: Design) -> tuple[Storage, AffineMap]:
-    """The storage under `design`, and the one affine map laid over it."""
+    """Return the storage that `design` wraps and the affine map that is applied to it."""
     if isinstance(design, AffineDesign):
         return design.storage, design.affine
     if isinstance(design, Storage):

@@ -1,4 +1,4 @@
-"""The one map that can be laid over any X."""
+"""The affine map X -> diag(row_scale) X diag(col_scale) - left right' of a design."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ling.design.arrays import scale_rows, take_rows
 class AffineMap:
     """The map X -> diag(row_scale) X diag(col_scale) - left right'; None stands for no change.
 
-    This form, with the low-rank part outside the scales, is closed under composition and never
-    divides, so weights and scales of zero need no care.
+    `row_scale` is (n,), `col_scale` (p,), `left` (n, rank) and `right` (p, rank). This form, with
+    the low-rank part outside the scales, is closed under composition. It never divides, so weights
+    and scales of zero need no special treatment.
     """
 
     row_scale: Array | None = None
@@ -27,12 +28,12 @@ class AffineMap:
 
     @property
     def is_identity(self) -> bool:
-        """Whether nothing is changed at all."""
+        """Whether the map leaves X unchanged."""
         return self.row_scale is None and self.col_scale is None and self.left is None
 
     @property
     def n_scales(self) -> int:
-        """How many of the two scales there are."""
+        """Number of scales that are present, 0 to 2."""
         return (self.row_scale is not None) + (self.col_scale is not None)
 
     @property
@@ -41,12 +42,12 @@ class AffineMap:
         return 0 if self.left is None else self.left.shape[1]
 
     def compose(self, after: AffineMap) -> AffineMap:
-        """The one map that does this and then `after`."""
+        """Return the single map that applies this map first and then `after`."""
         left, right = after.left, after.right
         if self.left is not None and self.right is not None:
-            mine = scale_rows(self.left, after.row_scale), scale_rows(self.right, after.col_scale)
-            left = mine[0] if left is None else np.hstack([mine[0], left])
-            right = mine[1] if right is None else np.hstack([mine[1], right])
+            scaled = scale_rows(self.left, after.row_scale), scale_rows(self.right, after.col_scale)
+            left = scaled[0] if left is None else np.hstack([scaled[0], left])
+            right = scaled[1] if right is None else np.hstack([scaled[1], right])
         return AffineMap(
             _multiply_scales(self.row_scale, after.row_scale),
             _multiply_scales(self.col_scale, after.col_scale),
@@ -55,16 +56,16 @@ class AffineMap:
         )
 
     def row_arrays(self) -> dict[str, Array]:
-        """The arrays with a row for each of X's."""
-        mine = {"row_scale": self.row_scale, "left": self.left}
-        return {name: array for name, array in mine.items() if array is not None}
+        """Return the arrays with one row per row of X, by name."""
+        candidates = {"row_scale": self.row_scale, "left": self.left}
+        return {name: array for name, array in candidates.items() if array is not None}
 
     def with_row_arrays(self, arrays: dict[str, Array]) -> AffineMap:
-        """The same map of some rows of X, whose arrays these are."""
+        """Return the map of a subset of the rows of X, with `arrays` as its row arrays."""
         return replace(self, **arrays)
 
     def subset(self, rows: slice | NDArray[np.intp]) -> AffineMap:
-        """The same map of some rows of X."""
+        """Return the map of a subset of the rows of X."""
         return self.with_row_arrays(
             {name: take_rows(a, rows) for name, a in self.row_arrays().items()}
         )
@@ -76,7 +77,10 @@ class AffineMap:
         cols: slice = slice(None),
         out: Array | None = None,
     ) -> Array:
-        """A dense block of X, mapped, in float64 or in `out`, which may be the block itself."""
+        """Return the mapped dense block X[rows, cols].
+
+        The result is written to `out`, which may be `block` itself, or to a new float64 array.
+        """
         if out is None:
             out = np.empty(block.shape)
         if self.left is not None and self.right is not None and self.n_scales == 0:
@@ -92,7 +96,7 @@ class AffineMap:
         return out
 
     def _low_rank_term(self, rows: slice | NDArray[np.intp], cols: slice) -> Array:
-        """left right' there; one row, if all are the same."""
+        """Return (left right')[rows, cols], or its first row only if all its rows are equal."""
         assert self.left is not None
         assert self.right is not None
         left, right = self.left[rows], self.right[cols]

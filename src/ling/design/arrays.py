@@ -1,4 +1,4 @@
-"""What all designs do with plain arrays."""
+"""Array helpers shared by all designs: slicing and scaling of rows, and dtype checks."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ FLOAT64_MAX = float(np.finfo(np.float64).max)
 
 
 def broadcast_scalar(n: int, value: float = 1.0) -> Array:
-    """The same number n times, in the room of one."""
+    """Return a read-only (n,) array of equal values that takes the memory of one."""
     return np.broadcast_to(np.float64(value), (n,))
 
 
 def take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
-    """Some rows; those of an array whose rows are all one take no room."""
+    """Return array[rows]; an array that is broadcast along its rows stays so, without a copy."""
     if array.strides[0] == 0 and not isinstance(rows, slice):
         return np.broadcast_to(array[:1], (len(rows), *array.shape[1:]))
     return array[rows]
 
 
 def as_slice(rows: NDArray[np.intp]) -> slice | None:
-    """The slice that `rows` are, if they are one."""
+    """Return the slice that equals the indices `rows`, or None if they are not consecutive."""
     first, count = (int(rows[0]), len(rows)) if len(rows) else (0, 0)
     if np.array_equal(rows, np.arange(first, first + count)):
         return slice(first, first + count)
@@ -34,7 +34,7 @@ def as_slice(rows: NDArray[np.intp]) -> slice | None:
 
 
 def scale_rows(A: Array, scale: Array | None) -> Array:
-    """diag(scale) A, for A of one or two dimensions."""
+    """Return diag(scale) A for A of one or two dimensions; A itself if `scale` is None."""
     if scale is None:
         return A
     scale = scale.astype(A.dtype, copy=False)
@@ -42,7 +42,10 @@ def scale_rows(A: Array, scale: Array | None) -> Array:
 
 
 def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:
-    """An array of real numbers, not copied if it is one; `name` is what a message calls it."""
+    """Return `values` as an array of real numbers, without a copy if it is an array already.
+
+    Error messages call it `name`.
+    """
     if isinstance(values, np.ma.MaskedArray):
         raise WrongType(
             f"{name} is a masked array; fill or drop the masked entries, and pass {name}.data."
@@ -58,7 +61,7 @@ def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def float_dtype(dtype: np.dtype[Any], name: str = "X") -> np.dtype[Any]:
-    """float32 for float32, float64 for every other real type; an error for the rest."""
+    """Return float32 for float32 and float64 for every other real dtype; raise WrongType else."""
     if dtype.kind == "c":
         raise WrongType(f"{name} is complex; pass its real part, or real and imaginary columns.")
     if dtype.kind not in "fiub":

@@ -1,4 +1,4 @@
-"""What can be done with a block of rows of X, wherever it lies, and how results come together."""
+"""Operations on blocks of rows of X, run where a block is stored, and how results are merged."""
 
 from __future__ import annotations
 
@@ -26,56 +26,62 @@ from ling.design.row_transform import (
 
 @dataclass(frozen=True, eq=False)
 class BlockResult:
-    """What blocks of rows give: arrays to be added up, and arrays with a row for each of X's."""
+    """The result of an operation on blocks of rows.
+
+    `reduced` arrays are added up over blocks; `per_row` arrays have one row per row of X.
+    """
 
     reduced: tuple[Array, ...] = ()
     per_row: tuple[Array, ...] = ()
 
     def add_reduced(self, other: BlockResult) -> None:
-        """Another block's sums, in the place of these."""
-        for mine, more in zip(self.reduced, other.reduced, strict=True):
-            mine += more
+        """Add the reduced arrays of another block to those of this one, in place."""
+        for total, addend in zip(self.reduced, other.reduced, strict=True):
+            total += addend
 
 
 def merge_results(outcomes: Iterable[BlockResult]) -> BlockResult:
-    """Those of consecutive blocks, as one."""
+    """Merge the results of consecutive blocks: add the reduced arrays, concatenate the others.
+
+    The reduced arrays of the first result are modified in place.
+    """
     first: BlockResult | None = None
-    stacked: list[tuple[Array, ...]] = []
+    per_row: list[tuple[Array, ...]] = []
     for outcome in outcomes:
         if first is None:
             first = outcome
         else:
             first.add_reduced(outcome)
-        stacked.append(outcome.per_row)
+        per_row.append(outcome.per_row)
     if first is None:
         return BlockResult()
-    columns = zip(*stacked, strict=True)
-    return BlockResult(first.reduced, tuple(np.concatenate(parts) for parts in columns))
+    parts_by_array = zip(*per_row, strict=True)
+    return BlockResult(first.reduced, tuple(np.concatenate(parts) for parts in parts_by_array))
 
 
 class BlockOperation(ABC):
-    """A function of a block of rows. It can be sent to where they lie."""
+    """A function of a block of rows, which can be sent to where the block is stored."""
 
     def row_arrays(self) -> dict[str, Array]:
-        """Its arrays that have a row for each of X's."""
+        """Return the arrays of the operation with one row per row of X, by name."""
         return {}
 
     def for_rows(self, start: int, arrays: dict[str, Array]) -> BlockOperation:
-        """The same for the rows from `start` on, whose arrays these are."""
+        """Return the operation for the rows from `start` on, with `arrays` as their row arrays."""
         return self
 
     def reduced_size(self, p: int) -> int:
-        """About how many numbers there are to be added up, for p features."""
+        """Approximate number of entries of the reduced arrays, for p features."""
         return 0
 
     @property
     def is_memory_bound(self) -> bool:
-        """Whether it takes about as long as reading the rows: no work for many threads of BLAS."""
+        """Whether it takes about as long as reading the rows, so that BLAS threads do not help."""
         return False
 
     @abstractmethod
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """What these rows give; its arrays are new."""
+        """Return the result for a block of rows, in newly allocated arrays."""
 
 
 def _is_thin(A: Array) -> bool:
@@ -83,73 +89,76 @@ def _is_thin(A: Array) -> bool:
 
 
 def slice_rows(operation: BlockOperation, rows: slice) -> BlockOperation:
-    """The operation, cut for consecutive rows that are at hand."""
+    """Return the operation for the given consecutive rows, with its row arrays sliced."""
     arrays = {name: array[rows] for name, array in operation.row_arrays().items()}
     return operation.for_rows(rows.start, arrays)
 
 
 @dataclass(frozen=True, eq=False)
 class Matmat(BlockOperation):
-    """X V."""
+    """The product X V, row by row."""
 
     V: Array
 
     @property
     def is_memory_bound(self) -> bool:
-        """With few columns."""
+        """Whether V has few columns."""
         return _is_thin(self.V)
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """Rows of it."""
+        """Return the rows of X V for this block."""
         return BlockResult(per_row=(block.matmat(self.V),))
 
 
 @dataclass(frozen=True, eq=False)
 class Rmatmat(BlockOperation):
-    """X'U."""
+    """The product X'U, a sum over rows."""
 
     U: Array
 
     @property
     def is_memory_bound(self) -> bool:
-        """With few columns."""
+        """Whether U has few columns."""
         return _is_thin(self.U)
 
     def row_arrays(self) -> dict[str, Array]:
-        """U."""
+        """Return U."""
         return {"U": self.U}
 
     def for_rows(self, start: int, arrays: dict[str, Array]) -> BlockOperation:
-        """Some rows of U."""
+        """Return the operation with the rows of U in `arrays`."""
         return Rmatmat(**arrays)
 
     def reduced_size(self, p: int) -> int:
-        """A column each."""
+        """Entries of X'U: p per column of U."""
         return p * _n_columns(self.U)
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """What these rows add to it."""
+        """Return the contribution of this block to X'U."""
         return BlockResult((block.rmatmat(self.U),))
 
 
 @dataclass(frozen=True, eq=False)
 class AffineOperation(BlockOperation):
-    """Something about X~ = affine(X)."""
+    """An operation on X~ = affine(X)."""
 
     affine: AffineMap
 
     def row_arrays(self) -> dict[str, Array]:
-        """Those of the map."""
+        """Return the row arrays of the affine map."""
         return self.affine.row_arrays()
 
     def for_rows(self, start: int, arrays: dict[str, Array]) -> BlockOperation:
-        """With the map of these rows."""
+        """Return the operation with the affine map of these rows."""
         return replace(self, affine=self.affine.with_row_arrays(arrays))
 
 
 @dataclass(frozen=True, eq=False)
 class GramMatmat(AffineOperation):
-    """X~' between(X~ V), and what `transform` has seen."""
+    """The product X~' transform(X~ V), and the row output of an AffineRowTransform.
+
+    `start` is the index in X of the first row of the block.
+    """
 
     V: Array
     transform: RowTransform | None
@@ -157,27 +166,27 @@ class GramMatmat(AffineOperation):
 
     @property
     def is_memory_bound(self) -> bool:
-        """With few columns."""
+        """Whether V has few columns."""
         return _is_thin(self.V)
 
     def row_arrays(self) -> dict[str, Array]:
-        """Those of the map, and those of `transform`."""
+        """Return the row arrays of the affine map and, with prefixed names, of `transform`."""
         return super().row_arrays() | nested_row_arrays(self.transform)
 
     def for_rows(self, start: int, arrays: dict[str, Array]) -> BlockOperation:
-        """With the map and the `transform` of these rows."""
-        mine, theirs = split_nested_row_arrays(arrays)
+        """Return the operation with the affine map and the transform of these rows."""
+        own, nested = split_nested_row_arrays(arrays)
         transform = self.transform
         if isinstance(transform, SliceableRowTransform):
-            transform = transform.with_row_arrays(theirs)
-        return GramMatmat(self.affine.with_row_arrays(mine), self.V, transform, start)
+            transform = transform.with_row_arrays(nested)
+        return GramMatmat(self.affine.with_row_arrays(own), self.V, transform, start)
 
     def reduced_size(self, p: int) -> int:
-        """As many as V has."""
+        """Entries of V."""
         return self.V.size
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """What these rows add to it."""
+        """Return the contribution of this block, and squared norms and rows of the transform."""
         transform = self.transform
         if transform is not None and not isinstance(transform, SliceableRowTransform):
             transform = self._transform_at_offset
@@ -191,59 +200,59 @@ class GramMatmat(AffineOperation):
         )
 
     def _transform_at_offset(self, U: Array, rows: slice) -> Array:
-        """A `transform` that is any function knows rows by their numbers among all."""
+        """Call a plain-function transform with the indices of the rows in X, not in the block."""
         assert self.transform is not None
         return self.transform(U, slice(rows.start + self.start, rows.stop + self.start))
 
 
 @dataclass(frozen=True, eq=False)
 class Gram(AffineOperation):
-    """X~'X~."""
+    """The Gram matrix X~'X~."""
 
     dtype: DTypeLike | None
 
     def reduced_size(self, p: int) -> int:
-        """A square."""
+        """Entries of the Gram matrix."""
         return p * p
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """What these rows add to it."""
+        """Return the Gram matrix of this block."""
         return BlockResult((block.affine_gram(self.affine, self.dtype),))
 
 
 @dataclass(frozen=True, eq=False)
 class MapRows(AffineOperation):
-    """function(rows of X~)."""
+    """A function of dense blocks of rows of X~, which returns one row per row."""
 
     function: Callable[[Array], Array]
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """For a few of them at a time."""
+        """Apply the function to a few rows at a time."""
         design = block if self.affine.is_identity else AffineDesign(block, self.affine)
         return BlockResult(per_row=(design.map_rows(self.function),))
 
 
 @dataclass(frozen=True, eq=False)
 class ReduceRows(AffineOperation):
-    """What rows of X~ add up to."""
+    """A RowReduction over the rows of X~."""
 
     sums: RowReduction
 
     def row_arrays(self) -> dict[str, Array]:
-        """Those of the map, and those of the sums."""
+        """Return the row arrays of the affine map and, with prefixed names, of the reduction."""
         return super().row_arrays() | nested_row_arrays(self.sums)
 
     def for_rows(self, start: int, arrays: dict[str, Array]) -> BlockOperation:
-        """With the map and the sums of these rows."""
-        mine, theirs = split_nested_row_arrays(arrays)
-        return ReduceRows(self.affine.with_row_arrays(mine), self.sums.with_row_arrays(theirs))
+        """Return the operation with the affine map and the reduction of these rows."""
+        own, nested = split_nested_row_arrays(arrays)
+        return ReduceRows(self.affine.with_row_arrays(own), self.sums.with_row_arrays(nested))
 
     def reduced_size(self, p: int) -> int:
-        """As the sums say."""
+        """Approximate number of entries of the sums."""
         return self.sums.reduced_size(p)
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """For a few of them at a time."""
+        """Add up the sums over a few rows at a time."""
         design = block if self.affine.is_identity else AffineDesign(block, self.affine)
         return BlockResult(design.reduce_rows(self.sums))
 
@@ -257,66 +266,66 @@ class Moments(BlockOperation):
 
     @property
     def is_memory_bound(self) -> bool:
-        """With few columns."""
+        """Whether U has few columns."""
         return _is_thin(self.U)
 
     def row_arrays(self) -> dict[str, Array]:
-        """Weights and U."""
-        found = {"weights": self.weights, "U": self.U}
-        return {name: array for name, array in found.items() if array is not None}
+        """Return the weights, if there are any, and U."""
+        candidates = {"weights": self.weights, "U": self.U}
+        return {name: array for name, array in candidates.items() if array is not None}
 
     def for_rows(self, start: int, arrays: dict[str, Array]) -> BlockOperation:
-        """Those of these rows."""
+        """Return the operation with the weights and U of these rows."""
         return replace(self, **arrays)
 
     def reduced_size(self, p: int) -> int:
-        """Two vectors, and X'U."""
+        """Entries of the two vectors of sums and of X'U."""
         return p * (2 + _n_columns(self.U))
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """What these rows add to them."""
+        """Return the moments of this block."""
         return BlockResult(block.moments(self.weights, self.U))
 
 
 @dataclass(frozen=True, eq=False)
 class FindNonfinite(BlockOperation):
-    """Row and column of numbers that are NaN or above `limit`: the first of each block."""
+    """The position of the first entry of each block that is NaN or exceeds `limit` in magnitude."""
 
     limit: float
     start: int = 0
 
     def for_rows(self, start: int, arrays: dict[str, Array]) -> BlockOperation:
-        """Rows are numbered among all."""
+        """Return the operation with `start` added to row indices, so that they refer to X."""
         return replace(self, start=start)
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """One, or none."""
-        found = block.find_nonfinite(self.limit)
-        slice_rows = [] if found is None else [(found[0] + self.start, found[1])]
-        return BlockResult(per_row=(np.array(slice_rows, dtype=np.float64).reshape(-1, 2),))
+        """Return (row, column) of the first such entry, (1, 2); shape (0, 2) if there is none."""
+        position = block.find_nonfinite(self.limit)
+        positions = [] if position is None else [(position[0] + self.start, position[1])]
+        return BlockResult(per_row=(np.array(positions, dtype=np.float64).reshape(-1, 2),))
 
 
 @dataclass(frozen=True, eq=False)
 class CopyRows(BlockOperation):
-    """The rows themselves, in float64."""
+    """A float64 copy of the rows."""
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """A copy."""
+        """Return a copy of this block."""
         return BlockResult(per_row=(np.array(block.array, dtype=np.float64),))
 
 
 @dataclass(frozen=True, eq=False)
 class KernelBlock(AffineOperation):
-    """X~ R', for some rows R of X~."""
+    """The product X~ R', where R are given rows of X~, dense."""
 
     rows: Array
     dtype: np.dtype[Any]
 
     def __call__(self, block: DenseStorage) -> BlockResult:
-        """Products of these rows with R."""
-        part = AffineDesign(block, self.affine).take(np.arange(block.shape[0]))
-        found = part.astype(self.dtype, copy=False) @ self.rows.T
-        return BlockResult(per_row=(found,))
+        """Return the products of the rows of this block with R."""
+        mapped_rows = AffineDesign(block, self.affine).take(np.arange(block.shape[0]))
+        products = mapped_rows.astype(self.dtype, copy=False) @ self.rows.T
+        return BlockResult(per_row=(products,))
 
 
 def _n_columns(U: Array) -> int:

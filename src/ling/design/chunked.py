@@ -1,4 +1,4 @@
-"""Data that is read a block of rows at a time, the next while this one is worked on."""
+"""Out-of-core storage that reads one block of rows ahead while it processes the current one."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ from ling.linalg.threads import single_threaded_blas
 from ling.progress import current_fit
 
 MIB = 2**20
-# Bytes of a block: large enough that starting threads on it takes no time beside reading it.
+# Largest and smallest size of a block in bytes. The maximum is large enough that starting threads
+# takes no time compared with reading the block.
 MAX_BLOCK_BYTES, MIN_BLOCK_BYTES = 64 * MIB, MIB
-# Blocks that may be there at once: worked on, waiting, being read, and one that is given back.
+# Number of blocks in memory at once: being processed, waiting, being read, and being released.
 MAX_RESIDENT_BLOCKS = 4
-# Share of the memory budget that is for blocks.
+# Fraction of the memory budget that is used for blocks.
 BLOCK_BUDGET_FRACTION = 0.25
-# Of so many rows less than this share is picked one by one; more are read with all others.
+# Selected rows are read one by one if they are less than this fraction of the rows that they span;
+# otherwise all rows of the span are read.
 MAX_PICKED_FRACTION = 0.02
-# What is read to measure how fast.
+# Bytes that are read to measure the bandwidth of the source.
 BANDWIDTH_SAMPLE_BYTES = 128 * MIB
 T = TypeVar("T")
 
 
 class ChunkedStorage(BlockedStorage):
-    """A source of rows, read anew in every pass; `rows` are those of it that count.
+    """The rows of a RowSource, read again in every pass; `rows` selects a subset of them.
 
-    At any time at most `max_resident_bytes` bytes of it are in memory.
+    At most `max_resident_bytes` bytes of blocks are in memory at any time.
     """
 
     def __init__(
@@ -64,18 +66,19 @@ class ChunkedStorage(BlockedStorage):
         self._read_bandwidth: float | None = None
 
     def with_memory_budget(self, budget: float) -> ChunkedStorage:
-        """The same, with blocks that fit into a share of the budget."""
+        """Return the storage with blocks that fit into BLOCK_BUDGET_FRACTION of `budget` bytes."""
         max_resident_bytes = min(
             MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
             max(MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES, BLOCK_BUDGET_FRACTION * budget),
         )
-        found = ChunkedStorage(self.source, self.rows, max_resident_bytes)
-        found._read_bandwidth = self._read_bandwidth  # of the source, and measured by reading
-        return found
+        storage = ChunkedStorage(self.source, self.rows, max_resident_bytes)
+        # Measuring the bandwidth reads data, and the source is the same.
+        storage._read_bandwidth = self._read_bandwidth
+        return storage
 
     @property
     def fingerprint(self) -> str:
-        """The source's."""
+        """The fingerprint of the source."""
         return self.source.fingerprint
 
     @property
@@ -85,83 +88,84 @@ class ChunkedStorage(BlockedStorage):
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block."""
+        """Number of rows of a block; a multiple of GROUP_SIZE where blocks are large enough."""
         n_bytes = self.source.shape[1] * self.dtype.itemsize
         rows = max(1, int(self.max_resident_bytes / MAX_RESIDENT_BLOCKS) // max(1, n_bytes))
         return rows if rows < GROUP_SIZE else rows // GROUP_SIZE * GROUP_SIZE
 
     @property
     def n_bytes(self) -> int:
-        """Of all rows, as numbers."""
+        """Size of all rows in bytes, in the dtype of X."""
         return self.n_stored * self.dtype.itemsize
 
     @property
     def read_bandwidth(self) -> float:  # type: ignore[override]
-        """Bytes a second at which rows come, measured on the first of them, once."""
+        """Bytes per second at which the source is read, measured once on its first rows."""
         if self._read_bandwidth is None:
-            count = max(1, BANDWIDTH_SAMPLE_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
-            some = slice(0, min(count, self.source.shape[0]))
+            n_rows = max(1, BANDWIDTH_SAMPLE_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
+            sample_rows = slice(0, min(n_rows, self.source.shape[0]))
             started = time.perf_counter()
-            read = 0
+            n_read = 0
             with verify_unchanged(self.source.check_unchanged):
-                for block in self.source.blocks(some, self.block_rows):
-                    read += _touch_pages(block)
-            self._read_bandwidth = max(1.0, read / max(time.perf_counter() - started, 1e-9))
+                for block in self.source.blocks(sample_rows, self.block_rows):
+                    n_read += _touch_pages(block)
+            self._read_bandwidth = max(1.0, n_read / max(time.perf_counter() - started, 1e-9))
         return self._read_bandwidth
 
     def subset(self, rows: NDArray[np.intp]) -> ChunkedStorage:
-        """Some rows, in ascending order; read when they are needed."""
+        """Return the storage of the given rows, in ascending order; nothing is read yet."""
         if len(rows) > 1 and (np.diff(rows) < 0).any():
             raise AssertionError("rows of data that is read in order have to be in order")
-        mine = rows if self.rows is None else self.rows[rows]
-        return ChunkedStorage(self.source, mine, self.max_resident_bytes)
+        source_rows = rows if self.rows is None else self.rows[rows]
+        return ChunkedStorage(self.source, source_rows, self.max_resident_bytes)
 
     def run(self, operation: BlockOperation) -> BlockResult:
-        """One block after the other, the next being read meanwhile."""
-        # Threads of BLAS that spin after each call would take the reader's time.
-        quiet = single_threaded_blas() if operation.is_memory_bound else nullcontext()
-        # The blocks are closed here, and not when the last reference to them goes: the traceback of
-        # an error, or of Ctrl-C, would keep their reader running for as long as it lives.
-        with quiet, closing(self.blocks()) as blocks:
+        """Run the operation on one block after the other while the next one is read."""
+        # Threads of BLAS keep spinning after each call and would take CPU time from the reader.
+        blas_threads = single_threaded_blas() if operation.is_memory_bound else nullcontext()
+        # The generator is closed explicitly: the traceback of an error, or of Ctrl-C, holds a
+        # reference to it, and would keep the reader running for as long as the traceback lives.
+        with blas_threads, closing(self.blocks()) as blocks:
             return merge_results(slice_rows(operation, rows)(block) for rows, block in blocks)
 
     def blocks(self) -> Generator[tuple[slice, DenseStorage], None, None]:
-        """All rows in order, and what they are called here.
+        """Yield (rows, block) for all rows in order, with the slice `rows` into this storage.
 
         Raises MissingData if a file of the source has changed since it was scanned.
         """
-        start, run = 0, current_fit()
+        start, progress = 0, current_fit()
         with verify_unchanged(self.source.check_unchanged):
             for block in prefetch(self._read_blocks()):
                 if len(block):
                     yield slice(start, start + len(block)), DenseStorage(block, compiled=True)
                 start += len(block)
-                if run is not None and start < self.shape[0]:  # the last is heard of with the pass
-                    run.add_partial_pass(len(block) / self.source.shape[0])
+                # The meter reports the last block, with the pass.
+                if progress is not None and start < self.shape[0]:
+                    progress.add_partial_pass(len(block) / self.source.shape[0])
 
     def can_quantize(self, affine: AffineMap) -> bool:
-        """Where blocks can be, into one copy in memory."""
+        """Whether affine(X) can be quantised block by block, into one copy in memory."""
         aligned = self.rows is None and self.block_rows % GROUP_SIZE == 0
         return aligned and affine.col_scale is None and affine.rank <= 1
 
     def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
-        """A copy of X~ in 16-bit integers, one pass; further ones do not read X any more."""
+        """Return X~ quantised to 16-bit integers; one pass. Products with it do not read X."""
         n, p = self.shape
-        blocks = -(-n // GROUP_SIZE)
-        short = np.empty((blocks * GROUP_SIZE, p), np.int16)
-        scales = np.empty((blocks, p), np.float32)
+        n_groups = -(-n // GROUP_SIZE)
+        codes = np.empty((n_groups * GROUP_SIZE, p), np.int16)
+        scales = np.empty((n_groups, p), np.float32)
         for rows, block in self.blocks():
             vectors = block.map_vectors(affine.subset(rows))
             part = quantize(np.ascontiguousarray(block.array), vectors, column_scales)
-            short[rows.start : rows.start + len(part.codes)] = part.codes
+            codes[rows.start : rows.start + len(part.codes)] = part.codes
             scales[rows.start // GROUP_SIZE :][: len(part.scales)] = part.scales
-        return QuantizedMatrix(short, scales, column_scales)
+        return QuantizedMatrix(codes, scales, column_scales)
 
     def _read_blocks(self) -> Iterator[Array]:
         n, height = self.source.shape[0], self.block_rows
-        run = slice(0, n) if self.rows is None else as_slice(self.rows)
-        if run is not None:
-            yield from self.source.blocks(run, height)
+        row_range = slice(0, n) if self.rows is None else as_slice(self.rows)
+        if row_range is not None:
+            yield from self.source.blocks(row_range, height)
             return
         assert self.rows is not None
         first, last = int(self.rows[0]), int(self.rows[-1]) + 1
@@ -170,32 +174,35 @@ class ChunkedStorage(BlockedStorage):
                 yield self.source.take(self.rows[first : first + height])
             return
         for block in self.source.blocks(slice(first, last), height):
-            here = np.searchsorted(self.rows, [first, first + len(block)])
-            yield block[self.rows[here[0] : here[1]] - first]
+            bounds = np.searchsorted(self.rows, [first, first + len(block)])
+            yield block[self.rows[bounds[0] : bounds[1]] - first]
             first += len(block)
 
 
 def _touch_pages(block: Array) -> int:
-    """Bytes of a block, of which a number a page was looked at: it may be mapped, not read."""
+    """Read one number per memory page of a block and return the size of the block in bytes.
+
+    A memory-mapped block is loaded from disk only when its pages are accessed.
+    """
     np.add.reduce(block.ravel(order="K")[:: 4096 // block.itemsize], dtype=np.float64)
     return block.nbytes
 
 
 def read_all(design: ChunkedStorage) -> DenseStorage:
-    """All of it, read once."""
-    whole = np.empty(design.shape, design.dtype)
+    """Read all rows into memory and return them as a DenseStorage; one pass."""
+    array = np.empty(design.shape, design.dtype)
     for rows, block in design.blocks():
-        whole[rows] = block.array
-    found = DenseStorage(whole)
-    found.feature_names, found.resident_bytes = design.feature_names, float(whole.nbytes)
-    found.notes = design.notes
-    return found
+        array[rows] = block.array
+    storage = DenseStorage(array)
+    storage.feature_names, storage.resident_bytes = design.feature_names, float(array.nbytes)
+    storage.notes = design.notes
+    return storage
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
-    """The same items, each made by another thread while the one before is used.
+    """Yield the items of an iterator; a thread computes the next one while the current one is used.
 
-    Closing it ends the thread, once the item that it is making is there.
+    Closing the generator ends the thread as soon as its current item is complete.
     """
     ready: Queue[tuple[T | None, BaseException | None]] = Queue(maxsize=1)
     stop = Event()
@@ -215,14 +222,14 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
                 if stop.is_set():
                     return
             put(None, StopIteration())
-        except BaseException as error:  # handed on, and raised where the items are used
+        except BaseException as error:  # raised in the thread that consumes the items
             put(None, error)
         finally:
             if isinstance(items, Generator):
-                items.close()  # files and readers of its own
+                items.close()  # releases the files and readers that it holds
 
     reader = Thread(target=work, name="ling-reader", daemon=True)
-    # Looked up now: when the interpreter ends, modules are emptied before generators are closed.
+    # Looked up now: at interpreter exit, modules are cleared before generators are closed.
     is_finalizing = sys.is_finalizing
     try:
         reader.start()
@@ -235,14 +242,14 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
             yield item
     finally:
         stop.set()
-        # An iterator that was dropped half-way may be closed only when the interpreter ends. Daemon
-        # threads do not run any more by then, and from Python 3.13 on join would wait forever.
+        # A generator that was abandoned half-way may be closed only at interpreter exit. Daemon
+        # threads do not run any more by then, and join would wait forever from Python 3.13 on.
         if not is_finalizing() and reader.is_alive():
             reader.join()
 
 
 def _wait_for_item(ready: Queue[tuple[Any, BaseException | None]], reader: Thread) -> Any:
-    """Waits in steps, so that Ctrl-C is heard."""
+    """Return the next item; wait with a timeout in a loop, so that Ctrl-C is handled."""
     while True:
         try:
             return ready.get(timeout=0.5)

@@ -19,21 +19,22 @@ from ling.linalg import threads
 from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 
 MIB = 2**20
-# Below this size X stays in cache, and a second sweep over it costs next to nothing.
+# Bytes. A smaller X stays in cache, and reading it a second time costs next to nothing.
 MAX_CACHED_BYTES = 32 * MIB
-# Up to this many columns a compiled loop is as fast as one read of X; above, BLAS is.
+# Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
 MAX_THIN_COLUMNS = 4
-# Up to this many features BLAS is slow at X'X.
+# Number of features up to which BLAS is slow at X'X, and a compiled loop is used.
 MAX_NARROW_FEATURES = 128
 
 
 class DenseStorage(DenseDefaults):
-    """A two-dimensional array of real numbers, used where it lies.
+    """A two-dimensional array of real numbers, used in place.
 
-    `compiled` says whether products with few columns are done by compiled loops rather than by
-    BLAS; None is for those of large arrays.
+    `compiled` selects compiled loops instead of BLAS for products with few columns; None selects
+    them for arrays of more than MAX_CACHED_BYTES only.
 
-    Integers, booleans and odd layouts are converted one block of rows at a time, never as a whole.
+    Integers, booleans and arrays with unusual strides are converted one block of rows at a time,
+    never as a whole.
     """
 
     def __init__(self, array: np.ndarray[Any, Any], *, compiled: bool | None = None) -> None:
@@ -48,7 +49,7 @@ class DenseStorage(DenseDefaults):
         self._compiled = compiled
 
     def matmat(self, V: Array) -> Array:
-        """X V, one pass."""
+        """Return X V; one pass."""
         V, dtype = self._check_right_operand(V)
         if self._is_blas_ready(dtype):
             return np.asarray(self.array @ V)
@@ -58,7 +59,7 @@ class DenseStorage(DenseDefaults):
         return U
 
     def rmatmat(self, U: Array) -> Array:
-        """X'U, one pass."""
+        """Return X'U; one pass."""
         U, dtype = self._check_left_operand(U)
         if self._is_blas_ready(dtype):
             return np.asarray(self.array.T @ U)
@@ -68,7 +69,7 @@ class DenseStorage(DenseDefaults):
         return V
 
     def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """X' between(X V), one pass over blocks of rows that stay in cache."""
+        """Return X' transform(X V); one pass over blocks of rows that stay in cache."""
         V, dtype = self._check_right_operand(V)
         columns = 1 if V.ndim == 1 else V.shape[1]
         row_map = self._check_affine_transform(V, transform)
@@ -76,9 +77,10 @@ class DenseStorage(DenseDefaults):
             return self._gram_by_kernel(V, row_map)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
-        # With many columns, adding to `out` is work too; larger blocks do it less often.
+        # Block size in MiB. With many columns, adding to `out` takes time too; larger blocks do it
+        # less often.
         size = min(max(2, columns // 8), 16) if c_order else max(4, columns)
-        # U has to stay in cache too, where it is wider than X.
+        # The block of U has to stay in cache too, so blocks shrink where U is wider than X.
         p = max(1, self.shape[1])
         for rows, block in self._row_blocks(dtype, size * MIB * p // max(p, columns)):
             U = block @ V
@@ -86,32 +88,35 @@ class DenseStorage(DenseDefaults):
         return out
 
     def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """X~'X~ by symmetric rank-k updates; X~ exists one block of rows at a time."""
-        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        """Return X~'X~ by symmetric rank-k updates, one block of rows of X~ at a time."""
+        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
         if (
             self.shape[1] <= MAX_NARROW_FEATURES
-            and wanted == np.float64
+            and out_dtype == np.float64
             and self._can_compile_map(affine)
         ):
             return self._narrow_gram(affine)
-        if affine.is_identity and self._is_blas_ready(wanted):
+        if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array)
-        return sum_of_grams(self._mapped_blocks(affine, wanted, 32 * MIB), self.shape[1], wanted)
+        return sum_of_grams(
+            self._mapped_blocks(affine, out_dtype, 32 * MIB), self.shape[1], out_dtype
+        )
 
     def can_quantize(self, affine: AffineMap) -> bool:
-        """Where compiled loops can make the copy."""
+        """Whether compiled loops can quantise affine(X)."""
         return self._can_compile_map(affine)
 
     def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
-        """A copy of X~ in 16-bit integers, one pass."""
+        """Return X~ quantised to 16-bit integers; one pass."""
         return quantize(self.array, self.map_vectors(affine), column_scales)
 
     def _mapped_blocks(
         self, affine: AffineMap, dtype: np.dtype[Any], n_bytes: int
     ) -> Iterator[Array]:
-        """Consecutive blocks of rows of X~, the next in the place of the last."""
+        """Yield consecutive blocks of rows of X~ in `dtype`; each may overwrite the last one."""
         if not self._can_compile_map(affine):
-            # Centred in float64, whatever is wanted: in float32 large means would take all digits.
+            # Centred in float64, whatever `dtype` is: in float32 large means would cancel all
+            # digits.
             for rows, block in self._row_blocks(
                 np.dtype(np.float64), n_bytes, _least_rows(self.shape[1])
             ):
@@ -144,15 +149,15 @@ class DenseStorage(DenseDefaults):
             narrow_gram(self.array, *vectors, part.start, part.stop, out)
             return out
 
-        found = threads.parallel_sum(sweep, self._thread_slices(8 * size * size))[:p, :p]
-        return mirror_upper_triangle(np.ascontiguousarray(found))
+        gram = threads.parallel_sum(sweep, self._thread_slices(8 * size * size))[:p, :p]
+        return mirror_upper_triangle(np.ascontiguousarray(gram))
 
     def _can_compile_map(self, affine: AffineMap) -> bool:
-        """Whether compiled loops can apply the map: row scales, and a correction of rank 1."""
+        """Whether compiled loops can apply the map: row scales and a correction of rank 1."""
         return self._can_use_kernels and affine.col_scale is None and affine.rank <= 1
 
     def map_vectors(self, affine: AffineMap) -> tuple[Array, Array, Array]:
-        """The map as three vectors."""
+        """Return the map as the vectors (row_scale, left, right) of shapes (n,), (n,) and (p,)."""
         n, p = self.shape
         scale = np.ones(n) if affine.row_scale is None else affine.row_scale
         if affine.left is None or affine.right is None:
@@ -160,37 +165,37 @@ class DenseStorage(DenseDefaults):
         return scale, np.ascontiguousarray(affine.left[:, 0]), affine.right[:, 0].copy()
 
     def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """X~X~' likewise, one block of columns at a time."""
-        wanted = self.dtype if dtype is None else np.dtype(dtype)
-        if affine.is_identity and self._is_blas_ready(wanted):
+        """Return X~X~' by symmetric rank-k updates, one block of columns of X~ at a time."""
+        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
+        if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array.T)
         n, p = self.shape
         width = max(1, min(p, max(_least_rows(n), 32 * MIB // max(1, 8 * n))))
-        # Centred in float64, whatever is wanted: in float32 large means would take all digits.
+        # Centred in float64, whatever `dtype` is: in float32 large means would cancel all digits.
         mapped = np.empty((n, width))
 
         def blocks() -> Iterator[Array]:
             for start in range(0, p, width):
                 cols = slice(start, min(start + width, p))
-                # Contiguous, also where the last block is narrower.
+                # The last block may be narrower; this view of the buffer is contiguous for it too.
                 out = mapped.ravel()[: n * (cols.stop - start)].reshape(n, cols.stop - start)
                 block = affine.apply(self.array[:, cols], slice(None), cols, out)
-                yield block.T.astype(wanted, copy=False)
+                yield block.T.astype(out_dtype, copy=False)
 
-        return sum_of_grams(blocks(), n, wanted)
+        return sum_of_grams(blocks(), n, out_dtype)
 
     def take(self, rows: NDArray[np.intp]) -> Array:
-        """Some rows of X, in float64."""
+        """Return the given rows of X in float64."""
         return np.ascontiguousarray(self.array[rows], np.float64)
 
     def subset(self, rows: NDArray[np.intp]) -> DenseStorage:
-        """Some rows of X: a view, if they lie together."""
-        together = as_slice(rows)
-        chosen = self.array[rows] if together is None else self.array[together]
-        return DenseStorage(chosen, compiled=self._compiled)
+        """Return the storage of the given rows of X: a view if they are contiguous, else a copy."""
+        row_slice = as_slice(rows)
+        row_block = self.array[rows] if row_slice is None else self.array[row_slice]
+        return DenseStorage(row_block, compiled=self._compiled)
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
-        """Column sums of weights x, X'U, and column sums of weights x^2, in float64; one pass."""
+        """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
         if self._can_use_kernels:
             sums, products, squares = self._moments_by_kernel(weights, U[:, :MAX_THIN_COLUMNS])
             if U.shape[1] > MAX_THIN_COLUMNS:
@@ -208,7 +213,7 @@ class DenseStorage(DenseDefaults):
         return sums, products, squares
 
     def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
-        """Row and column of the first number that is NaN or, in size, above `limit`."""
+        """Return (row, column) of the first entry that is NaN or exceeds `limit` in magnitude."""
         if self.array.dtype.kind != "f":
             return None
         for rows, block in self._row_blocks(self.dtype, 4 * MIB):
@@ -219,8 +224,8 @@ class DenseStorage(DenseDefaults):
         return None
 
     def _gram_by_kernel(self, V: Array, rows: AffineRowTransform | None) -> Array:
-        # A compiled loop, because BLAS starts and stops its threads twice for each block and then
-        # takes as long as two sweeps would; with few columns it also copies all of X.
+        # A compiled loop is used because BLAS starts and stops its threads twice per block.
+        # That takes as long as reading X twice. With few columns BLAS also copies all of X.
         from ling.design.kernels import BLOCK_COLUMNS, dense_gram_matmat, dense_gram_matvec
 
         mapped: tuple[Array | None, ...] = (None,) * 4 if rows is None else rows.kernel_arguments
@@ -239,8 +244,8 @@ class DenseStorage(DenseDefaults):
             kernel(self.array, v, *mapped, part.start, part.stop, out)
             return out
 
-        found = threads.parallel_sum(sweep, self._thread_slices(v.nbytes))
-        return found.reshape(V.shape) if found.ndim == 1 else found[: V.shape[1]].T
+        product = threads.parallel_sum(sweep, self._thread_slices(v.nbytes))
+        return product.reshape(V.shape) if product.ndim == 1 else product[: V.shape[1]].T
 
     def _moments_by_kernel(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         from ling.design.kernels import dense_moments
@@ -252,26 +257,26 @@ class DenseStorage(DenseDefaults):
             dense_moments(self.array, weights, U, part.start, part.stop, out)
             return out
 
-        found = threads.parallel_sum(sweep, self._thread_slices(8 * shape[0] * shape[1]))
-        return found[0], found[1:-1].T, found[-1]
+        stacked = threads.parallel_sum(sweep, self._thread_slices(8 * shape[0] * shape[1]))
+        return stacked[0], stacked[1:-1].T, stacked[-1]
 
     def _thread_slices(self, n_bytes: int) -> list[slice]:
-        """Ranges of rows for the threads, each of which has a result of `n_bytes`."""
+        """Return one range of rows per task; each task accumulates a result of `n_bytes`."""
         return threads.split_rows(slice(0, self.shape[0]), threads.n_slices(n_bytes))
 
     @property
     def max_compiled_columns(self) -> int:
-        """Above this many columns BLAS is the faster."""
+        """Number of columns above which BLAS is faster; 0 if the kernels cannot be used."""
         return 32 if self._can_use_kernels else 0
 
     @property
     def _can_use_kernels(self) -> bool:
-        wanted = self.array.nbytes > MAX_CACHED_BYTES if self._compiled is None else self._compiled
-        wanted = wanted and self.array.size > 0
-        return wanted and self.array.dtype == self.dtype and self.array.flags.c_contiguous
+        enabled = self.array.nbytes > MAX_CACHED_BYTES if self._compiled is None else self._compiled
+        enabled = enabled and self.array.size > 0
+        return enabled and self.array.dtype == self.dtype and self.array.flags.c_contiguous
 
     def _is_blas_ready(self, dtype: np.dtype[Any]) -> bool:
-        """Whether `array` can be handed to BLAS as it lies, without a copy."""
+        """Whether `array` can be passed to BLAS in `dtype` without a copy."""
         a = self.array
         if a.dtype != dtype or not a.flags.aligned or a.size == 0:
             return False
@@ -283,7 +288,7 @@ class DenseStorage(DenseDefaults):
     def _row_blocks(
         self, dtype: np.dtype[Any], n_bytes: int, least: int = 4
     ) -> Iterator[tuple[slice, Array]]:
-        """Consecutive blocks of rows that BLAS can read, of about `n_bytes` each."""
+        """Yield consecutive blocks of at least `least` rows and about `n_bytes`, ready for BLAS."""
         n, p = self.shape
         height = max(least, n_bytes // max(1, p * dtype.itemsize))
         ready = self._is_blas_ready(dtype)
@@ -294,8 +299,9 @@ class DenseStorage(DenseDefaults):
 
 
 def _least_rows(size: int) -> int:
-    """The fewest rows for which forming a block's Gram matrix costs much more than adding it.
+    """Return the smallest block for which forming its Gram matrix costs much more than adding it.
 
-    The block has at most an eighth of the numbers of the Gram matrix, where that is large.
+    `size` is the order of the Gram matrix. If that is large, the block has an eighth as many
+    entries as the Gram matrix.
     """
     return max(256, size // 8)

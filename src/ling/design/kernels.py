@@ -1,9 +1,9 @@
-"""The loops that BLAS cannot do, compiled by numba on first use and cached on disk.
+"""Loops for which there is no BLAS routine, compiled by numba on first use and cached on disk.
 
-Each works on one range of rows and releases the GIL; `ling.linalg.threads` runs several at once.
-Sums over a dense row may be reordered (vectorised); sums over a sparse row keep four running sums
-instead, because vectorised gathers are slow. Indices are read as unsigned, which spares numba's
-check for negative ones.
+Each kernel works on one range of rows and releases the GIL; `ling.linalg.threads` runs several at
+once. Sums over a dense row may be reordered, so that they can be vectorised. Sums over a sparse row
+keep four running sums instead, because vectorised gathers are slow. Indices are read as unsigned
+integers, which avoids numba's check for negative indices.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from numba import float32, float64, njit, uint64
 from ling.design.quantized import GROUP_SIZE
 from ling.linalg.compiled import compiled
 
+# Columns that the register tiles of `dense_gram_matmat` and `narrow_gram` process together.
 BLOCK_COLUMNS = 4
+# Rows of X that `dense_gram_matmat` keeps in cache for all columns and both products.
 TILE_ROWS = 8
+# Rows that `narrow_gram` transposes into cache at a time.
 TRANSPOSED_TILE_ROWS = 128
-# Columns of a short copy that stay in cache together.
+# Columns of a group of rows that `dense_quantize` keeps in cache for both of its sweeps.
 QUANTIZE_TILE_COLUMNS = 2048
 INT16_MAX = 32767
 _jit_dense = compiled(fastmath={"reassoc", "contract"})
@@ -39,10 +42,11 @@ def _transform_row(
 def dense_gram_matvec(
     X: Any, v: Any, scale: Any, shift: Any, post: Any, row_output: Any, lo: int, hi: int, out: Any
 ) -> None:
-    """out += X[lo:hi]'(post * seen), seen = scale * X[lo:hi] v - shift, each row read once.
+    """Add X[lo:hi]'(post * row_output) to `out`, row_output = scale * X[lo:hi] v - shift.
 
-    With None for all four it is X[lo:hi]'(X[lo:hi] v). Eight rows at a time: an element of v, and
-    of out, is loaded once for eight of X, and eight rows are still in cache for their second use.
+    Each row is read once. If scale, shift, post and row_output are None, X[lo:hi]'(X[lo:hi] v) is
+    added. Eight rows are processed at a time: an element of v, and of out, is loaded once for eight
+    elements of X, and the eight rows are still in cache for their second use.
     """
     p = X.shape[1]
     zero = v.dtype.type(0)
@@ -97,11 +101,11 @@ def _load4(u: Any, i: int, c: int) -> Any:
 def dense_gram_matmat(
     X: Any, V: Any, scale: Any, shift: Any, post: Any, row_output: Any, lo: int, hi: int, out: Any
 ) -> None:
-    """`dense_gram_matvec` for several columns, the rows of V and out.
+    """Compute `dense_gram_matvec` for several columns, which are the rows of V and out.
 
-    Their number is a multiple of BLOCK_COLUMNS.
-    Four rows by four columns at a time, so that a number once loaded takes part in four products;
-    a few rows of X are in cache for all columns and for both halves.
+    Their number is a multiple of BLOCK_COLUMNS. Tiles of four rows by four columns are processed at
+    a time, so that a loaded number takes part in four products. TILE_ROWS rows of X stay in cache
+    for all columns and for both products.
     """
     p, k = X.shape[1], V.shape[0]
     zero = V.dtype.type(0)
@@ -177,9 +181,10 @@ def dense_gram_matmat(
 
 @_jit_dense
 def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> None:
-    """out += [column sums of weights x; U'X; column sums of weights x^2] over rows lo:hi.
+    """Add [column sums of weights x; U'X; column sums of weights x^2] over rows lo:hi to `out`.
 
-    Four rows at a time, so that `out`, which stays in cache, is read and written less often.
+    `weights` of None means weights of 1. Four rows are processed at a time, so that `out`, which
+    stays in cache, is read and written less often.
     """
     p, k = X.shape[1], U.shape[1]
     sums, squares = out[0], out[k + 1]
@@ -211,7 +216,7 @@ def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> N
 def dense_affine_map(
     X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, first: int, out: Any
 ) -> None:
-    """out[lo - first:] = diag(scale) X[lo:hi] - left right', in the type of `out`."""
+    """Write diag(scale) X[lo:hi] - left right' to out[lo - first : hi - first], in its dtype."""
     for i in range(lo, hi):
         x, row, s, a = X[i], out[i - first], scale[i], left[i]
         for j in range(X.shape[1]):
@@ -230,10 +235,12 @@ def dense_quantize(
     short: Any,
     scales: Any,
 ) -> None:
-    """short[i, j] = X~[i, j] / (steps[i // SHARED, j] units[j]), rounded.
+    """Quantise rows lo:hi of X~ = diag(scale) X - left right' to 16-bit integers.
 
-    X~ = diag(scale) X - left right'. The step is such that the largest of a column's SHARED numbers
-    becomes LONGEST. A few rows and WIDTH columns are in cache for both sweeps.
+    short[i, j] = X~[i, j] / (scales[i // GROUP_SIZE, j] column_scales[j]), rounded. Each scale maps
+    the largest of the GROUP_SIZE magnitudes of a column and group to INT16_MAX. GROUP_SIZE rows by
+    QUANTIZE_TILE_COLUMNS columns stay in cache for both sweeps. Both `short` and `scales` are
+    filled in.
     """
     inverse = np.empty(QUANTIZE_TILE_COLUMNS)
     for start in range(lo, hi, GROUP_SIZE):
@@ -257,9 +264,9 @@ def dense_quantize(
 
 @_jit_dense
 def quantized_gram_matvec(short: Any, scales: Any, v: Any, lo: int, hi: int, out: Any) -> None:
-    """out += Z'(Z v) over blocks lo:hi of SHARED rows, Z = steps * short, read once.
+    """Add Z'(Z v) over groups lo:hi of GROUP_SIZE rows to `out`; Z = scales * short is read once.
 
-    Sums within a block are in float32, those over blocks in the type of `out`.
+    Sums within a group are in float32, sums over groups in the dtype of `out`.
     """
     p = short.shape[1]
     near, sums = np.empty(p, np.float32), np.empty(p, np.float32)
@@ -302,10 +309,11 @@ def _add4(out: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
 
 @_jit_dense
 def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out: Any) -> None:
-    """out += X~'X~, above the diagonal, over rows lo:hi of X~ = diag(scale) X - left right'.
+    """Add the upper triangle of X~'X~ over rows lo:hi of X~ = diag(scale) X - left right' to `out`.
 
-    For few columns, with which BLAS is slow: a stretch of rows is transposed into cache, and the
-    products are those of its lines, four by four. `out` has room for a multiple of four.
+    This is for few columns, with which BLAS is slow. TRANSPOSED_TILE_ROWS rows at a time are
+    transposed into cache, and inner products of the resulting lines are formed in tiles of four by
+    four. The order of `out` is p rounded up to a multiple of four.
     """
     p, size = X.shape[1], out.shape[0]
     lines = np.zeros((size, TRANSPOSED_TILE_ROWS))
@@ -349,7 +357,7 @@ def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out
                 _add4(out, a + 3, b, s30, s31, s32, s33)
 
 
-# Inlined, because rows may be so short that a call would cost as much as the row.
+# Inlined, because rows may be so short that a call would cost as much as the product itself.
 @njit(nogil=True, error_model="numpy", inline="always")
 def _row_dot(indices: Any, data: Any, start: Any, stop: Any, v: Any) -> Any:
     s0 = s1 = s2 = s3 = v.dtype.type(0)
@@ -368,14 +376,14 @@ def _row_dot(indices: Any, data: Any, start: Any, stop: Any, v: Any) -> Any:
 
 @_jit_sparse
 def csr_matvec(indptr: Any, indices: Any, data: Any, v: Any, lo: int, hi: int, u: Any) -> None:
-    """u = X[lo:hi] v."""
+    """Write X[lo:hi] v to `u`."""
     for i in range(lo, hi):
         u[i - lo] = _row_dot(indices, data, uint64(indptr[i]), uint64(indptr[i + 1]), v)
 
 
 @_jit_sparse
 def csr_rmatvec(indptr: Any, indices: Any, data: Any, u: Any, lo: int, hi: int, out: Any) -> None:
-    """out += X[lo:hi]'u."""
+    """Add X[lo:hi]'u to `out`."""
     for i in range(lo, hi):
         s = u[i - lo]
         for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
@@ -396,7 +404,10 @@ def csr_gram_matvec(
     hi: int,
     out: Any,
 ) -> None:
-    """out += X[lo:hi]'(post * rows), rows = scale * X[lo:hi] v - shift; see `dense_gram_matvec`."""
+    """Add X[lo:hi]'(post * row_output) to `out`, row_output = scale * X[lo:hi] v - shift.
+
+    Each row is read once. The four arrays may be None, as in `dense_gram_matvec`.
+    """
     for i in range(lo, hi):
         start, stop = uint64(indptr[i]), uint64(indptr[i + 1])
         s = _row_dot(indices, data, start, stop, v)
@@ -410,9 +421,9 @@ def csr_gram_matvec(
 def csr_gram_matrix(
     indptr: Any, indices: Any, data: Any, scale: Any, L: Any, lo: int, hi: int, G: Any
 ) -> None:
-    """G += [X' diag(scale)^2 X, X'L] over rows lo:hi, the first as a triangle; each row read once.
+    """Add [X' diag(scale)^2 X, X'L] over rows lo:hi to G; each row is read once.
 
-    `scale` may be None.
+    Only the upper triangle of the first matrix is filled. `scale` of None means scales of 1.
     """
     p = G.shape[0]
     for i in range(lo, hi):
@@ -425,7 +436,7 @@ def csr_gram_matrix(
             G[j, j] += x * data[a]
             for b in range(a + 1, indptr[i + 1]):
                 k = indices[b]
-                if k == j:  # an entry stored in two parts
+                if k == j:  # a duplicate: one entry of X stored as two terms of a sum
                     G[j, j] += 2 * x * data[b]
                 else:
                     G[min(j, k), max(j, k)] += x * data[b]
@@ -433,7 +444,7 @@ def csr_gram_matrix(
 
 @_jit_sparse
 def csr_matmat(indptr: Any, indices: Any, data: Any, V: Any, lo: int, hi: int, U: Any) -> None:
-    """U = X[lo:hi] V for several columns."""
+    """Add X[lo:hi] V to U, for several columns; U is zero on entry."""
     for i in range(lo, hi):
         for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
             x, row = data[t], V[uint64(indices[t])]
@@ -443,7 +454,7 @@ def csr_matmat(indptr: Any, indices: Any, data: Any, V: Any, lo: int, hi: int, U
 
 @_jit_sparse
 def csr_rmatmat(indptr: Any, indices: Any, data: Any, U: Any, lo: int, hi: int, out: Any) -> None:
-    """out += X[lo:hi]'U for several columns."""
+    """Add X[lo:hi]'U to `out`, for several columns."""
     for i in range(lo, hi):
         for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
             x, row = data[t], out[uint64(indices[t])]

@@ -1,4 +1,4 @@
-"""Counts passes and FLOPs of whatever it wraps, so that no algorithm contains a counter."""
+"""A wrapper that counts the passes and FLOPs of a design, so that algorithms need no counters."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ log = logging.getLogger("ling")
 
 
 class Meter:
-    """A running total, which is also added to `parents`; metered designs may share one.
+    """A running total of cost, which is also added to `parents`; metered designs may share one.
 
-    Whoever watches when it is made is told of all passes, whichever thread makes them.
+    The fit progress that is active when the meter is created is notified of all passes, from
+    whichever thread they are made.
     """
 
     def __init__(self, *parents: Meter) -> None:
@@ -31,7 +32,7 @@ class Meter:
         self._lock = Lock()
 
     def __getstate__(self) -> tuple[Cost, tuple[Meter, ...]]:
-        return self.cost, self.parents  # a lock cannot be pickled, and need not be
+        return self.cost, self.parents  # locks cannot be pickled; `__setstate__` creates a new one
 
     def __setstate__(self, state: tuple[Cost, tuple[Meter, ...]]) -> None:
         self.cost, self.parents = state
@@ -39,7 +40,7 @@ class Meter:
         self._lock = Lock()
 
     def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
-        """Count work that is not a product with a metered design."""
+        """Add FLOPs and passes to the total, log the passes and report them as progress."""
         self._count(flops, passes)
         if not passes:
             return
@@ -56,7 +57,7 @@ class Meter:
 
 
 class Metered(Design):
-    """The same matrix, with every product counted.
+    """A design that behaves like the one it wraps and counts every product.
 
     >>> import numpy as np
     >>> from ling.design import DenseStorage
@@ -71,71 +72,72 @@ class Metered(Design):
     ) -> None:
         self.design = design
         self.meter = Meter() if meter is None else meter
-        self.pass_fraction = pass_fraction  # of all rows: what a product counts as a pass
+        # Passes that one product counts: the fraction of all rows that this design holds.
+        self.pass_fraction = pass_fraction
         self.shape = design.shape
         self.dtype = design.dtype
 
     @property
     def cost(self) -> Cost:
-        """What has been spent so far."""
+        """The FLOPs and passes counted so far."""
         return self.meter.cost
 
     def matmat(self, V: Array) -> Array:
-        """X V, one pass."""
+        """Return X V; one pass."""
         U = self.design.matmat(V)
         self.meter.add(self.matvec_flops * _n_columns(U), self.pass_fraction)
         return U
 
     def rmatmat(self, U: Array) -> Array:
-        """X'U, one pass."""
+        """Return X'U; one pass."""
         V = self.design.rmatmat(U)
         self.meter.add(self.matvec_flops * _n_columns(V), self.pass_fraction)
         return V
 
     def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """X' between(X V), one pass."""
+        """Return X' transform(X V); one pass."""
         out = self.design.gram_matmat(V, transform)
         self.meter.add(2.0 * self.matvec_flops * _n_columns(out), self.pass_fraction)
         return out
 
     def map_rows(self, function: Callable[[Array], Array]) -> Array:
-        """function(rows), one pass."""
-        found = self.design.map_rows(function)
+        """Apply `function` to blocks of rows and concatenate the results; one pass."""
+        mapped = self.design.map_rows(function)
         self.meter.add(0.0, self.pass_fraction)
-        return found
+        return mapped
 
     def reduce_rows(self, sums: RowReduction) -> tuple[Array, ...]:
-        """What all rows add up to, one pass."""
-        found = self.design.reduce_rows(sums)
+        """Return the arrays of `sums`, added up over all rows; one pass."""
+        totals = self.design.reduce_rows(sums)
         self.meter.add(sums.flops_per_row * self.shape[0], self.pass_fraction)
-        return found
+        return totals
 
     def take(self, rows: NDArray[np.intp]) -> Array:
-        """Some rows of X, counted as their share of a pass."""
+        """Return the given rows of X, dense; counted as the corresponding fraction of a pass."""
         block = self.design.take(rows)
         self.meter.add(0.0, self.pass_fraction * len(rows) / max(1, self.shape[0]))
         return block
 
     def subset(self, rows: NDArray[np.intp]) -> Metered:
-        """Some rows of X, whose products are counted as their share of a pass."""
+        """Return the given rows of X; their products count as that fraction of a pass."""
         pass_fraction = self.pass_fraction * len(rows) / max(1, self.shape[0])
         return Metered(self.design.subset(rows), self.meter, pass_fraction)
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
-        """X'X, one pass."""
+        """Return X'X; one pass."""
         G = self.design.gram(dtype)
         self.meter.add(self.gram_flops, self.pass_fraction)
         return G
 
     def row_gram(self, dtype: DTypeLike | None = None) -> Array:
-        """X X', one pass."""
+        """Return X X'; `row_gram_passes` passes."""
         G = self.design.row_gram(dtype)
         self.meter.add(self.row_gram_flops, self.pass_fraction * self.row_gram_passes)
         return G
 
     @property
     def row_gram_passes(self) -> float:
-        """As the design's."""
+        """Number of passes that the wrapped design needs for X X'."""
         return self.design.row_gram_passes
 
     @property

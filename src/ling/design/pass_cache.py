@@ -1,7 +1,7 @@
-"""Passes over X that are kept on disk, so that a fit that was killed need not repeat them.
+"""A cache on disk of the results of passes over X, so that a killed fit need not repeat them.
 
-Algorithms do the same with the same results of their passes. A second start runs them again from
-the beginning, and is given what is kept until it asks for something that is not.
+Algorithms are deterministic functions of the results of their passes. A restarted fit runs again
+from the beginning. It receives the cached results until it requests a pass that is not cached.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ling.errors import BadCheckpoint
 FORMAT_VERSION = 2
 HEADER_FILE, LOCK_FILE, PASS_SUFFIX = "checkpoint.json", "lock", ".pass"
 DIGEST_BYTES = 32
-# Exactly the names of the files in which passes are kept; see `digest`.
+# Matches exactly the names of the files that hold passes: a SHA-256 digest in hex (see `digest`).
 PASS_FILE_PATTERN = re.compile(rf"[0-9a-f]{{64}}{re.escape(PASS_SUFFIX)}")
-# Foreign files that an error message names before it only counts the others.
+# Number of foreign files that an error message names; the others are only counted.
 MAX_NAMED_FILES = 3
 
 
 class PassCache:
-    """A folder with a header, which says whose passes these are, and a file for each pass.
+    """A checkpoint folder with one file per pass and a header that identifies the fit.
 
-    One at a time may have it open.
+    Only one process at a time may have it open.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], lock: IO[bytes]) -> None:
@@ -53,31 +53,31 @@ class PassCache:
         cls, folder: str | os.PathLike[str], mine: dict[str, Any],
         frozen_choices: Callable[[], dict[str, Any]],
     ) -> PassCache:  # fmt: skip
-        """The one in `folder`, if it is of the same fit, or a new one.
+        """Open the cache in `folder` if it belongs to the same fit, or create a new one.
 
-        `mine` is what makes a fit the same. `frozen_choices()` gives what may be chosen once, such
-        as a seed.
+        `mine` is the fingerprint, which identifies the fit. `frozen_choices()` returns choices that
+        are made once and reused by a restarted fit, such as a seed.
         """
-        place = Path(folder)
-        file = place / HEADER_FILE
-        _check_no_other_files(place)
-        place.mkdir(parents=True, exist_ok=True)
-        lock = _acquire_lock(place)
+        folder_path = Path(folder)
+        header_file = folder_path / HEADER_FILE
+        _check_no_other_files(folder_path)
+        folder_path.mkdir(parents=True, exist_ok=True)
+        lock = _acquire_lock(folder_path)
         try:
-            _delete(_temporary_files(place))  # a process that was killed cannot do so
-            header = _read_header(file) if file.exists() else {}
+            _delete(_temporary_files(folder_path))  # left behind by a process that was killed
+            header = _read_header(header_file) if header_file.exists() else {}
             if header:
-                _check_same_fit(place, header, mine)
-            journal = cls(place, header, lock)
+                _check_same_fit(folder_path, header, mine)
+            cache = cls(folder_path, header, lock)
             if not header:
-                journal.write_header(mine, frozen_choices())
+                cache.write_header(mine, frozen_choices())
         except BaseException:
             lock.close()
             raise
-        return journal
+        return cache
 
     def write_header(self, mine: dict[str, Any], frozen_choices: dict[str, Any]) -> None:
-        """Say whose this is, and what has been chosen."""
+        """Write the header: format version, fingerprint of the fit, and frozen choices."""
         self.header = {
             "version": FORMAT_VERSION,
             "fingerprint": mine,
@@ -89,17 +89,17 @@ class PassCache:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """What makes this fit the same."""
+        """The fingerprint that identifies the fit."""
         return dict(self.header["fingerprint"])
 
     @property
     def frozen_choices(self) -> dict[str, Any]:
-        """What was chosen once."""
+        """The choices that were made when the cache was created."""
         return dict(self.header["frozen_choices"])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the report of a fit says that did not start from nothing."""
+        """The remark in the report of a resumed fit; empty if no pass was cached."""
         if not self.n_cached_passes:
             return ()
         passes = "1 pass" if self.n_cached_passes == 1 else f"{self.n_cached_passes} passes"
@@ -111,40 +111,40 @@ class PassCache:
         rows: NDArray[np.intp] | None,
         run: Callable[[], BlockResult],
     ) -> BlockResult:
-        """What the operation on these rows gave, or gives now, which is then kept."""
+        """Return the cached result of the operation on `rows`, or call `run` and cache it."""
         key = digest(json.dumps(self.fingerprint), operation, rows)
         if key is None:
             return run()
         file = self.folder / f"{key}{PASS_SUFFIX}"
         if file.exists():
             return _read_result(file)
-        found = run()
-        _write_atomically(file, lambda out: _write_result(found, out))
-        return found
+        result = run()
+        _write_atomically(file, lambda out: _write_result(result, out))
+        return result
 
     def release_lock(self) -> None:
-        """Let another go on."""
+        """Release the lock, so that another process can open the cache."""
         self.lock.close()
 
     def delete(self) -> None:
         """Delete the checkpoint: the fit is complete.
 
-        Only files that a checkpoint consists of are deleted. The folder stays if others are in it.
+        Only files of the checkpoint are deleted. The folder stays if it holds other files.
         """
         _delete(_pass_files(self.folder))
         _delete(_temporary_files(self.folder))
         _delete([self.folder / HEADER_FILE, self.folder / LOCK_FILE])
         self.lock.close()
-        with suppress(OSError):  # somebody else has put something there
+        with suppress(OSError):  # other files are in the folder
             self.folder.rmdir()
 
 
 def _acquire_lock(place: Path) -> IO[bytes]:
-    """A file that only one can have; the system lets go of it when a process dies."""
+    """Lock the folder and return the lock file; the system releases it if the process dies."""
     lock = (place / LOCK_FILE).open("ab")
     try:
         import fcntl
-    except ImportError:  # not everywhere: then users have to see to it
+    except ImportError:  # not on all platforms; users then have to avoid concurrent use
         return lock
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,16 +163,16 @@ def _check_same_fit(place: Path, header: dict[str, Any], mine: dict[str, Any]) -
             f"checkpoint {str(place)!r} has format {header['version']}, and this version of ling "
             f"reads {FORMAT_VERSION}; pass another folder, or delete it."
         )
-    other = [name for name in mine if header["fingerprint"].get(name) != mine[name]]
-    if other:
+    differing = [name for name in mine if header["fingerprint"].get(name) != mine[name]]
+    if differing:
         raise BadCheckpoint(
-            f"checkpoint {str(place)!r} is of another fit: {', '.join(other)} differ(s); pass "
+            f"checkpoint {str(place)!r} is of another fit: {', '.join(differing)} differ(s); pass "
             "another folder, or delete it to start anew."
         )
 
 
 class PassCachedStorage(BlockedStorage):
-    """The same rows, with every pass kept; `rows` are those of X, if they are not all."""
+    """A storage whose passes are cached; `rows` are its row indices in X, None for all rows."""
 
     def __init__(
         self, design: BlockedStorage, journal: PassCache, rows: NDArray[np.intp] | None = None
@@ -191,35 +191,35 @@ class PassCachedStorage(BlockedStorage):
 
     @property
     def read_bandwidth(self) -> float | None:  # type: ignore[override]
-        """As it was when the fit began, so that the same is done again."""
-        known: float | None = self.pass_cache.frozen_choices["rate"]
-        return known
+        """The bandwidth measured when the fit began, so that a restart makes the same decisions."""
+        bandwidth: float | None = self.pass_cache.frozen_choices["rate"]
+        return bandwidth
 
     @property
     def has_row_access(self) -> bool:
-        """As the design does."""
+        """Whether the wrapped storage can read single rows cheaply."""
         return self.design.has_row_access
 
     def run(self, operation: BlockOperation) -> BlockResult:
-        """Recalled, or run and kept."""
+        """Return the cached result of the operation, or run it and cache the result."""
         return self.pass_cache.get_or_run(operation, self.rows, lambda: self.design.run(operation))
 
     def subset(self, rows: NDArray[np.intp]) -> PassCachedStorage:
-        """Some rows."""
-        mine = rows if self.rows is None else self.rows[rows]
-        return PassCachedStorage(self.design.subset(rows), self.pass_cache, mine)
+        """Return the cached storage of the given rows."""
+        rows_in_x = rows if self.rows is None else self.rows[rows]
+        return PassCachedStorage(self.design.subset(rows), self.pass_cache, rows_in_x)
 
     def can_quantize(self, affine: AffineMap) -> bool:
-        """As the design does; the copy is made again."""
+        """Whether the wrapped storage can be quantised; the copy is not cached."""
         return self.design.can_quantize(affine)
 
     def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
-        """One pass."""
+        """Return affine(X) quantised to 16-bit integers; one pass, which is not cached."""
         return self.design.quantize(affine, column_scales)
 
 
 def digest(*things: Any) -> str | None:
-    """A name for what an operation does, from all that it is made of; None if that is unknown."""
+    """Return the SHA-256 of the content of `things` in hex, or None if one cannot be hashed."""
     sha = hashlib.sha256()
     return sha.hexdigest() if all(_update_hash(sha, thing) for thing in things) else None
 
@@ -232,9 +232,9 @@ def _update_hash(sha: Any, thing: Any) -> bool:
         return True
     if is_dataclass(thing):
         _update_hash_with_text(sha, type(thing).__qualname__)
-        # What is filled in on the way is not part of what is done.
-        named = [f.name for f in fields(thing) if not f.name.startswith("_")]
-        return all(_update_hash(sha, getattr(thing, name)) for name in named)
+        # Private fields hold results of a pass, and do not affect what the operation computes.
+        field_names = [f.name for f in fields(thing) if not f.name.startswith("_")]
+        return all(_update_hash(sha, getattr(thing, name)) for name in field_names)
     if isinstance(thing, list | tuple):
         _update_hash_with_text(sha, f"{len(thing)} things")
         return all(_update_hash(sha, item) for item in thing)
@@ -249,7 +249,7 @@ def _update_hash_with_text(sha: Any, text: str) -> None:
 
 
 def _write_result(outcome: BlockResult, file: IO[bytes]) -> None:
-    """A hash of it all, how many arrays of each kind there are, and the arrays."""
+    """Write the SHA-256 of the rest, the numbers of reduced and per-row arrays, and the arrays."""
     file.write(bytes(DIGEST_BYTES))
     file.write(bytes([len(outcome.reduced), len(outcome.per_row)]))
     for array in (*outcome.reduced, *outcome.per_row):
@@ -262,27 +262,27 @@ def _write_result(outcome: BlockResult, file: IO[bytes]) -> None:
 
 def _read_result(path: Path) -> BlockResult:
     with path.open("rb") as file:
-        known = file.read(DIGEST_BYTES)
-        if hashlib.file_digest(file, "sha256").digest() != known:
+        stored_digest = file.read(DIGEST_BYTES)
+        if hashlib.file_digest(file, "sha256").digest() != stored_digest:
             raise BadCheckpoint(
                 f"checkpoint file {str(path)!r} is damaged; delete its folder to start anew."
             )
         file.seek(DIGEST_BYTES)
-        summed, stacked = file.read(2)
-        count = summed + stacked
+        n_reduced, n_per_row = file.read(2)
+        count = n_reduced + n_per_row
         arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in range(count)]
-    return BlockResult(tuple(arrays[:summed]), tuple(arrays[summed:]))
+    return BlockResult(tuple(arrays[:n_reduced]), tuple(arrays[n_reduced:]))
 
 
 def _write_atomically(file: Path, put: Callable[[IO[bytes]], object]) -> None:
-    """Whole or not at all."""
+    """Write a file completely or not at all; `put` writes the content to an open file."""
     with atomic_write(file) as part, part.open("w+b") as out:
         put(out)
 
 
 def _read_header(file: Path) -> dict[str, Any]:
-    text, _, known = file.read_bytes().rpartition(b"\n")
-    if hashlib.sha256(text).hexdigest().encode() != known:
+    text, _, stored_digest = file.read_bytes().rpartition(b"\n")
+    if hashlib.sha256(text).hexdigest().encode() != stored_digest:
         raise BadCheckpoint(
             f"checkpoint {str(file)!r} is damaged, or was not written by ling; pass another "
             "folder, or delete this one if it is a checkpoint that you do not need."
@@ -298,20 +298,20 @@ def _check_no_other_files(place: Path) -> None:
     foreign = _foreign_files(place)
     if foreign:
         named = ", ".join(map(repr, foreign[:MAX_NAMED_FILES]))
-        more = (
+        rest = (
             f" and {len(foreign) - MAX_NAMED_FILES} more" if len(foreign) > MAX_NAMED_FILES else ""
         )
         raise BadCheckpoint(
-            f"checkpoint {str(place)!r} holds what is not part of a checkpoint: {named}{more}; "
+            f"checkpoint {str(place)!r} holds what is not part of a checkpoint: {named}{rest}; "
             "pass another folder, or move that away."
         )
 
 
 def _foreign_files(place: Path) -> list[str]:
-    """Names of everything in a folder that `PassCache` has not written, sorted."""
+    """Return the sorted names of all entries of a folder that `PassCache` has not written."""
     with os.scandir(place) as entries:
         files = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
-    # Passes without a header belong to no fit that could be recognised.
+    # Without a header, files of passes cannot be attributed to a fit, and count as foreign.
     is_checkpoint = files.get(HEADER_FILE, False)
     return sorted(
         name
@@ -322,7 +322,7 @@ def _foreign_files(place: Path) -> list[str]:
 
 
 def _is_checkpoint_file(place: Path, name: str) -> bool:
-    """Whether `PassCache` writes files of this name; nothing is ever written to the lock."""
+    """Whether `PassCache` writes files of this name; a lock file must be empty."""
     if name == LOCK_FILE:
         try:
             return (place / name).stat().st_size == 0

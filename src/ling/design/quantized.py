@@ -1,4 +1,4 @@
-"""A copy of X in 16-bit integers, for iterations that are corrected afterwards."""
+"""A copy of X quantised to 16-bit integers, for iterations that are corrected afterwards."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.linalg import threads
 
-# Rows that share a step.
+# Number of consecutive rows that share a quantisation scale in each column.
 GROUP_SIZE = 32
 
 
 @dataclass(frozen=True, eq=False)
 class QuantizedMatrix:
-    """Z = X + E, an integer of 16 bits a number, a quarter of X in float64.
+    """The quantised matrix Z = X + E with one 16-bit integer per entry, a quarter of float64.
 
-    Z[i, j] = short[i, j] steps[i // SHARED, j] units[j]. As a few rows share a step, a number far
-    out costs its neighbours precision, and nobody else. Rows are filled up with zeros.
+    Z[i, j] = codes[i, j] scales[i // GROUP_SIZE, j] column_scales[j]. Only GROUP_SIZE rows share a
+    scale, so an outlier reduces the precision of its own group only. `codes` is padded with rows of
+    zeros to a multiple of GROUP_SIZE; `scales` has one row per group.
     """
 
     codes: NDArray[np.int16]
@@ -30,13 +31,14 @@ class QuantizedMatrix:
 
     @cached_property
     def squared_error_bound(self) -> float:
-        """No less than the sum of all squares of E: no number is off by more than half a step."""
+        """Upper bound on ||E||_F^2: no entry is off by more than half a quantisation step."""
         squares = np.einsum("ij,ij->j", self.scales, self.scales, dtype=np.float64)
-        # Steps are rounded to float32 themselves, and products with them too.
+        # 0.51 instead of 0.5 covers the rounding to float32 of the scales and of products with
+        # them.
         return float(GROUP_SIZE * (0.51**2) * (squares @ self.column_scales**2))
 
     def gram_matmat(self, V: Array) -> Array:
-        """Z'(Z V), column by column; Z is read once for each."""
+        """Return Z'(Z V), column by column; Z is read once per column."""
         if V.ndim == 1:
             return self._gram_matvec(V)
         return np.column_stack([self._gram_matvec(v) for v in V.T])
@@ -48,11 +50,11 @@ class QuantizedMatrix:
         largest = float(np.abs(scaled).max(initial=0.0))
         if not largest:
             return np.zeros_like(v)
-        near = (scaled / largest).astype(np.float32)
+        normalized = (scaled / largest).astype(np.float32)
 
         def sweep(part: slice) -> Array:
             out = np.zeros(len(v))
-            quantized_gram_matvec(self.codes, self.scales, near, part.start, part.stop, out)
+            quantized_gram_matvec(self.codes, self.scales, normalized, part.start, part.stop, out)
             return out
 
         parts = threads.split_rows(slice(0, len(self.scales)), threads.n_slices(8 * len(v)))
@@ -62,21 +64,21 @@ class QuantizedMatrix:
 def quantize(
     array: Any, vectors: tuple[Array, Array, Array], column_scales: Array
 ) -> QuantizedMatrix:
-    """The copy of diag(scale) X - left right', `vectors` being the three; one pass.
+    """Return diag(scale) X - left right' quantised, for vectors = (scale, left, right); one pass.
 
-    `column_scales` are about the sizes of the numbers in each column, and above 0.
+    `column_scales`, (p,), are positive and about the magnitude of the entries of each column.
     """
     from ling.design.kernels import dense_quantize
 
     n, p = array.shape
-    blocks = -(-n // GROUP_SIZE)
-    short = np.empty((blocks * GROUP_SIZE, p), np.int16)
-    short[n:] = 0
-    scales = np.empty((blocks, p), np.float32)
+    n_groups = -(-n // GROUP_SIZE)
+    codes = np.empty((n_groups * GROUP_SIZE, p), np.int16)
+    codes[n:] = 0
+    scales = np.empty((n_groups, p), np.float32)
 
     def sweep(part: slice) -> None:
         rows = part.start * GROUP_SIZE, min(part.stop * GROUP_SIZE, n)
-        dense_quantize(array, *vectors, column_scales, *rows, short, scales)
+        dense_quantize(array, *vectors, column_scales, *rows, codes, scales)
 
-    threads.parallel_map(sweep, threads.split_rows(slice(0, blocks), threads.n_slices(1)))
-    return QuantizedMatrix(short, scales, column_scales)
+    threads.parallel_map(sweep, threads.split_rows(slice(0, n_groups), threads.n_slices(1)))
+    return QuantizedMatrix(codes, scales, column_scales)

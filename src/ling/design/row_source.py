@@ -1,4 +1,4 @@
-"""Rows of numbers that are read in blocks, from wherever they lie."""
+"""Sources of rows that are read in blocks, and checks that files stay unchanged meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ling._typing import Array
 from ling.design.arrays import float_dtype
 from ling.errors import MissingData
 
-#: What to do about a file that changes between two passes.
+#: Advice in the error message for a file that changes between two passes.
 RESCAN_ADVICE = (
     "All passes have to read the same version of the data: wait until nothing writes to the file, "
     "then scan it and fit or predict again."
@@ -26,7 +26,7 @@ RESCAN_ADVICE = (
 
 @dataclass(frozen=True)
 class FileVersions:
-    """Sizes in bytes and modification times in nanoseconds of files, by their paths.
+    """Sizes in bytes and modification times in nanoseconds of files, by path.
 
     Inode numbers are left out: on some network file systems they change while a file does not.
     """
@@ -35,11 +35,14 @@ class FileVersions:
 
     @classmethod
     def from_paths(cls, paths: Iterable[str]) -> FileVersions:
-        """The versions that are there now."""
+        """Return the current versions of the files."""
         return cls({path: _stamp(path) for path in paths})
 
     def check(self, paths: Iterable[str] | None = None) -> None:
-        """Raise MissingData unless `paths`, by default the same, are the files they were."""
+        """Raise MissingData if a file was added, removed or changed.
+
+        `paths` are the current files; by default the recorded ones.
+        """
         now = FileVersions.from_paths(self.stamps if paths is None else paths).stamps
         for path in (*self.stamps, *now):
             before, after = self.stamps.get(path), now.get(path)
@@ -52,7 +55,7 @@ class FileVersions:
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
-    """Size and modification time of a file; None if it is not there."""
+    """Return (size, modification time) of a file, or None if it does not exist."""
     try:
         stat = os.stat(path)
     except OSError:
@@ -69,7 +72,7 @@ class MappedFile:
 
     @classmethod
     def from_array(cls, array: Any) -> MappedFile | None:
-        """The file that an array is a map of, or a view of a map; None if there is none."""
+        """Return the file that an array, or the base of a view, maps; None if it is not mapped."""
         while isinstance(array, np.ndarray):
             if isinstance(array, np.memmap) and array.filename is not None:
                 path = os.fspath(array.filename)
@@ -79,9 +82,9 @@ class MappedFile:
         return None
 
     def check(self) -> None:
-        """Raise MissingData if something has written to the file.
+        """Raise MissingData if the file was written to.
 
-        A file that was deleted or replaced is fine: the map still shows the old one.
+        A file that was deleted or replaced is allowed: the map still shows the old content.
         """
         now = _mapped_version(self.path)
         if now is not None and now[0] == self.version[0] and now != self.version:
@@ -104,7 +107,7 @@ def _mapped_version(path: str) -> tuple[int, ...] | None:
 def verify_unchanged(check: Callable[[], None]) -> Iterator[None]:
     """Call `check`, which raises if data has changed, before and after the block.
 
-    It is called after errors too: reading a file that is being written fails in many ways.
+    It is called after errors too, because reading a file that is being written fails in many ways.
     """
     check()
     try:
@@ -117,7 +120,7 @@ def verify_unchanged(check: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def verify_memmaps_unchanged(*arrays: Any) -> Iterator[None]:
-    """Raise MissingData if files that arrays are memory maps of change within the block."""
+    """Raise MissingData if a file that one of the arrays maps changes within the block."""
     files = [file for file in map(MappedFile.from_array, arrays) if file is not None]
 
     def check() -> None:
@@ -131,17 +134,17 @@ def verify_memmaps_unchanged(*arrays: Any) -> Iterator[None]:
 class RowSource(ABC):
     """A matrix that is read one block of rows at a time, as often as needed.
 
-    `names` are those of its columns, if they have any, and `encoding` is how these came about.
-    `dtype` is float32 or float64.
+    `feature_names` are the names of the columns, if they have any. `encoding` describes how the
+    columns were computed from a table. `dtype` is float32 or float64.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     feature_names: tuple[str, ...] | None = None
     encoding: Any = None
-    #: Its files as they were when it was scanned, if it lies in files.
+    #: Versions of the files at the time of the scan; None if the source has no files.
     versions: FileVersions | None = None
-    #: What there is to say about how it was opened; it goes into the report of a fit.
+    #: Remarks about how the source was opened, for the report of a fit.
     notes: tuple[str, ...] = ()
 
     def check_unchanged(self) -> None:
@@ -151,48 +154,48 @@ class RowSource(ABC):
 
     @abstractmethod
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
-        """Consecutive blocks of `rows`, from start to stop, of at most `height` rows each.
+        """Yield consecutive blocks of the slice `rows`, of at most `height` rows each.
 
-        Every block is `dtype`, and contiguous in C or Fortran order. It stays valid after the next
-        one has been asked for, so that it can be read ahead, from another thread.
+        Every block has dtype `dtype` and is contiguous in C or Fortran order. It stays valid after
+        the next block is requested, so that another thread can read ahead.
         """
 
     @property
     def has_row_access(self) -> bool:
-        """Whether single rows can be read without reading all: `take` is cheap."""
+        """Whether single rows can be read without reading all rows, so that `take` is cheap."""
         return False
 
     def take(self, rows: NDArray[np.intp]) -> Array:
-        """Some rows, in ascending order."""
+        """Return the given rows, which are in ascending order."""
         raise NotImplementedError
 
     @property
     def fingerprint(self) -> str:
-        """Something that is another if the data is: names, sizes and times of files, or a sum."""
+        """A fingerprint of the data: file names, sizes and modification times, or a checksum."""
         return files_fingerprint(self.files)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Where it lies, if it does so in files of this machine."""
+        """Paths of the local files that hold the data; empty if there are none."""
         return ()
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it is and where it lies, in a few words, for messages."""
+        """A short description of the source and its location, for messages."""
 
 
 def files_fingerprint(paths: tuple[str, ...]) -> str:
-    """Their names, sizes and times of change."""
-    found = []
+    """Return absolute path, size and modification time of each file, one line per file."""
+    lines = []
     for path in paths:
-        about = os.stat(path)
-        found.append(f"{os.path.abspath(path)} {about.st_size} {about.st_mtime_ns}")
-    return "\n".join(found)
+        stat = os.stat(path)
+        lines.append(f"{os.path.abspath(path)} {stat.st_size} {stat.st_mtime_ns}")
+    return "\n".join(lines)
 
 
 class ArraySource(RowSource):
-    """An array, in memory or mapped, as blocks: views, where its dtype allows."""
+    """An array in memory or a memory map; blocks are views where dtype and layout allow."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
@@ -201,36 +204,36 @@ class ArraySource(RowSource):
         self.mapped_file = MappedFile.from_array(array)
 
     def check_unchanged(self) -> None:
-        """Raise MissingData if it is a map of a file that has changed since it was opened."""
+        """Raise MissingData if the array maps a file that has changed since it was opened."""
         if self.mapped_file is not None:
             self.mapped_file.check()
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
-        """Some rows at a time."""
+        """Yield consecutive blocks of `rows`, of at most `height` rows each."""
         for start in range(rows.start, rows.stop, height):
             block = self.array[start : min(start + height, rows.stop)]
-            whole = block.flags.c_contiguous or block.flags.f_contiguous
-            ready = whole and block.dtype == self.dtype
+            contiguous = block.flags.c_contiguous or block.flags.f_contiguous
+            ready = contiguous and block.dtype == self.dtype
             yield block if ready else np.ascontiguousarray(block, self.dtype)
 
     @property
     def has_row_access(self) -> bool:
-        """Yes."""
+        """True: rows of an array can be indexed."""
         return True
 
     def take(self, rows: NDArray[np.intp]) -> Array:
-        """Some rows."""
+        """Return the given rows."""
         return np.ascontiguousarray(self.array[rows], self.dtype)
 
     @property
     def fingerprint(self) -> str:
-        """A sum over all bytes."""
-        found = 0
+        """CRC-32 of the values."""
+        checksum = 0
         for block in self.blocks(slice(0, self.shape[0]), max(1, 2**22 // max(1, self.shape[1]))):
-            found = zlib.crc32(np.ascontiguousarray(block).data, found)
-        return f"crc32 {found}"
+            checksum = zlib.crc32(np.ascontiguousarray(block).data, checksum)
+        return f"crc32 {checksum}"
 
     @property
     def description(self) -> str:
-        """An array."""
+        """The dtype of the array."""
         return f"an array of {self.array.dtype}"

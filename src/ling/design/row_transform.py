@@ -1,4 +1,4 @@
-"""What happens to U = X V between the two halves of X'(X V): weights, centring, masks."""
+"""Row transforms of U = X V within X' transform(X V): weights, centring and fold masks."""
 
 from __future__ import annotations
 
@@ -13,92 +13,93 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design.arrays import broadcast_scalar, scale_rows
 
-#: Called with a block of U and its rows.
+#: Called with a block of U and the slice of its rows; returns the transformed block.
 RowTransform: TypeAlias = Callable[[Array, slice], Array]
 
 
 class HasRowArrays(ABC):
-    """Says which of its arrays have a row for each of X's.
+    """An object that declares which of its arrays have one row per row of X.
 
-    So these can be cut and, where rows of X lie elsewhere, sent there.
+    These arrays can be sliced and, if X is stored elsewhere, sent to where its rows are.
     """
 
     @abstractmethod
     def row_arrays(self) -> dict[str, Any]:
-        """Those arrays by name."""
+        """Return the arrays with one row per row of X, by name."""
 
     @abstractmethod
     def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """The same for some of the rows, whose arrays these are."""
+        """Return a copy for a subset of the rows, with `arrays` as the row arrays of the subset."""
 
     def take_rows(self, rows: slice | NDArray[Any]) -> Self:
-        """The same for some of the rows, by their numbers or a mask."""
+        """Return a copy for a subset of the rows, given as a slice, indices or a mask."""
         return self.with_row_arrays(
             {name: array[rows] for name, array in self.row_arrays().items()}
         )
 
 
-# Before the names of arrays that are not of the thing itself, but of what goes with it.
+# Prefix of the names of row arrays that belong to a component of an object, not to the object.
 NESTED_PREFIX = "with "
 
 
 def nested_row_arrays(part: Any) -> dict[str, Any]:
-    """The arrays of what goes with something, under names of their own; none, if it has none."""
+    """Return the row arrays of a component, with prefixed names; empty if it has no row arrays."""
     if not isinstance(part, HasRowArrays):
         return {}
     return {f"{NESTED_PREFIX}{name}": array for name, array in part.row_arrays().items()}
 
 
 def split_nested_row_arrays(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those of the thing itself, and those of what goes with it."""
-    theirs = {name: array for name, array in arrays.items() if name.startswith(NESTED_PREFIX)}
-    mine = {name: array for name, array in arrays.items() if name not in theirs}
-    return mine, {name.removeprefix(NESTED_PREFIX): array for name, array in theirs.items()}
+    """Split `arrays` into those of the object itself and those of its component, unprefixed."""
+    nested = {name: array for name, array in arrays.items() if name.startswith(NESTED_PREFIX)}
+    own = {name: array for name, array in arrays.items() if name not in nested}
+    return own, {name.removeprefix(NESTED_PREFIX): array for name, array in nested.items()}
 
 
 class SliceableRowTransform(HasRowArrays):
-    """A `transform` that knows its rows."""
+    """A row transform that can be sliced and sent to where rows of X are stored."""
 
     @abstractmethod
     def __call__(self, U: Array, rows: slice) -> Array:
-        """What becomes of U = X V, on these rows."""
+        """Return the transformed block U = (X V)[rows]."""
 
 
 class RowReduction(HasRowArrays):
-    """Sums over rows of X, to which every row adds on its own."""
+    """A tuple of sums over the rows of X, in which each row is one independent term."""
 
     @property
     def workspace_per_row(self) -> int:
-        """Numbers that it needs room for, for each row."""
+        """Numbers of workspace needed per row of a block."""
         return 1
 
     @property
     def flops_per_row(self) -> float:
-        """FLOPs that a row takes."""
+        """FLOPs per row."""
         return 0.0
 
     def reduced_size(self, p: int) -> int:
-        """About how many numbers there are to be added up, for p features."""
+        """Approximate number of entries of the sums, for p features."""
         return 0
 
     @property
     def min_block_rows(self) -> int:
-        """Rows from which on a call is worth adding up what it gives."""
+        """Smallest block for which a call costs much more than adding its result to the total."""
         return 256
 
     @abstractmethod
     def __call__(self, X: Array) -> tuple[Array, ...]:
-        """What these rows, dense and in float64, add; its arrays are new."""
+        """Return the sums over a dense float64 block of rows, in newly allocated arrays."""
 
 
 @dataclass(eq=False)
 class AffineRowTransform(SliceableRowTransform):
-    """The `transform` that storages know by heart: u -> post (scale u - shift), row by row.
+    """The row transform u -> post (scale u - shift), which compiled loops apply themselves.
 
-    Weights, centring and residuals are of this kind, and need no call from inside the sweep.
-    `shift` has the shape of U: (n,) for one column, (n, k) for k. On the way `row_output` is filled
-    with scale u - shift, so that sums over it fit what was summed. A storage whose rows lie
-    elsewhere fills in only the sums of its `squares`, unless it is wanted `keep_rows`.
+    Weights, centring and residuals have this form, and need no Python call from inside a pass.
+    `scale` and `post` have shape (n,). `shift` has the shape of U: (n,) for one column, (n, k) for
+    k. The pass fills `row_output` with scale u - shift, so that sums over it are consistent with
+    the product that the pass returns. An out-of-core storage fills in `squared_norms` only, the
+    column sums of squares of `row_output`, unless `keep_rows` is true.
     """
 
     scale: Array
@@ -112,7 +113,7 @@ class AffineRowTransform(SliceableRowTransform):
     def from_values(
         cls, scale: Array | float, shift: Array, post: Array | float, keep_rows: bool = True
     ) -> AffineRowTransform:
-        """In float64; a number stands for one that all rows share."""
+        """Build the transform in float64; a scalar `scale` or `post` applies to all rows."""
         n = len(shift)
         return cls(
             _broadcast_rows(scale, n),
@@ -123,12 +124,12 @@ class AffineRowTransform(SliceableRowTransform):
 
     @classmethod
     def identity(cls, shape: tuple[int, ...]) -> AffineRowTransform:
-        """u -> u, for U of that shape."""
+        """Return the transform u -> u, for U of the given shape."""
         return cls.from_values(1.0, np.broadcast_to(np.float64(0.0), shape), 1.0)
 
     @property
     def row_output(self) -> Array:
-        """scale u - shift, for all rows."""
+        """The values scale u - shift of the last pass, with the shape of U."""
         if self._row_output is None and self._squared_norms is not None:
             raise AssertionError("rows lie elsewhere, and only sums of squares were asked for")
         if self._row_output is None:
@@ -137,32 +138,32 @@ class AffineRowTransform(SliceableRowTransform):
 
     @property
     def squared_norms(self) -> Array:
-        """The sums of squares of what was seen, column by column."""
+        """Column sums of the squares of `row_output`."""
         if self._squared_norms is None:
             self._squared_norms = np.einsum("i...,i...->...", self.row_output, self.row_output)
         return self._squared_norms
 
     def set_row_output(self, squares: Array, row_output: Array | None) -> None:
-        """What was seen elsewhere."""
+        """Set the results of a pass that ran elsewhere: squared norms and, if kept, the rows."""
         self._squared_norms, self._row_output = squares, row_output
 
     @property
     def kernel_arguments(self) -> tuple[Array, Array, Array, Array]:
-        """As the kernels take them."""
+        """Contiguous (scale, shift, post, row_output), as the compiled kernels expect them."""
         self._squared_norms = None
-        found = (np.ascontiguousarray(a) for a in (self.scale, self.shift, self.post))
-        return *found, self.row_output  # type: ignore[return-value]
+        inputs = (np.ascontiguousarray(a) for a in (self.scale, self.shift, self.post))
+        return *inputs, self.row_output  # type: ignore[return-value]
 
     def row_arrays(self) -> dict[str, Any]:
-        """Scale, shift and post."""
+        """Return scale, shift and post."""
         return {"scale": self.scale, "shift": self.shift, "post": self.post}
 
     def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """Some of the rows."""
+        """Return the transform of a subset of the rows."""
         return type(self)(**arrays, keep_rows=self.keep_rows)
 
     def __call__(self, U: Array, rows: slice) -> Array:
-        """The same, as any other `transform`."""
+        """Transform the block U of `rows`, and store scale u - shift in `row_output`."""
         self._squared_norms = None
         self.row_output[rows] = scale_rows(U, self.scale[rows]).reshape(self.shift[rows].shape)
         self.row_output[rows] -= self.shift[rows]
@@ -175,10 +176,12 @@ class AffineRowTransform(SliceableRowTransform):
 
 @dataclass(frozen=True, eq=False)
 class FoldMask(SliceableRowTransform):
-    """u -> mask (u - shift), where each column of U belongs to the training set of a split.
+    """The row transform u -> mask (u - shift), where each column of U belongs to one split.
 
-    `training` says which rows these have, as small integers: (n,), the split that leaves a row out,
-    or (n, n_splits), how often each has it. A mask is that, times the weights of the rows.
+    `membership` describes the training sets, as small integers: (n,), the split that holds the row
+    out; or (n, n_splits), the multiplicity of the row in each training set. The mask is this
+    multiplicity times the weight of the row. `column_splits`, (k,), is the split of each column of
+    U, and `column_shifts` its shift.
     """
 
     membership: NDArray[Any]
@@ -187,15 +190,15 @@ class FoldMask(SliceableRowTransform):
     column_shifts: Array
 
     def row_arrays(self) -> dict[str, Any]:
-        """Who has the rows, and their weights."""
+        """Return the membership and the weights."""
         return {"membership": self.membership, "weights": self.weights}
 
     def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """Some of the rows."""
+        """Return the mask of a subset of the rows."""
         return replace(self, **arrays)
 
     def __call__(self, U: Array, rows: slice) -> Array:
-        """On these rows."""
+        """Return mask (U - shift) for the block U of `rows`."""
         U = U - self.column_shifts
         U *= training_multiplicity(self.membership[rows], self.column_splits)
         U *= self.weights[rows, None]
@@ -203,7 +206,10 @@ class FoldMask(SliceableRowTransform):
 
 
 def training_multiplicity(training: NDArray[Any], splits: NDArray[np.intp]) -> Array:
-    """(n_rows, n): how often each of these splits has the rows in its training set."""
+    """Return the multiplicity of each row in the training sets of `splits`, (n_rows, len(splits)).
+
+    `training` has the format of `FoldMask.membership`.
+    """
     if training.ndim == 1:
         return np.asarray(training[:, None] != splits)
     return np.asarray(training[:, splits])

@@ -1,4 +1,4 @@
-"""Sparse storage: CSR, and every other SciPy format by one conversion to it."""
+"""Sparse storage in CSR format; other SciPy formats are converted to CSR once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ling.linalg.gram import mirror_upper_triangle
 
 # A block of this many stored entries (12 bytes each) stays in a core's second-level cache.
 BLOCK_ENTRIES = 2**15
-# Below this many stored entries starting threads costs more than it saves.
+# Number of stored entries below which starting threads costs more than it saves.
 MIN_PARALLEL_ENTRIES = 2**16
-# Up to this many bytes each thread may have a Gram matrix of its own.
+# Bytes of a Gram matrix up to which each thread accumulates one of its own.
 MAX_THREAD_GRAM_BYTES = 2**25
 
 
 class SparseStorage(Storage):
-    """Compressed sparse rows, read once per product by compiled loops, side by side over rows."""
+    """A CSR matrix; compiled loops, parallel over rows, read it once per product."""
 
     def __init__(self, matrix: Any) -> None:
         if matrix.ndim != 2:
@@ -37,7 +37,8 @@ class SparseStorage(Storage):
             )
         self.dtype = float_dtype(matrix.dtype)
         if matrix.format != "csr":
-            # Converted first, so that entries stored twice are not added up as small integers.
+            # Converted before the change of format, which adds up duplicate entries: sums of small
+            # integers could overflow.
             matrix = matrix.astype(self.dtype, copy=False)
         csr = sparse.csr_array(matrix)
         if csr.dtype != self.dtype:
@@ -49,18 +50,18 @@ class SparseStorage(Storage):
 
     @property
     def centers_rows(self) -> bool:
-        """Not without making X dense."""
+        """False: centred rows would make X dense."""
         return False
 
     def matmat(self, V: Array) -> Array:
-        """X V, one pass."""
+        """Return X V; one pass."""
         V, _ = self._check_right_operand(V)
         return np.concatenate(
             threads.parallel_map(lambda part: self._matmat_rows(V, part), self._thread_slices())
         )
 
     def rmatmat(self, U: Array) -> Array:
-        """X'U, one pass."""
+        """Return X'U; one pass."""
         U, _ = self._check_left_operand(U)
 
         def sweep(part: slice) -> Array:
@@ -71,7 +72,7 @@ class SparseStorage(Storage):
         return threads.parallel_sum(sweep, self._thread_slices())
 
     def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """X' between(X V), one pass."""
+        """Return X' transform(X V); one pass."""
         V, _ = self._check_right_operand(V)
         V = np.ascontiguousarray(V)
         row_map = self._check_affine_transform(V, transform)
@@ -88,41 +89,44 @@ class SparseStorage(Storage):
         return threads.parallel_sum(sweep, self._thread_slices())
 
     def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """X~'X~ from X'X and rank-one terms, X never densified.
+        """Return X~'X~ from X'X and low-rank terms, without making X dense.
 
-        Where a column's mean is far above its spread, centring this way cancels: the relative error
-        grows like (mean / spread)^2 times the rounding unit.
+        Centring this way cancels digits where the mean of a column is far above its spread: the
+        relative error grows like (mean / spread)^2 times the unit roundoff.
         """
         from ling.design.kernels import csr_gram_matrix
 
         n, p = self.shape
-        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
         left = (
             np.zeros((n, 0)) if affine.left is None else scale_rows(affine.left, affine.row_scale)
         )
         left = np.ascontiguousarray(left)
 
         def sweep(part: slice) -> Array:
-            # X'X and, beside it, X'L: one array, so that the parts can be added up.
-            out = np.zeros((p, p + left.shape[1]), wanted)
-            where = part.start, part.stop
-            csr_gram_matrix(*self._csr_arrays(), affine.row_scale, left, *where, out)
+            # [X'X, X'L] in one array, so that the results of the threads can be added up.
+            out = np.zeros((p, p + left.shape[1]), out_dtype)
+            bounds = part.start, part.stop
+            csr_gram_matrix(*self._csr_arrays(), affine.row_scale, left, *bounds, out)
             return out
 
-        # Every thread needs a Gram matrix of its own; a large one is left to a single thread.
+        # Every thread needs a Gram matrix of its own; if it is large, a single thread is used.
         parts = (
             self._thread_slices()
-            if p * p * wanted.itemsize <= MAX_THREAD_GRAM_BYTES
+            if p * p * out_dtype.itemsize <= MAX_THREAD_GRAM_BYTES
             else [slice(0, n)]
         )
-        both = threads.parallel_sum(sweep, parts)
-        G, XtL = mirror_upper_triangle(both[:, :p]), both[:, p:]
+        stacked = threads.parallel_sum(sweep, parts)
+        G, XtL = mirror_upper_triangle(stacked[:, :p]), stacked[:, p:]
         if affine.left is None or affine.right is None:
             return _scale_symmetric(G, affine.col_scale)
         return _apply_low_rank_correction(G, XtL, affine.col_scale, affine.left, affine.right)
 
     def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """X~X~' likewise; SciPy transposes X for it, which copies its stored entries."""
+        """Return X~X~' from X X' and low-rank terms.
+
+        SciPy transposes X for it, which copies the stored entries.
+        """
         csr: Any = self.csr if dtype is None else self.csr.astype(dtype, copy=False)
         if affine.col_scale is not None:
             csr = csr @ sparse.diags_array(affine.col_scale.astype(csr.dtype, copy=False)).tocsr()
@@ -134,20 +138,20 @@ class SparseStorage(Storage):
         )
 
     def take(self, rows: NDArray[np.intp]) -> Array:
-        """Some rows of X, dense and in float64."""
+        """Return the given rows of X as a dense float64 array."""
         return np.asarray(self.csr[rows].toarray(), dtype=np.float64)
 
     def subset(self, rows: NDArray[np.intp]) -> SparseStorage:
-        """Some rows of X, copied."""
+        """Return the storage of a copy of the given rows of X."""
         return SparseStorage(self.csr[rows])
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
-        """Column sums of weights x, X'U, and column sums of weights x^2, in float64; one pass."""
+        """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
         sums = self.rmatmat(np.ones(self.shape[0]) if weights is None else weights)
-        # One column at a time is faster here than a block whose rows lie apart.
+        # One contiguous column at a time is faster here than a block whose rows are not contiguous.
         products = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
         csr = self.csr
-        if not csr.has_canonical_format:  # the square of a sum is not the sum of squares
+        if not csr.has_canonical_format:  # duplicates are added up before squaring
             csr = csr.copy()
             csr.sum_duplicates()
         values = csr.data.astype(np.float64, copy=False) ** 2
@@ -157,7 +161,7 @@ class SparseStorage(Storage):
         return sums, products, squares
 
     def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
-        """Row and column of the first stored number that is NaN or, in size, above `limit`."""
+        """Return (row, column) of the first stored entry that is NaN or above `limit` in size."""
         bad = np.flatnonzero(~(np.abs(self.csr.data) <= np.float64(limit)))
         if not bad.size:
             return None
@@ -166,30 +170,30 @@ class SparseStorage(Storage):
 
     @property
     def is_dense(self) -> bool:
-        """No."""
+        """False: zeros are not stored."""
         return False
 
     @property
     def n_stored(self) -> int:
-        """Entries that are not left out."""
+        """Number of stored entries."""
         return int(self.csr.nnz)
 
     @property
     def matvec_flops(self) -> float:
-        """2 FLOPs per stored entry."""
+        """FLOPs of X v: 2 per stored entry."""
         return 2.0 * self.csr.nnz
 
     def affine_gram_flops(self, affine: AffineMap) -> float:
-        """The sum of c (c + 1) over the rows, c being the stored entries of each, and the map."""
+        """FLOPs of X~'X~: the sum of c (c + 1) over rows with c stored entries, plus the map."""
         return _triangle_flops(np.diff(self.csr.indptr)) + self._map_flops(affine, self.shape[1])
 
     def affine_row_gram_flops(self, affine: AffineMap) -> float:
-        """The sum of c (c + 1) over the columns, and the map."""
+        """FLOPs of X~X~': the sum of c (c + 1) over columns with c stored entries, plus the map."""
         counts = np.bincount(self.csr.indices, minlength=self.shape[1])
         return _triangle_flops(counts) + self._map_flops(affine, self.shape[0])
 
     def _map_flops(self, affine: AffineMap, size: int) -> float:
-        """X'L, and L R' in its two places on a Gram matrix of that size."""
+        """FLOPs of the scales, X'L, and two low-rank updates of a (size, size) Gram matrix."""
         rank, scales = affine.rank, affine.n_scales
         return 2.0 * rank * self.csr.nnz + scales * self.csr.nnz + 4.0 * rank * size**2
 
@@ -199,11 +203,13 @@ class SparseStorage(Storage):
     def _gram_matvec(self, v: Array, rows: AffineRowTransform | None) -> Array:
         from ling.design.kernels import csr_gram_matvec
 
-        mapped = [None] * 4 if rows is None else [a.reshape(-1) for a in rows.kernel_arguments]
+        transform_arrays = (
+            [None] * 4 if rows is None else [a.reshape(-1) for a in rows.kernel_arguments]
+        )
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(v)
-            csr_gram_matvec(*self._csr_arrays(), v, *mapped, part.start, part.stop, out)
+            csr_gram_matvec(*self._csr_arrays(), v, *transform_arrays, part.start, part.stop, out)
             return out
 
         return threads.parallel_sum(sweep, self._thread_slices(threads.n_slices(v.nbytes)))
@@ -223,7 +229,7 @@ class SparseStorage(Storage):
         kernel(*self._csr_arrays(), np.ascontiguousarray(U), rows.start, rows.stop, out)
 
     def _thread_slices(self, n_parts: int | None = None) -> list[slice]:
-        """Ranges of rows (default: one per thread) with about as many stored entries each."""
+        """Return `n_parts` ranges of rows (default: one per thread) with similar entry counts."""
         if self.csr.nnz <= MIN_PARALLEL_ENTRIES:
             n_parts = 1
         elif n_parts is None:
@@ -231,11 +237,11 @@ class SparseStorage(Storage):
         return self._split_by_entries(slice(0, self.shape[0]), -(-self.csr.nnz // n_parts))
 
     def _split_by_entries(self, part: slice, entries: int) -> list[slice]:
-        """`part` in consecutive ranges of about `entries` stored entries."""
+        """Split the rows `part` into consecutive ranges of about `entries` stored entries each."""
         indptr = self.csr.indptr
         first, last = int(indptr[part.start]), int(indptr[part.stop])
-        marks = np.arange(first + entries, last, max(1, entries))
-        inner = np.searchsorted(indptr[part.start : part.stop + 1], marks) + part.start
+        targets = np.arange(first + entries, last, max(1, entries))
+        inner = np.searchsorted(indptr[part.start : part.stop + 1], targets) + part.start
         bounds = np.unique([part.start, *inner, part.stop])
         if len(bounds) == 1:
             return [part]
@@ -247,17 +253,17 @@ def _triangle_flops(counts: Any) -> float:
 
 
 def _scale_symmetric(G: Array, scale: Array | None) -> Array:
-    """diag(scale) G diag(scale)."""
+    """Return diag(scale) G diag(scale)."""
     return G if scale is None else scale_rows(scale_rows(G, scale).T, scale)
 
 
 def _apply_low_rank_correction(
     G: Array, AL: Array, scale: Array | None, left: Array, right: Array
 ) -> Array:
-    """(diag(scale) A - right left')(diag(scale) A - right left')' from G = A A' and AL = A left."""
+    """Return B B' for B = diag(scale) A - right left', from G = A A' and AL = A left."""
     G = _scale_symmetric(G, scale)
     low = scale_rows(AL, scale) - right @ (left.T @ left) / 2
-    # In place, some rows at a time: G may be most of the memory that there is.
+    # In place, 512 rows at a time, because G may take up most of the memory.
     for a in range(0, len(G), 512):
         rows = slice(a, min(a + 512, len(G)))
         G[rows] -= low[rows] @ right.T

@@ -1,4 +1,4 @@
-"""Dask arrays: blocks of rows stay on the workers, and what is done goes to them."""
+"""Storage for Dask arrays: blocks of rows stay on the workers, and operations are sent to them."""
 
 from ling.design.dask.storage import DaskStorage
 

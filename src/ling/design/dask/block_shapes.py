@@ -1,4 +1,4 @@
-"""Checks that chunks of Dask arrays have the shapes that the arrays declare."""
+"""Checks that the chunks of Dask arrays have the shapes that the arrays declare."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_block_shape(
 ) -> None:
     """Raise WrongShape unless the chunk at `number` has the declared shape.
 
-    Sizes that are NaN are not known, and not compared.
+    Declared sizes that are NaN are unknown, and are not compared.
     """
     pairs = list(zip(shape, declared, strict=False))
     if len(shape) == len(declared) and all(isnan(b) or a == b for a, b in pairs):
@@ -34,11 +34,11 @@ def check_block_shape(
 
 
 def with_checked_shapes(array: Any, name: str) -> Any:
-    """The same Dask array, whose chunks raise WrongShape if they are not of the declared shape."""
+    """Return the Dask array with a check of each chunk, which raises WrongShape on a mismatch."""
     return array.map_blocks(partial(_check_block, name), dtype=array.dtype, meta=array._meta)
 
 
 def _check_block(name: str, chunk: Any, block_info: Any = None) -> Any:
-    about = block_info[None]
-    check_block_shape(name, about["chunk-location"], np.shape(chunk), about["chunk-shape"])
+    info = block_info[None]
+    check_block_shape(name, info["chunk-location"], np.shape(chunk), info["chunk-shape"])
     return chunk

@@ -1,4 +1,4 @@
-"""Passes over blocks of rows that lie on the workers of a dask cluster."""
+"""Passes over blocks of rows that are stored on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -42,24 +42,25 @@ from ling.design.dask.task_graph import TaskGraph, block_keys, futures_of, relea
 from ling.errors import ClusterLost, ClusterMemory
 
 MIB = 2**20
-# How often the same rows may have been on a worker that died; how many workers may in one pass.
+# Deaths of workers holding the same block that are tolerated, and attempts of one pass in all.
 MAX_DEATHS_PER_BLOCK, MAX_ATTEMPTS = 3, 12
-# Sums of at most this many bytes go straight to the client: a task takes the scheduler as long.
+# Sums of at most this many bytes are sent straight to the client: a task that adds them up on a
+# worker costs the scheduler as much time.
 MAX_DIRECT_SUM_BYTES = MIB // 2
-# Results of a pass that may wait on the workers until the next has started.
+# Bytes of the results of a pass up to which they are released only once the next pass has started.
 MAX_LINGERING_BYTES = 16 * MIB
-# How often calls may fail until no more are made.
+# Number of failed direct calls after which only tasks are used.
 MAX_FAILED_CALLS = 3
-# Under this name, which is no array's id, the plans of shares are kept.
+# Key of the plans of the shares in `resident_arrays`; not the id of any array.
 PLANS_KEY = 0
 
 
 @dataclass(frozen=True)
 class TaskGroup:
-    """Parts that one task goes through on one worker.
+    """The parts that one task processes on one worker.
 
-    Per-row arrays are cut for shares, the parts of one thread: this is of share number `share`,
-    and its rows start there at `offset`.
+    A share is the set of parts of one thread, and per-row arrays are split by share. This group
+    belongs to share number `share_index`, and its rows start at `offset` within the share.
     """
 
     worker: str
@@ -70,7 +71,7 @@ class TaskGroup:
 
 @dataclass(frozen=True, eq=False)
 class ResidentArray:
-    """An array's rows for each share, on the workers for as long as it lives."""
+    """A per-row array whose rows stay on the workers, split by share, while the array lives."""
 
     array_ref: weakref.ref[Any]
     checksum: int
@@ -80,7 +81,7 @@ class ResidentArray:
 
 @dataclass(frozen=True, eq=False)
 class Residency:
-    """How the parts of a layout are shared out, and which arrays are there, by their id."""
+    """The assignment of the parts of a layout to threads, and the resident arrays by id."""
 
     shares: tuple[TaskGroup, ...]
     groups: tuple[TaskGroup, ...]
@@ -88,18 +89,19 @@ class Residency:
 
     @cached_property
     def by_worker(self) -> dict[str, list[int]]:
-        """The numbers of each worker's shares."""
-        found: dict[str, list[int]] = {}
+        """The indices of the shares of each worker, by address."""
+        shares_of_worker: dict[str, list[int]] = {}
         for share in self.shares:
-            found.setdefault(share.worker, []).append(share.share_index)
-        return found
+            shares_of_worker.setdefault(share.worker, []).append(share.share_index)
+        return shares_of_worker
 
 
 @dataclass(eq=False)
 class BlockPlacement:
     """The worker that has each block, and the number of threads of each worker.
 
-    `calls` is how often calls past the scheduler may still fail where its tasks do not.
+    `remaining_calls` is the number of direct calls, which bypass the scheduler, that may still fail
+    where tasks do not.
     """
 
     workers: tuple[str, ...]
@@ -110,23 +112,23 @@ class BlockPlacement:
     )
 
     def plan_for(self, layout: RowLayout) -> Residency:
-        """What has been sent for it."""
-        found = self.residencies.get(layout)
-        if found is None:
+        """Return the residency of the layout, created on first use."""
+        residency = self.residencies.get(layout)
+        if residency is None:
             shares = tuple(_split_by_thread(layout, self))
             groups = tuple(
                 group for share in shares for group in _split_by_merge_group(share, layout)
             )
-            found = self.residencies[layout] = Residency(shares, groups)
-        return found
+            residency = self.residencies[layout] = Residency(shares, groups)
+        return residency
 
 
 @dataclass(frozen=True, eq=False)
 class DirectCall:
-    """A pass for which everything but the operation is on the workers.
+    """A pass for which everything but the operation is already on the workers.
 
-    It goes to all of them at once, past the scheduler's tasks: that takes a third of the time, and
-    for the scheduler it is one message a worker, however many blocks there are.
+    It is sent to all workers at once and bypasses the scheduler's tasks. That takes a third of the
+    time, and costs the scheduler one message per worker, however many blocks there are.
     """
 
     operation: bytes
@@ -136,30 +138,31 @@ class DirectCall:
     constants: dict[str, Array]
 
     def plan_for(self, worker: Any) -> Iterator[Callable[[], ReductionNodes]]:
-        """What a worker has to do, share by share."""
+        """Yield one function per share of the worker; each returns the results of the share."""
         data = worker.data
         for share in self.shares[worker.address]:
-            work, blocks = data[self.plans[share]]
-            work = replace(work, array_names=tuple(self.pieces), constants=self.constants)
+            task, blocks = data[self.plans[share]]
+            task = replace(task, array_names=tuple(self.pieces), constants=self.constants)
             pieces = [keys[share] for keys in self.pieces.values()]
-            yield partial(work, self.operation, *(data[key] for key in (*blocks, *pieces)))
+            yield partial(task, self.operation, *(data[key] for key in (*blocks, *pieces)))
 
 
 async def run_direct_call(call: DirectCall, dask_worker: Any) -> list[ReductionNodes] | None:
-    """What a worker's shares give; None if they give nothing, whatever the reason."""
+    """Run all shares of a worker and return their results; None if anything fails."""
     try:
         loop, pool = asyncio.get_running_loop(), dask_worker.executors["default"]
         return await asyncio.gather(
             *(loop.run_in_executor(pool, f) for f in call.plan_for(dask_worker))
         )
     except Exception:
-        return None  # the scheduler's tasks will bring the reason to light
+        return None  # the pass is repeated with tasks, which report the error
 
 
 class ClusterBlocks:
-    """Blocks on the workers of `client`: those of `collection`, a persisted array.
+    """The blocks of `collection`, a persisted array, on the workers of `client`.
 
-    They have `heights` rows each, of `row_bytes` bytes; `spread` is whether they were by `persist`.
+    Block i has heights[i] rows of `row_bytes` bytes. `spread` is true if `persist` of this package
+    placed the blocks on the workers.
     """
 
     def __init__(
@@ -171,7 +174,7 @@ class ClusterBlocks:
         self.row_bytes = row_bytes
         self.futures = futures_of(collection, self.keys)
         self._placement: BlockPlacement | None = None
-        # Where blocks were to be made at first, if that was up to us.
+        # The workers on which `persist` placed the blocks; empty if the user persisted X.
         self._initial_workers: Collection[str] = ()
         if spread:
             with translate_errors(str):
@@ -180,12 +183,15 @@ class ClusterBlocks:
 
     @property
     def n_workers(self) -> int:
-        """Workers there are now."""
+        """Current number of workers."""
         with translate_errors(str):
             return len(get_worker_info(self.client))
 
     def run(self, operation: BlockOperation, layout: RowLayout, p: int) -> BlockResult:
-        """What all parts give together, whatever becomes of single workers meanwhile."""
+        """Run the operation on all parts and return the merged result.
+
+        The pass is repeated if workers are lost, up to MAX_ATTEMPTS times.
+        """
         if not layout.parts:
             return BlockResult()
         deaths: Counter[int] = Counter()
@@ -206,7 +212,7 @@ class ClusterBlocks:
             if not deaths:
                 raise CancelledError(IDLE_MESSAGE)
             block, count = deaths.most_common(1)[0]
-            limits = [about["memory_limit"] for about in get_worker_info(self.client).values()]
+            limits = [info["memory_limit"] for info in get_worker_info(self.client).values()]
             raise repeated_deaths_error(
                 self._describe_task(self.keys[block]), count, min(limits, default=None)
             )
@@ -214,74 +220,74 @@ class ClusterBlocks:
     def _run_pass(
         self, operation: BlockOperation, layout: RowLayout, p: int, placement: BlockPlacement
     ) -> BlockResult:
-        count, sent = len(layout.parts), placement.plan_for(layout)
-        # Large sums are made on the workers, with a task for each group of parts.
+        count, residency = len(layout.parts), placement.plan_for(layout)
+        # Large sums are added up on the workers, with one task per group of parts.
         by_group = 8 * operation.reduced_size(p) > MAX_DIRECT_SUM_BYTES and count > 1
         graph = TaskGraph(type(operation).__name__.lower())
-        arrays, constants = self._send_row_arrays(graph, layout, operation, sent)
-        common, plans, failed = (
+        arrays, constants = self._send_row_arrays(graph, layout, operation, residency)
+        serialized, plans, failed = (
             serialize(without_row_arrays(operation)),
-            sent.resident_arrays.get(PLANS_KEY),
+            residency.resident_arrays.get(PLANS_KEY),
             False,
         )
         if plans and placement.remaining_calls and not by_group and not graph.tasks:
-            found = self._run_direct_call(
-                DirectCall(common, sent.by_worker, plans.keys, arrays, constants)
+            nodes = self._run_direct_call(
+                DirectCall(serialized, residency.by_worker, plans.keys, arrays, constants)
             )
-            if found is not None:
-                return _merge_all(count, found)
-            if (now := self._locate_blocks(anew=True)).workers != placement.workers:
-                return self._run_pass(operation, layout, p, now)
+            if nodes is not None:
+                return _merge_all(count, nodes)
+            if (new_placement := self._locate_blocks(anew=True)).workers != placement.workers:
+                return self._run_pass(operation, layout, p, new_placement)
             self._placement, failed = placement, True
-        bundles = sent.groups if by_group else sent.shares
-        inline, first = graph.add_shared_operation(common, len(bundles))
-        outs = []
-        for bundle in bundles:
-            work, blocks = self._plan_task(layout, bundle)
-            work = replace(work, operation=inline, array_names=tuple(arrays), constants=constants)
-            pieces = [keys[bundle.share_index] for keys in arrays.values()]
-            outs.append(graph.add(work, [*first, *blocks, *pieces], bundle.worker))
+        groups = residency.groups if by_group else residency.shares
+        inline, operation_keys = graph.add_shared_operation(serialized, len(groups))
+        out_keys = []
+        for group in groups:
+            task, blocks = self._plan_task(layout, group)
+            task = replace(task, operation=inline, array_names=tuple(arrays), constants=constants)
+            pieces = [keys[group.share_index] for keys in arrays.values()]
+            out_keys.append(graph.add(task, [*operation_keys, *blocks, *pieces], group.worker))
         if by_group:
-            outs = graph.add_merge_tree(outs, bundles, count)
+            out_keys = graph.add_merge_tree(out_keys, groups, count)
         elif plans is None:
-            data = ((self._plan_task(layout, share), share.worker) for share in sent.shares)
+            data = ((self._plan_task(layout, share), share.worker) for share in residency.shares)
             keys = tuple(graph.data(plan, worker, "plan") for plan, worker in data)
             graph.resident_arrays.append(
-                (sent.resident_arrays, PLANS_KEY, ResidentArray(weakref.ref(layout), 0, keys))
+                (residency.resident_arrays, PLANS_KEY, ResidentArray(weakref.ref(layout), 0, keys))
             )
-        outcome = self._gather_result(graph, outs, count)
+        outcome = self._gather_result(graph, out_keys, count)
         placement.remaining_calls -= failed
         return outcome
 
     def _plan_task(self, layout: RowLayout, bundle: TaskGroup) -> tuple[BlockTask, list[TaskKey]]:
-        """A bundle's work, but for the operation and its arrays, and the keys of its blocks."""
+        """Return the task of a group, without operation and arrays, and the keys of its blocks."""
         parts = tuple(layout.parts[number] for number in bundle.numbers)
-        work = BlockTask(None, parts, bundle.numbers, len(layout.parts), bundle.offset)
-        return work, [self.keys[part.block] for part in parts]
+        task = BlockTask(None, parts, bundle.numbers, len(layout.parts), bundle.offset)
+        return task, [self.keys[part.block] for part in parts]
 
     def _run_direct_call(self, call: DirectCall) -> list[ReductionNodes] | None:
-        """What all workers answer; None if one of them does not."""
+        """Return the results of all shares of all workers; None if a worker fails."""
 
         async def ask() -> Any:
             return await self.client.run(run_direct_call, call, workers=list(call.shares))
 
         self._lingering_futures = []
         try:
-            found = wait_for(self.client, ask(), call.shares)
+            nodes_of_worker = wait_for(self.client, ask(), call.shares)
         except (WorkerLostError, ClusterLost, ClusterMemory, CancelledError):
             raise
         except Exception:
             return None
-        if any(nodes is None for nodes in found.values()):
+        if any(nodes is None for nodes in nodes_of_worker.values()):
             return None
-        return [nodes for several in found.values() for nodes in several]
+        return [nodes for worker_nodes in nodes_of_worker.values() for nodes in worker_nodes]
 
     def _gather_result(self, graph: TaskGraph, outs: list[TaskKey], count: int) -> BlockResult:
         with graph.submit(self.client, outs) as futures:
-            # Only now, as a message to the scheduler holds up the next for 10 ms.
+            # Released only now, because a message to the scheduler delays the next one by 10 ms.
             self._lingering_futures = []
-            found = gather_results(self.client, futures, graph.workers)
-        outcome = _merge_all(count, found)
+            results = gather_results(self.client, futures, graph.workers)
+        outcome = _merge_all(count, results)
         if (
             sum(array.nbytes for array in (*outcome.reduced, *outcome.per_row))
             <= MAX_LINGERING_BYTES
@@ -292,7 +298,7 @@ class ClusterBlocks:
     def _send_row_arrays(
         self, graph: TaskGraph, layout: RowLayout, operation: BlockOperation, sent: Residency
     ) -> tuple[dict[str, tuple[TaskKey, ...]], dict[str, Array]]:
-        """Per-row arrays: the keys of their pieces, or one row, if all are equal."""
+        """Return the keys of the pieces of per-row arrays, and one row of those with equal rows."""
         arrays, constants = {}, {}
         for name, array in layout.row_arrays(operation).items():
             if array.strides[0] == 0:
@@ -304,18 +310,20 @@ class ClusterBlocks:
     def _resident_keys(
         self, graph: TaskGraph, layout: RowLayout, array: Array, sent: Residency
     ) -> tuple[TaskKey, ...]:
-        """The keys of its rows for each share; they are sent, unless they are there."""
-        found, looks = sent.resident_arrays.get(id(array)), _checksum(array)
-        if found is None or found.array_ref() is not array or found.checksum != looks:
+        """Return the keys of an array's rows, one per share; send rows that are not resident."""
+        resident, checksum = sent.resident_arrays.get(id(array)), _checksum(array)
+        if resident is None or resident.array_ref() is not array or resident.checksum != checksum:
             pieces = ((_group_rows(array, layout, share), share.worker) for share in sent.shares)
             keys = tuple(graph.data(piece, worker) for piece, worker in pieces)
-            name, kept = id(array), sent.resident_arrays
-            found = ResidentArray(weakref.ref(array, lambda _: kept.pop(name, None)), looks, keys)
-            graph.resident_arrays.append((kept, name, found))
-        return found.keys
+            name, store = id(array), sent.resident_arrays
+            resident = ResidentArray(
+                weakref.ref(array, lambda _: store.pop(name, None)), checksum, keys
+            )
+            graph.resident_arrays.append((store, name, resident))
+        return resident.keys
 
     def _locate_blocks(self, anew: bool = False) -> BlockPlacement:
-        """Where all blocks are, once they are anywhere; `anew` in case they have moved."""
+        """Wait for all blocks and return their workers; `anew` looks them up again."""
         retries = MAX_DEATHS_PER_BLOCK
         self._placement = None if anew else self._placement
         while self._placement is None:
@@ -329,16 +337,16 @@ class ClusterBlocks:
                 retries -= 1
                 self.client.retry(failed)
                 continue
-            has = self.client.who_has(self.futures)
+            holders = self.client.who_has(self.futures)
             workers = get_worker_info(self.client)
-            places = [[w for w in has.get(key, ()) if w in workers] for key in self.keys]
+            places = [[w for w in holders.get(key, ()) if w in workers] for key in self.keys]
             if all(places):
-                threads = {w: int(about["nthreads"]) for w, about in workers.items()}
+                threads = {w: int(info["nthreads"]) for w, info in workers.items()}
                 self._placement = BlockPlacement(tuple(sorted(w)[0] for w in places), threads)
         return self._placement
 
     def _wait_for_blocks(self) -> None:
-        """Waits until all blocks are there, or have failed."""
+        """Wait until all blocks are computed or have failed."""
         try:
             work = import_optional("distributed.client")._wait(self.futures)
             wait_for(self.client, work, self._initial_workers, self.futures)
@@ -348,14 +356,14 @@ class ClusterBlocks:
             self._release_restrictions()
 
     def _release_restrictions(self) -> None:
-        """Where blocks were to be made at first does not count any more."""
+        """Allow blocks to be computed on any worker, if `persist` has placed them."""
         if self._initial_workers:
             self._initial_workers = ()
             self.client.run_on_scheduler(release_restrictions, self.keys[0][0])
 
     @property
     def _memory_advice(self) -> str:
-        """What workers may have died of."""
+        """Advice for error messages about workers that may have run out of memory."""
         largest = max(self.heights) * self.row_bytes / MIB
         return (
             f"If they ran out of memory: the largest chunk of X takes {largest:.3g} MB, and a pass "
@@ -364,7 +372,7 @@ class ClusterBlocks:
         )
 
     def _describe_task(self, key: TaskKey) -> str:
-        """A task in words."""
+        """Return a description of a task for error messages."""
         if key not in self.keys:
             return "the sum of what several chunks give"
         block = self.keys.index(key)
@@ -374,13 +382,13 @@ class ClusterBlocks:
 
 
 def _merge_all(count: int, found: Iterable[ReductionNodes]) -> BlockResult:
-    """All that there is, as one."""
+    """Merge the nodes of all `count` parts into one result."""
     (outcome,) = merge_nodes(count, *found).values()
     return outcome
 
 
 def _split_by_thread(layout: RowLayout, placement: BlockPlacement) -> Iterator[TaskGroup]:
-    """Consecutive parts for each thread of each worker, with about as many rows."""
+    """Yield consecutive parts for each thread of each worker, with similar numbers of rows."""
     by_worker: dict[str, list[int]] = {}
     for number, part in enumerate(layout.parts):
         by_worker.setdefault(placement.workers[part.block], []).append(number)
@@ -391,30 +399,30 @@ def _split_by_thread(layout: RowLayout, placement: BlockPlacement) -> Iterator[T
         middles = rows - np.diff(rows, prepend=0) / 2
         thread = (middles / rows[-1] * threads).astype(int)
         for i in np.unique(thread):
-            mine = np.array(numbers)[thread == i]
-            yield TaskGroup(worker, tuple(mine.tolist()), count)
+            thread_numbers = np.array(numbers)[thread == i]
+            yield TaskGroup(worker, tuple(thread_numbers.tolist()), count)
             count += 1
 
 
 def _split_by_merge_group(share: TaskGroup, layout: RowLayout) -> Iterator[TaskGroup]:
-    """A share's parts in groups, as sums are made of them."""
+    """Yield the parts of a share by their group in the reduction tree."""
     offset = 0
-    for _, several in groupby(share.numbers, key=lambda number: number // SPLIT_EVERY):
-        numbers = tuple(several)
+    for _, group in groupby(share.numbers, key=lambda number: number // SPLIT_EVERY):
+        numbers = tuple(group)
         yield TaskGroup(share.worker, numbers, share.share_index, offset)
         offset += sum(layout.parts[i].stop - layout.parts[i].start for i in numbers)
 
 
 def _group_rows(array: Array, layout: RowLayout, share: TaskGroup) -> Array:
-    """The rows of its parts."""
+    """Return the rows of an array that belong to the parts of a share."""
     parts = [layout.parts[number] for number in share.numbers]
     if not all(a.stop == b.start for a, b in pairwise(parts)):
         return np.concatenate([array[part.start : part.stop] for part in parts])
     rows = array[parts[0].start : parts[-1].stop]
-    # Distributed keeps small messages for a while, and a view in one would keep the array alive.
+    # Distributed holds on to small messages for a while, and a view would keep the array alive.
     return rows.copy() if rows.nbytes < MIB else np.ascontiguousarray(rows)
 
 
 def _checksum(array: Array) -> int:
-    """A sum over its bytes: an array that was changed in place has to be sent again."""
+    """Return the CRC-32 of an array; an array that was changed in place has to be sent again."""
     return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data)

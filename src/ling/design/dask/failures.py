@@ -1,4 +1,4 @@
-"""What can go wrong with workers that are waited for, in words that say what to do."""
+"""Waiting for the workers of a cluster, and error messages that say what to do if they fail."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ling.design.dask.partition import WorkerMemoryError
 from ling.errors import ClusterLost, ClusterMemory, NotInstalled
 
 MIB = 2**20
-#: Seconds without any worker, or with workers that have stopped for want of memory, until it is an
-#: error; dask's configuration may have another number as `ling.patience`.
+#: Seconds without any worker, or with workers paused because their memory is full, after which an
+#: error is raised. The option `ling.patience` of Dask's configuration overrides it.
 PATIENCE_SECONDS = 20.0
-# Seconds in which no worker does anything, though tasks are waited for, until they are sent again.
+# Seconds during which tasks are pending but no worker is active, after which tasks are sent again.
 STALL_SECONDS = 300.0
 IDLE_MESSAGE = "no worker has done anything for a long time, though there was something to do"
-# A look at the workers: after this many seconds of waiting, and then as often.
+# Seconds of waiting until the workers are checked for the first time, and between further checks.
 FIRST_POLL_SECONDS, POLL_SECONDS = 0.3, 1.0
 
 TaskKey: TypeAlias = Any
@@ -28,15 +28,15 @@ T = TypeVar("T")
 
 
 class WorkerLostError(Exception):
-    """Workers that something was to run on are there no more: their addresses."""
+    """Workers that tasks were to run on have disappeared; the args are their addresses."""
 
 
 class UserGraphError(Exception):
-    """What making X has raised: nothing of ours, and nothing of the cluster's."""
+    """Wraps an error raised by the user's own graph of X, neither by ling nor by the cluster."""
 
 
 def import_optional(module: str) -> Any:
-    """A module of dask."""
+    """Import a module of Dask; raise NotInstalled with advice if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -48,7 +48,10 @@ def import_optional(module: str) -> Any:
 
 @contextmanager
 def translate_errors(describe: Callable[[TaskKey], str]) -> Iterator[None]:
-    """What distributed raises, in words that say what to do; `describe` puts a task's key so."""
+    """Turn errors of distributed into errors that say what to do.
+
+    `describe` returns a description of the task with a given key.
+    """
     try:
         yield
     except UserGraphError as error:
@@ -83,7 +86,7 @@ _MEMORY_ADVICE = (
 
 
 def repeated_deaths_error(where: str, count: int, limit: int | None) -> ClusterMemory:
-    """The error for rows that so many workers have died of."""
+    """Return the error for rows on which `count` workers have died in turn."""
     return ClusterMemory(
         f"{count} workers died one after the other, each while it worked on {where}; most often "
         f"they have run out of memory{_limit_text(limit)}. {_MEMORY_ADVICE} The workers' logs "
@@ -104,44 +107,45 @@ def _cluster_lost_error(error: BaseException) -> ClusterLost:
 
 
 def gather_results(client: Any, futures: list[Any], workers: Collection[str]) -> list[Any]:
-    """Their results, or the first error among them."""
-    # Errors are looked at here: a gather that is given up in the middle would complain of them.
+    """Return the results of the futures, or raise the first error among them."""
+    # Errors are raised here and not by gather: a gather that is cancelled half-way would log them.
     work = client.gather(futures, errors="skip", asynchronous=True)
-    found = wait_for(client, work, workers, futures)
-    if len(found) < len(futures):
+    results = wait_for(client, work, workers, futures)
+    if len(results) < len(futures):
         errors = [future.exception() for future in futures if future.status == "error"]
         raise errors[0] if errors else CancelledError("it was cancelled")
-    return list(found)
+    return list(results)
 
 
 def wait_for(
     client: Any, work: Awaitable[T], workers: Collection[str], futures: Sequence[Any] = ()
 ) -> T:
-    """What it gives, for as long as these workers, or at least some, are there.
+    """Return the result of the awaitable `work`; raise if it cannot be completed any more.
 
-    `futures` are the tasks that it waits for.
+    That is so if one of `workers` disappears, or if there is no worker at all. `futures` are the
+    tasks that `work` waits for.
     """
     done = _submit_coroutine(client, work)
-    watch = WorkerMonitor(client, workers, futures)
-    pause = FIRST_POLL_SECONDS
+    monitor = WorkerMonitor(client, workers, futures)
+    timeout = FIRST_POLL_SECONDS
     try:
         while True:
             try:
-                return done.result(pause)  # type: ignore[no-any-return]
+                return done.result(timeout)  # type: ignore[no-any-return]
             except TimeoutError:
                 if done.done():
                     raise
             except Exception:
-                check_client_running(client)  # which shows as errors of all sorts
+                check_client_running(client)  # a closed client causes errors of many types
                 raise
-            watch.check()
-            pause = POLL_SECONDS
+            monitor.check()
+            timeout = POLL_SECONDS
     finally:
         done.cancel()
 
 
 def check_client_running(client: Any) -> None:
-    """An error if the client is not connected to its scheduler."""
+    """Raise CancelledError if the client is not connected to its scheduler."""
     if client.status != "running":
         raise CancelledError(f"the client is {client.status}")
 
@@ -151,7 +155,7 @@ def _submit_coroutine(client: Any, work: Any) -> Any:
 
 
 class WorkerMonitor:
-    """Looks whether workers are there, and able to work."""
+    """Checks that the required workers are alive and able to run tasks."""
 
     def __init__(self, client: Any, wanted: Collection[str], futures: Sequence[Any]) -> None:
         self.client, self.required_workers, self.futures = client, set(wanted), futures
@@ -160,12 +164,12 @@ class WorkerMonitor:
         self.last_able_time = self.last_active_time = time.monotonic()
 
     def check(self) -> None:
-        """An error if it is of no use to wait any longer."""
+        """Raise an error if waiting any longer is pointless."""
         workers = get_worker_info(self.client, self.patience)
         if workers and (gone := self.required_workers - set(workers)):
             raise WorkerLostError(*gone)
         self._check_stall(workers)
-        paused = {worker for worker, about in workers.items() if about["status"] == "paused"}
+        paused = {worker for worker, info in workers.items() if info["status"] == "paused"}
         able = set(workers) - paused
         if able and able >= self.required_workers:
             self.last_able_time = time.monotonic()
@@ -183,8 +187,8 @@ class WorkerMonitor:
         )
 
     def _check_stall(self, workers: dict[str, Any]) -> None:
-        """As if workers were gone, if tasks wait, and none of those there are does anything."""
-        counts = [about["metrics"].get("task_counts", {}) for about in workers.values()]
+        """Raise WorkerLostError if tasks are pending but no worker has been active for long."""
+        counts = [info["metrics"].get("task_counts", {}) for info in workers.values()]
         waiting = any(future.status == "pending" for future in self.futures)
         if not waiting or any(set(count) - {"memory", "released"} for count in counts):
             self.last_active_time = time.monotonic()
@@ -193,7 +197,7 @@ class WorkerMonitor:
 
 
 def get_worker_info(client: Any, patience: float = PATIENCE_SECONDS) -> dict[str, Any]:
-    """Those that the scheduler knows, and what it knows about them."""
+    """Return the scheduler's information about each worker, by address."""
     check_client_running(client)
-    about = _submit_coroutine(client, client.scheduler.identity(n_workers=-1)).result(patience)
-    return dict(about["workers"])
+    identity = _submit_coroutine(client, client.scheduler.identity(n_workers=-1)).result(patience)
+    return dict(identity["workers"])

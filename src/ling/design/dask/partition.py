@@ -1,7 +1,8 @@
-"""Rows in parts, one for each block that holds some, and sums over parts in an order of their own.
+"""The partition of rows into one part per block, and reproducible sums over parts.
 
-Parts are added up in a tree with groups of consecutive ones. Whoever has a whole group adds it up,
-a worker, another one, or the client; so sums have the same bits wherever the blocks lie.
+Parts are added up in a tree whose nodes are groups of consecutive parts. A sum is formed by the
+first process that holds all members of a group, a worker or the client. The order of summation
+does not depend on where the blocks are, so sums are bitwise reproducible.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from ling.design.dask.block_shapes import check_block_shape
 from ling.design.dense import DenseStorage
 from ling.errors import WrongType
 
-#: Parts, or sums of parts, that are added up at a time.
+#: Number of parts, or of sums of parts, in a group of the reduction tree.
 SPLIT_EVERY = 8
-#: The name under which the places of single rows travel.
+#: Name of the row array that holds the indices of selected rows in their blocks.
 ROW_INDICES_NAME = "places"
-#: Outcomes by their level in the tree and their number on it; level 0 is that of single parts.
+#: Results by (level, number) of their node in the tree; level 0 holds single parts.
 ReductionNodes: TypeAlias = dict[tuple[int, int], BlockResult]
 
 
 class WorkerMemoryError(MemoryError):
-    """A part that there was no memory for: its first row and its last, bytes, and the limit."""
+    """A worker ran out of memory; args: first row, end row, bytes of the chunk, memory limit."""
 
 
 @dataclass(frozen=True)
 class BlockSlice:
-    """The rows from `start` to `stop` of a design, in block number `block`, there from `first` on.
+    """The rows `start` to `stop` of a design, which are in block number `block`.
 
-    `first` is None where they do not lie together. `declared` is the shape of the whole block
-    according to X.
+    `block_offset` is the index of the first of them in the block, or None if they are not
+    contiguous there. `declared_shape` is the shape of the whole block according to X.
     """
 
     block: int
@@ -59,32 +60,35 @@ class BlockSlice:
 
 @dataclass(frozen=True, eq=False)
 class RowLayout:
-    """Where the rows of a design lie; `places` are those in their blocks, if some lie apart."""
+    """The location of the rows of a design in blocks.
+
+    `row_indices` are the indices of all rows in their blocks; None if each part is contiguous.
+    """
 
     parts: tuple[BlockSlice, ...]
     row_indices: NDArray[np.intp] | None = None
 
     @classmethod
     def from_heights(cls, heights: Sequence[int], p: int) -> RowLayout:
-        """All rows of blocks of these heights, with p columns each."""
+        """Return the layout of all rows of blocks with these heights and p columns."""
         ends = np.cumsum([0, *heights]).tolist()
         pairs = enumerate(pairwise(ends))
         return cls(tuple(BlockSlice(i, a, b, 0, (b - a, p)) for i, (a, b) in pairs if a < b))
 
     def subset(self, rows: NDArray[np.intp]) -> RowLayout:
-        """Some of the rows, in ascending order."""
+        """Return the layout of the given rows, which are in ascending order."""
         ends = np.searchsorted(rows, [part.stop for part in self.parts]).tolist()
-        found, pieces, start = [], [], 0
+        parts, pieces, start = [], [], 0
         for part, stop in zip(self.parts, ends, strict=True):
             if start < stop:
-                here = self._indices_in_block(part)[rows[start:stop] - part.start]
-                run = as_slice(here)
-                first = None if run is None else run.start
-                found.append(BlockSlice(part.block, start, stop, first, part.declared_shape))
-                pieces.append(here)
+                indices = self._indices_in_block(part)[rows[start:stop] - part.start]
+                index_slice = as_slice(indices)
+                first = None if index_slice is None else index_slice.start
+                parts.append(BlockSlice(part.block, start, stop, first, part.declared_shape))
+                pieces.append(indices)
             start = stop
-        apart = any(part.block_offset is None for part in found)
-        return RowLayout(tuple(found), np.concatenate(pieces) if apart else None)
+        scattered = any(part.block_offset is None for part in parts)
+        return RowLayout(tuple(parts), np.concatenate(pieces) if scattered else None)
 
     def _indices_in_block(self, part: BlockSlice) -> NDArray[np.intp]:
         if part.block_offset is None:
@@ -93,18 +97,18 @@ class RowLayout:
         return np.arange(part.block_offset, part.block_offset + part.stop - part.start)
 
     def row_arrays(self, operation: BlockOperation) -> dict[str, np.ndarray[Any, Any]]:
-        """All arrays that are cut like the rows."""
-        mine = {} if self.row_indices is None else {ROW_INDICES_NAME: self.row_indices}
-        return {**operation.row_arrays(), **mine}
+        """Return all arrays that are split like the rows: the operation's and `row_indices`."""
+        own = {} if self.row_indices is None else {ROW_INDICES_NAME: self.row_indices}
+        return {**operation.row_arrays(), **own}
 
 
 @dataclass(frozen=True, eq=False)
 class BlockTask:
-    """What to do with some parts: `numbers` are theirs, of `count` in all.
+    """The task that runs an operation on some parts: `numbers` are theirs, of `count` in all.
 
-    The operation, as `serialize`, if it is None, and the arrays of these `names` are given beside
-    it. The arrays hold rows of these parts from `offset` on; `constants` are rows that stand for
-    all.
+    `operation` is the result of `serialize`, or None if it is passed to the call. The arrays
+    `array_names` are passed to the call; they hold the rows of these parts from `offset` on.
+    `constants` are arrays of one row, which applies to all rows.
     """
 
     operation: bytes | None
@@ -116,7 +120,7 @@ class BlockTask:
     constants: dict[str, Array] = field(default_factory=dict)
 
     def __call__(self, *given: Any) -> ReductionNodes:
-        """Done: `given` are the operation, if it is not here, all blocks, and all arrays."""
+        """Run the task; `given` are the operation, unless stored here, blocks and arrays."""
         operation = self.operation
         if operation is None:
             operation, *given = given  # type: ignore[assignment]
@@ -127,36 +131,36 @@ class BlockTask:
         start = self.offset
         for part in self.parts:
             size = part.stop - part.start
-            found = {
+            part_arrays = {
                 name: a[start : start + size]
                 for name, a in zip(self.array_names, arrays, strict=True)
             }
             for name, row in self.constants.items():
-                found[name] = np.broadcast_to(row, (size, *row.shape[1:]))
-            yield found
+                part_arrays[name] = np.broadcast_to(row, (size, *row.shape[1:]))
+            yield part_arrays
             start += size
 
 
 def serialize(operation: BlockOperation) -> bytes:
-    """The operation as it travels.
+    """Return the pickled operation, including its arrays.
 
-    Not in the frames of distributed's messages, where numbers may lie at odd addresses: products
-    of such numbers are slow, and have other bits.
+    The frames of distributed's messages are not used, because numbers may be unaligned in them:
+    products of unaligned numbers are slow, and differ in the last bits.
     """
     try:
         return pickle.dumps(operation, protocol=5)
     except (AttributeError, TypeError, pickle.PicklingError):
-        # A function that is defined inside of another.
+        # Functions that are defined inside another function need cloudpickle.
         return bytes(import_module("cloudpickle").dumps(operation, protocol=5))
 
 
 def ensure_aligned(value: Any) -> Any:
-    """An array whose numbers lie at even addresses; anything else as it is."""
+    """Return an array with aligned data, copied if necessary; any other value unchanged."""
     return np.require(value, requirements="A") if isinstance(value, np.ndarray) else value
 
 
 def without_row_arrays(operation: BlockOperation) -> BlockOperation:
-    """The operation without what it has for each row."""
+    """Return the operation with empty row arrays."""
     return operation.for_rows(0, {name: a[:0] for name, a in operation.row_arrays().items()})
 
 
@@ -166,40 +170,40 @@ def run_parts(
     blocks: Iterable[Any],
     arrays: Iterable[dict[str, Array]],
 ) -> ReductionNodes:
-    """What all parts give, added up as far as groups are complete; one block at a time."""
-    here = Counter(number // SPLIT_EVERY for number in work.numbers)
+    """Run the operation on all parts of a task, one at a time, and add up complete groups."""
+    n_in_group = Counter(number // SPLIT_EVERY for number in work.numbers)
     items = zip(work.numbers, work.parts, blocks, arrays, strict=True)
-    done = (
+    results = (
         (number, _run_part(operation, part, block, rows)) for number, part, block, rows in items
     )
     nodes: ReductionNodes = {}
-    for group, several in groupby(done, key=lambda item: item[0] // SPLIT_EVERY):
-        if here[group] == min(SPLIT_EVERY, work.count - group * SPLIT_EVERY):
-            nodes[1, group] = merge_results(outcome for _, outcome in several)
+    for group, members in groupby(results, key=lambda item: item[0] // SPLIT_EVERY):
+        if n_in_group[group] == min(SPLIT_EVERY, work.count - group * SPLIT_EVERY):
+            nodes[1, group] = merge_results(outcome for _, outcome in members)
         else:
-            nodes.update(((0, number), outcome) for number, outcome in several)
+            nodes.update(((0, number), outcome) for number, outcome in members)
         nodes = merge_nodes(work.count, nodes)
     return nodes
 
 
 def merge_nodes(count: int, *several: ReductionNodes) -> ReductionNodes:
-    """All of them, with groups that are complete added up; `count` parts there are in all."""
-    found = {node: outcome for nodes in several for node, outcome in nodes.items()}
+    """Merge nodes of the reduction tree and add up complete groups; there are `count` parts."""
+    merged = {node: outcome for nodes in several for node, outcome in nodes.items()}
     level = 0
     while count > 1:
-        for group in sorted({number // SPLIT_EVERY for at, number in found if at == level}):
+        for group in sorted({number // SPLIT_EVERY for at, number in merged if at == level}):
             members = [
                 (level, i)
                 for i in range(group * SPLIT_EVERY, min((group + 1) * SPLIT_EVERY, count))
             ]
-            if all(member in found for member in members):
-                found[level + 1, group] = _sum_results([found.pop(member) for member in members])
+            if all(member in merged for member in members):
+                merged[level + 1, group] = _sum_results([merged.pop(member) for member in members])
         level, count = level + 1, -(-count // SPLIT_EVERY)
-    return found
+    return merged
 
 
 def _sum_results(outcomes: Sequence[BlockResult]) -> BlockResult:
-    """Their sum, in place of none of them: a worker may be asked for them again."""
+    """Return the merged results; the inputs are not modified, as a worker may need them again."""
     first = BlockResult(tuple(a.copy() for a in outcomes[0].reduced), outcomes[0].per_row)
     return merge_results([first, *outcomes[1:]])
 
@@ -213,10 +217,10 @@ def _run_part(
             "pass chunks that are NumPy arrays with two dimensions."
         )
     check_block_shape("X", (part.block, 0), block.shape, part.declared_shape)
-    places = arrays.pop(ROW_INDICES_NAME, None)
+    row_indices = arrays.pop(ROW_INDICES_NAME, None)
     try:
-        rows = _select_rows(part, block, places)
-        # Compiled loops go over numbers at odd addresses as fast, and with the same bits.
+        rows = _select_rows(part, block, row_indices)
+        # Compiled loops are as fast on unaligned numbers, and give the same bits.
         rows = rows if isinstance(operation, GramMatmat | Moments) else ensure_aligned(rows)
         return operation.for_rows(part.start, arrays)(DenseStorage(rows, compiled=True))
     except MemoryError as error:
@@ -232,7 +236,7 @@ def _select_rows(
 
 
 def memory_limit() -> int | None:
-    """Bytes that the worker which runs this may use; None where it is none, or has no limit."""
+    """Return the memory limit in bytes of the current worker; None without worker or limit."""
     try:
         from distributed import get_worker
 

@@ -1,4 +1,4 @@
-"""Dask arrays: blocks of rows stay on the workers of a cluster, and what is done goes to them."""
+"""Storage for Dask arrays: blocks of rows stay on the workers; operations are sent to them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from ling.design.dask.task_graph import fetch_block_shapes, is_persisted, persis
 from ling.errors import BadOption, WrongShape, WrongType
 
 MIB = 2**20
-# More chunks than this, smaller than that, are put together to some of this size: each takes time.
+# If X has more than MAX_SMALL_CHUNKS chunks of on average at most SMALL_CHUNK_BYTES, they are
+# joined to chunks of about JOINED_CHUNK_BYTES, because each chunk has an overhead.
 MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES, JOINED_CHUNK_BYTES = 1000, MIB, 16 * MIB
 
 
 class DaskStorage(BlockedStorage):
-    """The rows of a dask array, in the blocks in which they lie.
+    """The rows of a Dask array, in the blocks in which they are stored.
 
-    Blocks are made once, from the array's own graph, and stay on the workers; what is done goes to
-    them, and only sums and what has a row for each of X's come back. A block that is lost with its
-    worker is made again. Without a distributed Client, blocks are made anew in every pass, one
+    Blocks are computed once, from the array's own graph, and stay on the workers. Operations are
+    sent to them, and only sums and per-row results come back. A block that is lost with its worker
+    is computed again. Without a distributed Client, blocks are computed again in every pass, one
     after the other, in this process.
     """
 
@@ -49,41 +50,44 @@ class DaskStorage(BlockedStorage):
 
     @classmethod
     def from_array(cls, X: Any) -> DaskStorage:
-        """X, on the cluster of the current Client or, if there is none, here."""
+        """Return the storage of X on the cluster of the Client or, without one, in this process."""
         dtype = _check_array(X)
         client = _find_client(X)
-        theirs = client is not None and is_persisted(X)
+        persisted_by_user = client is not None and is_persisted(X)
         X, notes = _join_column_chunks(*_with_known_chunks(client, X))
         X, joined = _join_small_chunks(X)
         heights, p = X.chunks[0], int(X.shape[1])
         blocks: ClusterBlocks | LocalBlocks = LocalBlocks(X)
         if client is not None:
-            spread = not (theirs and is_persisted(X))
+            placed_by_us = not (persisted_by_user and is_persisted(X))
             X = persist(client, _with_c_order(X))
-            blocks = ClusterBlocks(client, X, heights, p * X.dtype.itemsize, spread)
+            blocks = ClusterBlocks(client, X, heights, p * X.dtype.itemsize, placed_by_us)
         return cls(blocks, RowLayout.from_heights(heights, p), p, dtype, notes + joined)
 
     @property
     def has_row_access(self) -> bool:
-        """Only the rows that are wanted travel."""
+        """True: only the selected rows are transferred."""
         return True
 
     @property
     def block_rows(self) -> int:
-        """Rows of the largest block."""
+        """Number of rows of the largest block."""
         return max((part.stop - part.start for part in self.layout.parts), default=0)
 
     @property
     def n_workers(self) -> int:
-        """Workers of the cluster; 1 for this process."""
+        """Number of workers of the cluster; 1 without a cluster."""
         return self.blocks.n_workers
 
     def run(self, operation: BlockOperation) -> BlockResult:
-        """On every block where it lies, one pass."""
+        """Run the operation on every block, where the block is stored; one pass."""
         return self.blocks.run(operation, self.layout, self.shape[1])
 
     def subset(self, rows: NDArray[np.intp]) -> DaskStorage:
-        """Some rows, in ascending order, where they lie; blocks without any are left alone."""
+        """Return the storage of the given rows, in ascending order; no data is moved.
+
+        Blocks without selected rows are not used.
+        """
         if len(rows) > 1 and (np.diff(rows) < 0).any():
             raise AssertionError("rows of data that lies in blocks have to be in order")
         p = self.shape[1]
@@ -98,7 +102,7 @@ class DaskStorage(BlockedStorage):
 
 
 class LocalBlocks:
-    """Blocks that are made in this process, by one of dask's own schedulers, in every pass."""
+    """Blocks that one of Dask's local schedulers computes in this process, again in every pass."""
 
     n_workers = 1
 
@@ -108,25 +112,27 @@ class LocalBlocks:
 
     @cached_property
     def scheduler(self) -> Any:
-        """Threads, unless dask is told otherwise."""
+        """The scheduler set in Dask's configuration; threads by default."""
         return import_optional("dask").config.get("scheduler", None) or "threads"
 
     def run(self, operation: BlockOperation, layout: RowLayout, p: int) -> BlockResult:
-        """One block after the other, the next being made meanwhile."""
+        """Run the operation on one block after the other while the next one is computed."""
         count = len(layout.parts)
         if not count:
             return BlockResult()
         arrays = layout.row_arrays(operation)
-        cut = ({name: a[part.start : part.stop] for name, a in arrays.items()}
+        part_arrays = ({name: a[part.start : part.stop] for name, a in arrays.items()}
                for part in layout.parts)  # fmt: skip
-        work = BlockTask(None, layout.parts, tuple(range(count)), count)
-        made = self.compute_blocks(part.block for part in layout.parts)
-        with translate_errors(str), closing(prefetch(made)) as blocks:
-            (outcome,) = merge_nodes(count, run_parts(operation, work, blocks, cut)).values()
+        task = BlockTask(None, layout.parts, tuple(range(count)), count)
+        computed = self.compute_blocks(part.block for part in layout.parts)
+        with translate_errors(str), closing(prefetch(computed)) as blocks:
+            (outcome,) = merge_nodes(
+                count, run_parts(operation, task, blocks, part_arrays)
+            ).values()
         return outcome
 
     def compute_blocks(self, numbers: Iterator[int]) -> Iterator[Array]:
-        """Those blocks."""
+        """Yield the computed blocks with the given numbers."""
         for number in numbers:
             if number not in self.lazy_blocks:
                 (self.lazy_blocks[number],) = import_optional("dask").optimize(
@@ -142,7 +148,7 @@ class LocalBlocks:
 
 
 def _check_array(X: Any) -> np.dtype[Any]:
-    """The dtype that X counts as."""
+    """Check dimensions and chunk type of X; return the float dtype in which X is used."""
     if X.ndim != 2:
         raise WrongShape(
             f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features): "
@@ -159,7 +165,7 @@ def _check_array(X: Any) -> np.dtype[Any]:
 
 
 def _find_client(X: Any) -> Any:
-    """The distributed Client to use, if there is one: the one that holds X, or the current one."""
+    """Return the distributed Client that holds X, or the current one, or None."""
     try:
         distributed = import_optional("distributed")
     except ImportError:
@@ -184,56 +190,58 @@ def _find_client(X: Any) -> Any:
 
 
 def _with_known_chunks(client: Any, X: Any) -> tuple[Any, tuple[str, ...]]:
-    """X with chunks whose sizes are known; the user's array is left as it is."""
+    """Return X with known chunk sizes, and notes; the user's array is not modified."""
     if not any(isnan(size) for sizes in X.chunks for size in sizes):
         return X, ()
     note = ("The sizes of X's chunks were not known, and were found by making all of them.",)
     array, declared = import_optional("dask.array").Array, X.chunks
     if client is None:
         X = array(X.dask, X.name, X.chunks, meta=X._meta)
-        found = X.compute_chunk_sizes().chunks
+        actual = X.compute_chunk_sizes().chunks
     else:
-        # On the workers before they are counted, so that they are made only once.
+        # Persisted before the sizes are fetched, so that chunks are computed only once.
         X = persist(client, _with_c_order(X))
         grid = fetch_block_shapes(client, X)
-        found = grid[:, 0, 0].tolist(), grid[0, :, 1].tolist()
-    # Sizes that X declares stay, and are compared with those of the chunks in every pass.
+        actual = grid[:, 0, 0].tolist(), grid[0, :, 1].tolist()
+    # Sizes that X declares are kept, and are compared with those of the chunks in every pass.
     sizes = tuple(
         tuple(b if isnan(a) else a for a, b in zip(*axis, strict=True))
-        for axis in zip(declared, found, strict=True)
+        for axis in zip(declared, actual, strict=True)
     )
     return array(X.dask, X.name, sizes, meta=X._meta), note
 
 
 def _join_column_chunks(X: Any, notes: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """X with all columns in each chunk."""
-    pieces = X.numblocks[1]
-    if pieces <= 1:
+    """Return X with all columns in each chunk, and notes."""
+    n_column_chunks = X.numblocks[1]
+    if n_column_chunks <= 1:
         return X, notes
     note = (
-        f"X had its columns in {pieces} chunks, which were put together, a copy; pass "
+        f"X had its columns in {n_column_chunks} chunks, which were put together, a copy; pass "
         "X.rechunk({1: -1}).persist() to do that once for several fits."
     )
-    # Chunks are compared with what X declares before they are cut: afterwards nothing would tell.
+    # Shapes are checked before chunks are split: a mismatch could not be detected afterwards.
     return with_checked_shapes(X, "X").rechunk({1: -1}), (*notes, note)
 
 
 def _join_small_chunks(X: Any) -> tuple[Any, tuple[str, ...]]:
-    """X with consecutive chunks put together where there are very many small ones."""
+    """Return X with consecutive chunks joined if it has very many small ones, and notes."""
     heights = X.chunks[0]
-    row = max(1, X.shape[1] * X.dtype.itemsize)
-    if len(heights) <= MAX_SMALL_CHUNKS or sum(heights) * row > SMALL_CHUNK_BYTES * len(heights):
+    row_bytes = max(1, X.shape[1] * X.dtype.itemsize)
+    if len(heights) <= MAX_SMALL_CHUNKS or (
+        sum(heights) * row_bytes > SMALL_CHUNK_BYTES * len(heights)
+    ):
         return X, ()
-    found = tuple(_joined_heights(heights, JOINED_CHUNK_BYTES // row))
+    joined_heights = tuple(_joined_heights(heights, JOINED_CHUNK_BYTES // row_bytes))
     note = (
         f"X had {len(heights)} chunks of less than 1 MB on average, which were put together to "
-        f"{len(found)}; larger chunks (X.rechunk) save that."
+        f"{len(joined_heights)}; larger chunks (X.rechunk) save that."
     )
-    return with_checked_shapes(X, "X").rechunk((found, X.chunks[1])), (note,)
+    return with_checked_shapes(X, "X").rechunk((joined_heights, X.chunks[1])), (note,)
 
 
 def _joined_heights(heights: Sequence[int], most: int) -> Iterator[int]:
-    """Sums of consecutive ones, of about `most`."""
+    """Yield sums of consecutive heights; each but the last is just large enough to reach `most`."""
     total = 0
     for height in heights:
         total += height
@@ -245,7 +253,7 @@ def _joined_heights(heights: Sequence[int], most: int) -> Iterator[int]:
 
 
 def _with_c_order(X: Any) -> Any:
-    """X with chunks in C order, for the compiled loops; what is there already is not copied."""
+    """Return X with chunks in C order, for the compiled loops; a persisted X is not copied."""
     if is_persisted(X):
         return X
     return X.map_blocks(_as_c_order, dtype=X.dtype, meta=X._meta)

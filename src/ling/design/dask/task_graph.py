@@ -1,4 +1,4 @@
-"""Tasks for dask's scheduler: a graph for each pass, and where its tasks have to run."""
+"""Task graphs for Dask's scheduler, one per pass, and the placement of their tasks on workers."""
 
 from __future__ import annotations
 
@@ -25,47 +25,49 @@ if TYPE_CHECKING:
     from ling.design.dask.cluster import ResidentArray, TaskGroup
 
 MIB = 2**20
-# An operation goes to each task with it, up to this many bytes in all; above, once to each worker.
+# Bytes of all copies of an operation up to which each task carries its own; above, it is sent once
+# to each worker.
 MAX_INLINE_BYTES = 8 * MIB
-# Graphs that hold data are meant to.
+# Turns off the warning about large graphs: these graphs contain data on purpose.
 LARGE_GRAPH_CONFIG = {"distributed.admin.large-graph-warning-threshold": "1TB"}
 
 
 @dataclass(frozen=True)
 class WorkerRestrictions:
-    """Where tasks have to run, by key; others run anywhere."""
+    """The worker on which each task has to run, by key; other tasks run anywhere."""
 
     worker_of_key: dict[TaskKey, str]
 
     def __call__(self, key: TaskKey) -> list[str]:
-        """As dask's annotations have it."""
+        """Return the allowed workers, in the format of Dask's annotations."""
         return [self.worker_of_key[key]] if key in self.worker_of_key else []
 
 
 @dataclass(frozen=True)
 class EvenPlacement:
-    """Where blocks are to be made: consecutive ones on the same worker, as many on each slot."""
+    """Places consecutive blocks on the same worker, with equally many blocks per slot."""
 
     name: str
     count: int
     slots: tuple[str, ...]
 
     def __call__(self, key: TaskKey) -> list[str]:
-        """As dask's annotations have it."""
+        """Return the allowed workers, in the format of Dask's annotations."""
         if not self.slots or not _makes_block_of(self.name, key):
             return []
         return [self.slots[key[1] * len(self.slots) // self.count]]
 
 
 def _makes_block_of(name: str, key: TaskKey) -> bool:
-    """Whether a task makes blocks of that name, also if dask has put several together in it."""
+    """Whether a task computes blocks of the array `name`, also if Dask has fused tasks into it."""
     return isinstance(key, tuple) and str(key[0]).endswith(name)
 
 
 def release_restrictions(name: str, dask_scheduler: Any) -> None:
-    """Lets blocks be made anywhere, on the scheduler.
+    """Allow blocks to be computed on any worker; runs on the scheduler.
 
-    They may be already, but tasks that wait while there is no worker at all do not see new ones.
+    `allow_other_workers` permits this already, but tasks that wait while there is no worker at all
+    do not notice new workers.
     """
     tasks = [task for key, task in dask_scheduler.tasks.items() if _makes_block_of(name, key)]
     for task in tasks:
@@ -75,7 +77,7 @@ def release_restrictions(name: str, dask_scheduler: Any) -> None:
 
 
 class TaskGraph:
-    """Tasks of one pass, where they have to run, and what is to stay on the workers after it."""
+    """The tasks of one pass, their workers, and the arrays that stay on the workers after it."""
 
     def __init__(self, name: str) -> None:
         spec = import_optional("dask._task_spec")
@@ -87,13 +89,13 @@ class TaskGraph:
 
     @property
     def workers(self) -> set[str]:
-        """Those without which it cannot be done."""
+        """The workers on which tasks of the graph have to run."""
         return set(self.restrictions.values())
 
     def add(
         self, function: Callable[..., Any], given: Iterable[TaskKey], worker: str = ""
     ) -> TaskKey:
-        """function(*given), on that worker or anywhere."""
+        """Add the task function(*given), on `worker` or anywhere; return its key."""
         key = (self.name, len(self.tasks))
         self.tasks[key] = self.task(key, function, *map(self.ref, given))
         if worker:
@@ -101,7 +103,7 @@ class TaskGraph:
         return key
 
     def data(self, value: Any, worker: str = "", name: str = "rows") -> TaskKey:
-        """A value: a task that can be done again if its worker is lost."""
+        """Add a value as a task, which can run again if its worker is lost; return its key."""
         key = (f"ling-{name}-{self.name[-32:]}", len(self.tasks))
         self.tasks[key] = self.task(key, ensure_aligned, value)
         if worker:
@@ -111,7 +113,10 @@ class TaskGraph:
     def add_shared_operation(
         self, operation: bytes, count: int
     ) -> tuple[bytes | None, list[TaskKey]]:
-        """What `count` tasks have in common: itself, or where it is large the key of it."""
+        """Add the operation that `count` tasks share.
+
+        Return (operation, []) if it is small, and (None, [its key]) if it is large.
+        """
         if len(operation) * count <= MAX_INLINE_BYTES:
             return operation, []
         return None, [self.data(operation, name="operation")]
@@ -119,7 +124,7 @@ class TaskGraph:
     def add_merge_tree(
         self, outs: list[TaskKey], bundles: Sequence[TaskGroup], count: int
     ) -> list[TaskKey]:
-        """Sums over groups, and over groups of these, until one is left."""
+        """Add tasks that merge the outputs in a tree of groups; return the key of the root."""
         level = [(bundle.numbers[0], out) for bundle, out in zip(bundles, outs, strict=True)]
         size = SPLIT_EVERY
         while len(level) > 1:
@@ -138,69 +143,74 @@ class TaskGraph:
 
     @contextmanager
     def submit(self, client: Any, outs: list[TaskKey]) -> Iterator[list[Any]]:
-        """Their futures, given up if something goes wrong; in one message."""
+        """Submit the graph in one message; yield the futures of `outs`, released on errors."""
         check_client_running(client)
         dask = import_optional("dask")
-        # The token spares dask hashing all data.
+        # With the token Dask does not hash all the data.
         graph = import_optional("dask._expr").LLGExpr(self.tasks, _determ_token=self.name)
-        wanted = [*outs, *(key for _, _, kept in self.resident_arrays for key in kept.keys)]
+        all_keys = [
+            *outs,
+            *(key for _, _, resident in self.resident_arrays for key in resident.keys),
+        ]
         with (
             dask.annotate(workers=WorkerRestrictions(self.restrictions)),
             dask.config.set(LARGE_GRAPH_CONFIG),
         ):
-            futures = dict(zip(wanted, client.get(graph, wanted, sync=False), strict=True))
-        for store, name, kept in self.resident_arrays:
-            kept.futures.extend(futures[key] for key in kept.keys)
-            store[name] = kept
-        found = [futures[out] for out in outs]
+            futures = dict(zip(all_keys, client.get(graph, all_keys, sync=False), strict=True))
+        for store, name, resident in self.resident_arrays:
+            resident.futures.extend(futures[key] for key in resident.keys)
+            store[name] = resident
+        out_futures = [futures[out] for out in outs]
         try:
-            yield found
+            yield out_futures
         except BaseException:
-            for future in found:
+            for future in out_futures:
                 future.release()
             raise
 
 
 def block_keys(collection: Any) -> list[TaskKey]:
-    """The keys of blocks, in order."""
+    """Return the keys of the blocks of a collection, in order."""
     return list(import_optional("dask.core").flatten(collection.__dask_keys__()))
 
 
 def futures_of(collection: Any, keys: Sequence[TaskKey]) -> list[Any]:
-    """The futures of a collection that is on the workers."""
-    found = {future.key: future for future in import_optional("distributed").futures_of(collection)}
-    return [found[key] for key in keys]
+    """Return the futures of a persisted collection, in the order of `keys`."""
+    future_of_key = {
+        future.key: future for future in import_optional("distributed").futures_of(collection)
+    }
+    return [future_of_key[key] for key in keys]
 
 
 def is_persisted(collection: Any) -> bool:
-    """Whether it is on the workers, or on its way there, rather than a recipe."""
+    """Whether the blocks are on the workers or being computed there, rather than lazy."""
     keys = block_keys(collection)
-    found = {future.key for future in import_optional("distributed").futures_of(collection)}
-    return set(keys) == found
+    future_keys = {future.key for future in import_optional("distributed").futures_of(collection)}
+    return set(keys) == future_keys
 
 
 def persist(client: Any, X: Any) -> Any:
-    """X on the workers, made from its own graph; consecutive rows on the same worker.
+    """Return X persisted on the workers, with consecutive rows on the same worker.
 
-    Workers get as many blocks as they have threads for.
+    The number of blocks of a worker is proportional to its number of threads.
     """
     if is_persisted(X):
         return X
     dask = import_optional("dask")
     with translate_errors(str):
-        threads = {w: int(about["nthreads"]) for w, about in get_worker_info(client).items()}
+        threads = {w: int(info["nthreads"]) for w, info in get_worker_info(client).items()}
         slots = tuple(worker for worker in sorted(threads) for _ in range(threads[worker]))
-        spread = EvenPlacement(X.name, X.numblocks[0], slots)
-        annotations = dask.annotate(workers=spread, allow_other_workers=True)
+        placement = EvenPlacement(X.name, X.numblocks[0], slots)
+        annotations = dask.annotate(workers=placement, allow_other_workers=True)
         with annotations, dask.config.set(LARGE_GRAPH_CONFIG):
             return client.persist(X)
 
 
 def fetch_block_shapes(client: Any, X: Any) -> np.ndarray[Any, Any]:
-    """The shapes of all blocks of an X that is on the workers, as a grid."""
+    """Return the shapes of all blocks of a persisted X, as an array (*X.numblocks, 2)."""
     graph = TaskGraph("shape")
     with translate_errors(str):
         outs = [graph.add(np.shape, [key]) for key in block_keys(X)]
         with graph.submit(client, outs) as futures:
-            found = gather_results(client, futures, ())
-    return np.array(found).reshape(*X.numblocks, 2)
+            shapes = gather_results(client, futures, ())
+    return np.array(shapes).reshape(*X.numblocks, 2)
