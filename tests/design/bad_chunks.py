@@ -51,6 +51,6 @@ def bad(name):
     change, which, (rows, columns) = CHANGES[name]
     array = da.from_array(numbers()[0], chunks=(HEIGHT, P)).map_blocks(change, dtype=float)
     return array, (
-        rf"chunk \({which}, 0\) of X has shape \({rows}, {columns}\), and .* "
+        rf"chunk \({which}, 0\) of X has shape \({rows}, {columns}\), but .* "
         rf"\({HEIGHT}, {P}\).*compute_chunk_sizes"
     )

@@ -109,7 +109,7 @@ def test_targets_and_weights():
     wrong = right.map_blocks(every_other_row, dtype=float)
     model = Ridge()
     for name, given in {"y": (wrong, None), "sample_weight": (right, abs(wrong))}.items():
-        message = rf"chunk \(\d\) of {name} has shape \({HEIGHT // 2},\), and .* \({HEIGHT},\)"
+        message = rf"chunk \(\d\) of {name} has shape \({HEIGHT // 2},\), but .* \({HEIGHT},\)"
         with pytest.raises(WrongShape, match=message):
             model.fit(X, *given)
         with pytest.raises(WrongShape, match=message):

@@ -57,6 +57,8 @@ FLOAT32_ADVICE = (
     "coef_ and intercept_ are in float32 because X is, which alone costs more than tol; raise tol, "
     "or pass X in float64."
 )
+# A mean of so many standard deviations of y costs float64 ten of its sixteen digits.
+LARGE_MEAN_RATIO = 1e10
 #: Advice when rounding to float64 alone exceeds tol. This happens if the mean of y or of columns of
 #: X is large compared with the standard deviation of y.
 LARGE_MEAN_ADVICE = (
@@ -364,11 +366,18 @@ def _add_intercept(
     exceeds_tol = solution.status is Status.CERTIFIED and not certificate.holds
     status = Status.NOT_REACHED if exceeds_tol else solution.status
     limited_by_dtype = (
-        solution.limited_by_dtype or exceeds_tol or bool((error > certificate.tol).any())
+        solution.limited_by_dtype or exceeds_tol or _has_large_mean(problem, solution)
     )
     return intercept, replace(
         solution, certificate=certificate, status=status, limited_by_dtype=limited_by_dtype
     )
+
+
+def _has_large_mean(problem: Problem, solution: Solution) -> bool:
+    """Whether a fit is not certified because a mean is large beside the spread of y."""
+    offsets = problem.raw_target_norms + problem.raw_column_norms @ np.abs(solution.coef)
+    is_large = (offsets > LARGE_MEAN_RATIO * problem.target_norms).any()
+    return solution.status is Status.NOT_REACHED and bool(is_large)
 
 
 def _check_finite_coef(exact: Array, dtype: np.dtype[Any], *stored: Array) -> None:
