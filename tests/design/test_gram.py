@@ -106,7 +106,7 @@ rows = {rows}
 np.testing.assert_allclose(G[some], rows[some] @ rows.T, atol=1e-9)
 np.testing.assert_array_equal(G[:, some], G[some].T)
 """
-MEAN = "AffineDesign.standardised(as_design(X), X.mean(axis=0))"
+MEAN = "AffineDesign.standardized(as_design(X), X.mean(axis=0))"
 
 
 @pytest.mark.slow
