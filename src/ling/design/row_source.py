@@ -17,10 +17,9 @@ from ling._typing import Array
 from ling.design.arrays import float_dtype
 from ling.errors import MissingData
 
-#: Advice in the error message for a file that changes between two passes.
-RESCAN_ADVICE = (
+# The first part of the advice for a file that changes between two passes.
+WAIT_ADVICE = (
     "All passes have to read the same version of the data: wait until nothing writes to the file, "
-    "then scan it and fit or predict again."
 )
 
 
@@ -51,16 +50,23 @@ class FileVersions:
                     "is new" if before is None else "was deleted or moved" if after is None
                     else "has another size or modification time"
                 )  # fmt: skip
-                raise MissingData(f"{path!r} {change} since it was scanned. {RESCAN_ADVICE}")
+                raise MissingData(
+                    f"{path!r} {change} since it was scanned. {WAIT_ADVICE}then scan it and fit or "
+                    "predict again."
+                )
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
     """Return (size, modification time) of a file, or None if it does not exist."""
+    stat = _stat(path)
+    return None if stat is None else (stat.st_size, stat.st_mtime_ns)
+
+
+def _stat(path: str) -> os.stat_result | None:
     try:
-        stat = os.stat(path)
+        return os.stat(path)
     except OSError:
         return None
-    return stat.st_size, stat.st_mtime_ns
 
 
 @dataclass(frozen=True)
@@ -90,17 +96,13 @@ class MappedFile:
         if now is not None and now[0] == self.version[0] and now != self.version:
             raise MissingData(
                 f"{self.path!r}, of which X, y or sample_weight is a memory map, was changed while "
-                "it was read. All passes have to read the same version of the data: wait until "
-                "nothing writes to the file, then fit or predict again."
+                f"it was read. {WAIT_ADVICE}then fit or predict again."
             )
 
 
 def _mapped_version(path: str) -> tuple[int, ...] | None:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+    stat = _stat(path)
+    return None if stat is None else (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 @contextmanager
