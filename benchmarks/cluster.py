@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Figure, brief, judge, say, table, take_turns
 from ling import Ridge
-from ling.design import AffineDesign, DenseStorage
+from ling.design import DenseStorage, Design, as_design
 from ling.design.dask import DaskStorage
 
 WORKERS = 2
@@ -74,7 +74,7 @@ def cluster() -> Iterator[Any]:
         yield client
 
 
-def passes(design: AffineDesign, vectors: np.ndarray[Any, Any]) -> None:
+def passes(design: Design, vectors: np.ndarray[Any, Any]) -> None:
     for v in vectors:
         design.gram_matmat(v)
 
@@ -107,10 +107,10 @@ def main(line: Sequence[str]) -> int:
         here, there = in_process(shape), on_workers(shape).persist()
         y = here @ vectors[0] + np.random.default_rng(1).standard_normal(shape.n)
         contest = {
-            HERE: partial(passes, AffineDesign.centered(DenseStorage(here)), vectors),
-            THERE: partial(passes, AffineDesign.centered(DaskStorage.from_array(there)), vectors),
+            HERE: partial(passes, as_design(DenseStorage(here)).centered(), vectors),
+            THERE: partial(passes, as_design(DaskStorage.from_array(there)).centered(), vectors),
             EMPTY: partial(
-                passes, AffineDesign.centered(DaskStorage.from_array(tiny)), vectors[:, :4]
+                passes, as_design(DaskStorage.from_array(tiny)).centered(), vectors[:, :4]
             ),
             FIT_HERE: partial(fit, here, y),
             FIT_THERE: partial(fit, there, y),

@@ -80,13 +80,13 @@ def limited_fit(file: Path) -> dict[str, Any]:
     """Called in a process of its own: a certified fit, its memory, and the rate of its passes."""
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     from ling import Ridge, scan_npy
-    from ling.design import AffineDesign
+    from ling.design import as_design
 
     data = scan_npy(file, file.with_name("y.npy"))
     started = time.perf_counter()
     model = Ridge(alpha=10.0, memory_budget=BUDGET).fit(data.X, data.y)
     seconds = time.perf_counter() - started
-    design = AffineDesign.centered(data.X.with_memory_budget(GB))
+    design = as_design(data.X.with_memory_budget(GB)).centered()
     v = np.random.default_rng(0).standard_normal(design.shape[1])
     passes = []
     for _ in range(TURNS):

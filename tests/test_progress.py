@@ -14,8 +14,7 @@ from rich.console import Console
 from scipy import sparse
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path
-from ling.design import ArraySource, ChunkedStorage
-from ling.design.metered import Meter
+from ling.design import ArraySource, ChunkedStorage, Meter
 from ling.errors import BadOption
 from ling.progress import (
     DONE_STAGE,
@@ -203,7 +202,7 @@ def test_watchers_nest_and_leave(data):
 def test_passes_of_helper_threads_are_heard():
     events = []
     with watch(events.append), track_fit():
-        meter = Meter()
+        meter = Meter(progress=current_fit())
         stage("solve", lambda: (8.0, 1.0))
         threads = [threading.Thread(target=meter.add, args=(0.0, 1.0)) for _ in range(8)]
         for thread in threads:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ling.design.metered import Meter
+from ling.design import Meter
 from ling.errors import BadOption, NotFinite, WrongShape
 from ling.solvers.gram_problem import RowsUnavailableError, build_gram_problem
 from ling.solvers.problem import build_problem

@@ -10,6 +10,7 @@ import dask.array as da
 import numpy as np
 import pytest
 
+from ling.design import as_design
 from ling.design.dask import DaskStorage
 from ling.design.dask import failures as module
 from ling.errors import ClusterLost, ClusterMemory
@@ -60,7 +61,7 @@ def test_workers_that_die_in_mid_pass_change_nothing(rng):
         wanted = design.rmatmat(y).tobytes()
         killer = Killer(client, 3, 0.4)
         killer.start()
-        found = design.map_rows(slow)
+        found = as_design(design).map_rows(slow)
         killer.join()
         np.testing.assert_allclose(found, X[:, :1] ** 2)
         assert len(killer.killed) == 3
@@ -84,21 +85,21 @@ def test_rows_that_kill_every_worker_are_named():
 
     with cluster(1):
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(50, P)))
-        design.gram()
+        as_design(design).gram()
         with pytest.raises(ClusterMemory, match=r"4 workers died .* rows 0 to 50 of X, a chunk of"):
-            design.map_rows(deadly)
+            as_design(design).map_rows(deadly)
 
 
 def test_no_workers_left():
     with cluster(1) as client, dask.config.set({"ling.patience": 1.0}):
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
-        design.gram()
+        as_design(design).gram()
         client.cluster.scale(0)
         while client.scheduler_info()["workers"]:
             time.sleep(0.05)
         started = time.monotonic()
         with pytest.raises(ClusterLost, match=r"no worker for 1 seconds; start .* largest chunk"):
-            design.gram()
+            as_design(design).gram()
         assert time.monotonic() - started < 10
 
 
@@ -117,17 +118,17 @@ def test_a_worker_that_retires_leaves_its_blocks_to_others(rng):
     X = matrix()
     with cluster(2) as client:
         design = DaskStorage.from_array(da.from_array(X, chunks=(10, P)))
-        wanted = [design.gram_matmat(np.ones(P)).tobytes() for _ in range(2)]
+        wanted = [as_design(design).gram_matmat(np.ones(P)).tobytes() for _ in range(2)]
         before = design.blocks._placement.workers
         client.retire_workers(before[:1])
-        assert design.gram_matmat(np.ones(P)).tobytes() == wanted[0] == wanted[1]
+        assert as_design(design).gram_matmat(np.ones(P)).tobytes() == wanted[0] == wanted[1]
 
 
 def test_never_any_workers():
     with cluster(0), dask.config.set({"ling.patience": 0.5}):
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
         with pytest.raises(ClusterLost, match=r"no worker for 0\.5 seconds"):
-            design.gram()
+            as_design(design).gram()
 
 
 def test_blocks_that_nobody_may_make(monkeypatch):
@@ -135,46 +136,46 @@ def test_blocks_that_nobody_may_make(monkeypatch):
     with cluster(1) as client:
         array = client.persist(da.from_array(matrix(), chunks=(10, P)), workers=["127.0.0.1:1"])
         with pytest.raises(ClusterLost, match="no worker has done anything"):
-            DaskStorage.from_array(array).gram()
+            as_design(DaskStorage.from_array(array)).gram()
 
 
 def test_a_client_that_was_closed():
     with cluster(1) as client:
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
-        design.gram()
+        as_design(design).gram()
         client.close()
         with pytest.raises(ClusterLost, match="connect a new Client"):
-            design.gram()
+            as_design(design).gram()
 
 
 def test_a_cluster_that_goes_in_mid_pass():
     with cluster(1) as client:
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(30, P)))
-        design.gram()
+        as_design(design).gram()
         closing = threading.Timer(0.5, client.cluster.close)
         closing.start()
         with pytest.raises(ClusterLost, match="and X with it"):
-            design.map_rows(slow)
+            as_design(design).map_rows(slow)
         closing.join()
 
 
 def test_a_restart_of_the_cluster():
     with cluster(1) as client:
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
-        design.gram()
+        as_design(design).gram()
         client.restart()
         with pytest.raises(ClusterLost, match="make X again"):
-            design.gram()
+            as_design(design).gram()
 
 
 def test_an_interrupt_gives_up_what_is_under_way():
     with cluster(1) as client:
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(20, P)))
-        design.gram()
+        as_design(design).gram()
         main = threading.main_thread().ident
         threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            design.map_rows(slow)
+            as_design(design).map_rows(slow)
         time.sleep(0.2)
         waiting = client.run_on_scheduler(
             lambda dask_scheduler: [k for k in dask_scheduler.tasks if "eachrow" in str(k)]

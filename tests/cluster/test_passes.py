@@ -11,7 +11,7 @@ import pytest
 from distributed import wait
 from threadpoolctl import threadpool_limits
 
-from ling.design import AffineDesign, AffineRowTransform
+from ling.design import AffineRowTransform, as_design
 from ling.design.dask import DaskStorage
 from ling.design.dask import cluster as module
 from ling.design.dask.task_graph import WorkerRestrictions, block_keys
@@ -57,12 +57,10 @@ def spread_over(client, X, workers):
 
 def bits(design, rng):
     y, V = rng.standard_normal((design.shape[0], 2)), rng.standard_normal((P, 2))
-    centred = AffineDesign.centered(design, np.abs(y[:, 0]))
-    residual = AffineRowTransform.from_values(1.0, y, -1.0)
+    centred = as_design(design).centered(np.abs(y[:, 0]))
     found = [
-        centred.gram_matmat(V, residual),
-        residual.row_output,
-        residual.squared_norms,
+        *centred.gram_matmat_with_rows(V, AffineRowTransform.from_values(1.0, y, -1.0)),
+        *centred.residual_gradient(V, y),
         centred.gram(),
     ]
     found += [design.rmatmat(y), design.matmat(V), *design.moments(None, y)]
@@ -93,7 +91,7 @@ def test_without_a_cluster_the_bits_are_the_same(client):
 
 
 def test_calls_past_the_scheduler_give_the_same_bits(client, monkeypatch):
-    design = AffineDesign.centered(DaskStorage.from_array(pair("even")[0]), np.arange(1.0, 98.0))
+    design = as_design(DaskStorage.from_array(pair("even")[0])).centered(np.arange(1.0, 98.0))
     V = np.random.default_rng(0).standard_normal((P, 2))
     wanted = design.gram_matmat(V).tobytes()  # by tasks, as weights have to be sent
     monkeypatch.setattr(module.TaskGraph, "submit", None)
@@ -101,10 +99,11 @@ def test_calls_past_the_scheduler_give_the_same_bits(client, monkeypatch):
 
 
 def test_calls_that_find_nothing_are_made_good_by_tasks(monkeypatch):
-    design = DaskStorage.from_array(pair("even")[0])
+    storage = DaskStorage.from_array(pair("even")[0])
+    design = as_design(storage)
     wanted = design.gram_matmat(np.ones(P)).tobytes()
-    placement = design.blocks._placement
-    kept = placement.plan_for(design.layout).resident_arrays
+    placement = storage.blocks._placement
+    kept = placement.plan_for(storage.layout).resident_arrays
     kept[module.PLANS_KEY] = dataclasses.replace(kept[module.PLANS_KEY], keys=("a", "b", "c"))
     for _ in range(module.MAX_FAILED_CALLS + 2):
         assert design.gram_matmat(np.ones(P)).tobytes() == wanted
@@ -117,10 +116,10 @@ def test_blocks_do_not_travel(client, workers, monkeypatch):
     wait(array)
     before = client.who_has(array)
     design = DaskStorage.from_array(array)
-    design.map_rows(slow)
-    design.gram()
+    as_design(design).map_rows(slow)
+    as_design(design).gram()
     monkeypatch.setattr(module, "MAX_DIRECT_SUM_BYTES", 0)
-    design.gram()
+    as_design(design).gram()
     assert client.who_has(array) == before
     assert all(len(places) == 1 for places in before.values())
     logs = client.run(
@@ -157,9 +156,7 @@ def test_arrays_are_sent_once_and_go_with_their_owner(kept):
     for _ in range(3):
         design.rmatmat(y)
         design.moments(None, y)
-        design.gram_matmat(
-            np.ones((P, 2)), AffineRowTransform.from_values(1.0, y, -1.0, keep_rows=False)
-        )
+        as_design(design).residual_gradient(np.ones((P, 2)), y)
     assert kept() == sent
     del y
     deadline = time.monotonic() + 5
@@ -170,7 +167,7 @@ def test_arrays_are_sent_once_and_go_with_their_owner(kept):
 
 def test_large_sums_share_the_arrays_of_small_ones(kept, monkeypatch):
     design = DaskStorage.from_array(pair("even")[0])
-    weighted = AffineDesign.centered(design, np.arange(1.0, 98.0))
+    weighted = as_design(design).centered(np.arange(1.0, 98.0))
     weighted.gram_matmat(np.ones(P))
     sent = kept()
     assert sent
@@ -189,7 +186,7 @@ def test_an_array_that_was_changed_is_sent_again():
 
 
 def test_constants_are_sent_as_one_number(kept):
-    centred = AffineDesign.standardized(DaskStorage.from_array(pair("even")[0]), np.ones(P))
+    centred = as_design(DaskStorage.from_array(pair("even")[0])).standardized(np.ones(P))
     centred.gram_matmat(np.ones(P))
     assert not kept()
 
@@ -205,7 +202,7 @@ def test_arrays_of_other_subsets_are_others(client):
 
 def test_chunks_stay_in_balance(workers):
     design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
-    design.gram()
+    as_design(design).gram()
     placement = design.blocks._placement.workers
     counts = [placement.count(worker) for worker in workers]
     assert max(counts) - min(counts) <= 1
@@ -227,7 +224,7 @@ def test_no_memory_on_a_worker_names_rows_chunk_and_limit(client):
     with pytest.raises(
         ClusterMemory, match=r"rows \d+ to \d+ .* MB; the limit .* MB\. Use smaller"
     ):
-        DaskStorage.from_array(pair("even")[0]).map_rows(no_room)
+        as_design(DaskStorage.from_array(pair("even")[0])).map_rows(no_room)
 
 
 def test_errors_of_the_source_are_its_own():
@@ -237,7 +234,7 @@ def test_errors_of_the_source_are_its_own():
     array = da.zeros((4, 2), chunks=(2, 2)).map_blocks(fails, meta=np.empty((0, 0)))
     design = DaskStorage.from_array(array)
     with pytest.raises(ConnectionError, match="no such bucket"):
-        design.gram()
+        as_design(design).gram()
 
 
 def test_errors_of_a_function_are_its_own():
@@ -246,8 +243,8 @@ def test_errors_of_a_function_are_its_own():
 
     design = DaskStorage.from_array(pair("even")[0])
     with pytest.raises(ZeroDivisionError, match="oh"):
-        design.map_rows(fails)
-    assert np.isfinite(design.gram()).all()
+        as_design(design).map_rows(fails)
+    assert np.isfinite(as_design(design).gram()).all()
 
 
 def test_chunks_that_turn_out_to_be_sparse_are_refused():
@@ -256,7 +253,7 @@ def test_chunks_that_turn_out_to_be_sparse_are_refused():
     array = da.from_array(matrix(), chunks=(30, P))
     array = array.map_blocks(sparse.csr_matrix, meta=np.empty((0, 0)))
     with pytest.raises(WrongType, match="chunk"):
-        DaskStorage.from_array(array).gram()
+        as_design(DaskStorage.from_array(array)).gram()
 
 
 def test_inside_of_a_task_it_is_refused(client):

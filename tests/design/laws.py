@@ -7,8 +7,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ling.design import AffineRowTransform, Design
+from ling.design import AffineRowTransform, Design, RowTransform
+from ling.design.rows import GeneratedColumns, per_row
 from tests.design.registry import OPERANDS, Case
+
+
+@dataclass(frozen=True, eq=False)
+class Multiply(RowTransform):
+    """Rows times factors: one for each row, or one for each entry; in place if asked for."""
+
+    factors: np.ndarray = per_row()
+    in_place: bool = False
+
+    def __call__(self, U):
+        factors = self.factors if self.factors.ndim == U.ndim else self.factors[:, 0]
+        return np.multiply(U, factors, out=U if self.in_place else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Call(RowTransform):
+    """`function(U, rows)`, with the slice of the rows of the block; in this process only."""
+
+    function: Callable[[np.ndarray, slice], np.ndarray]
+    index: np.ndarray = per_row()
+
+    def __call__(self, U):
+        first = int(self.index[0]) if len(self.index) else 0
+        return self.function(U, slice(first, first + len(self.index)))
+
+
+def calling(design: Design, function) -> Call:
+    return Call(function, np.arange(design.shape[0]))
 
 
 @dataclass(frozen=True)
@@ -48,7 +77,9 @@ def call_everything(design: Design, V, U) -> dict[str, np.ndarray]:
         "matmat": design.matmat(V),
         "rmatmat": design.rmatmat(U),
         "gram_matmat": design.gram_matmat(V),
-        "gram_matmat between": design.gram_matmat(V, lambda block, rows: np.negative(block, block)),
+        "gram_matmat between": design.gram_matmat(
+            V, Multiply(-np.ones((design.shape[0], 1)), in_place=True)
+        ),
         "gram": design.gram(),
         "row_gram": design.row_gram(),
         "take": design.take(np.arange(design.shape[0])[::2]),
@@ -108,7 +139,7 @@ def every_row_is_seen_exactly_once(case: Case, rng) -> None:
             product[rows] = U
             return U
 
-        case.design.gram_matmat(V, record)
+        case.design.gram_matmat(V, calling(case.design, record))
         visited = sorted(row for rows in seen for row in range(rows.start, rows.stop))
         assert visited == list(range(n))
         assert_close(product, case.matrix @ V, case.magnitude @ np.abs(V))
@@ -119,7 +150,7 @@ def rows_may_be_weighted_and_masked(case: Case, rng) -> None:
     n, p = case.matrix.shape
     V = rng.standard_normal((p, 3))
     for W in (rng.uniform(0, 2, (n, 1)), rng.random((n, 1)) < 0.5, rng.random((n, 3)) < 0.5):
-        actual = case.design.gram_matmat(V, lambda U, rows, W=W: W[rows] * U)
+        actual = case.design.gram_matmat(V, Multiply(W))
         expected = case.matrix.T @ (W * (case.matrix @ V))
         magnitude = case.magnitude.T @ (W * (case.magnitude @ np.abs(V)))
         assert_close(actual, expected, magnitude)
@@ -131,13 +162,14 @@ def a_row_map_is_the_function_it_says(case: Case, rng) -> None:
     scale, shift, post = rng.uniform(-1, 1, (3, n))
     for v in (rng.standard_normal(p), rng.standard_normal((p, 1))):
         rows = AffineRowTransform.from_values(scale, shift, post)
-        actual = case.design.gram_matmat(v, rows)
+        actual, row_output = case.design.gram_matmat_with_rows(v, rows)
         seen = scale * (case.matrix @ v.ravel()) - shift
         sizes = np.abs(scale) * (case.magnitude @ np.abs(v.ravel())) + np.abs(shift)
-        assert_close(rows.row_output, seen, sizes, what="seen")
+        assert_close(row_output, seen.reshape(row_output.shape), sizes.reshape(row_output.shape))
         expected = (case.matrix.T @ (post * seen)).reshape(v.shape)
         magnitude = (case.magnitude.T @ (np.abs(post) * sizes)).reshape(v.shape)
         assert_close(actual, expected, magnitude)
+        assert_close(case.design.gram_matmat(v, rows), expected, magnitude)
 
 
 def a_row_map_may_have_several_columns(case: Case, rng) -> None:
@@ -147,12 +179,41 @@ def a_row_map_may_have_several_columns(case: Case, rng) -> None:
     for columns in (1, 3, 4, 6):
         V, shift = rng.standard_normal((p, columns)), rng.uniform(-1, 1, (n, columns))
         rows = AffineRowTransform.from_values(scale, shift, post)
-        actual = case.design.gram_matmat(V, rows)
+        actual, row_output = case.design.gram_matmat_with_rows(V, rows)
         seen = scale[:, None] * (case.matrix @ V) - shift
         sizes = np.abs(scale)[:, None] * (case.magnitude @ np.abs(V)) + np.abs(shift)
-        assert_close(rows.row_output, seen, sizes, what="seen")
+        assert_close(row_output, seen, sizes, what="rows")
         magnitude = case.magnitude.T @ (np.abs(post)[:, None] * sizes)
         assert_close(actual, case.matrix.T @ (post[:, None] * seen), magnitude)
+
+
+def residuals_give_the_gradient(case: Case, rng) -> None:
+    """X'(Y - X W) and the sums of squares of Y - X W."""
+    n, p = case.matrix.shape
+    W, Y = rng.standard_normal((p, 2)), rng.standard_normal((n, 2))
+    gradient, squares = case.design.residual_gradient(W, Y)
+    residual = Y - case.matrix @ W
+    sizes = np.abs(Y) + case.magnitude @ np.abs(W)
+    assert_close(gradient, case.matrix.T @ residual, case.magnitude.T @ sizes)
+    assert_close(squares, (residual**2).sum(axis=0), (sizes**2).sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Powers(GeneratedColumns):
+    """u, u^2 and u^3."""
+
+    u: np.ndarray = per_row()
+    n_columns = 3
+
+    def __call__(self):
+        return self.u[:, None] ** np.arange(1, 4)
+
+
+def columns_may_be_generated(case: Case, rng) -> None:
+    """X'C for columns C that are made from less."""
+    columns = Powers(rng.uniform(-1, 1, len(case.matrix)))
+    actual = case.design.rmatmat_generated(columns)
+    assert_close(actual, case.matrix.T @ columns(), case.magnitude.T @ np.abs(columns()))
 
 
 def rows_can_be_taken_out(case: Case, rng) -> None:
@@ -167,7 +228,7 @@ def blocks_may_be_changed_in_place(case: Case, rng) -> None:
     """X'(3 XV), with the block that `transform` is given overwritten; V is not."""
     V = rng.standard_normal((case.matrix.shape[1], 2))
     before = V.copy()
-    in_place = case.design.gram_matmat(V, lambda U, rows: np.multiply(U, 3.0, out=U))
+    in_place = case.design.gram_matmat(V, Multiply(np.full((len(case.matrix), 1), 3.0), True))
     expected, size = case.matrix.T @ (case.matrix @ (3.0 * V)), np.abs(3.0 * V)
     assert_close(in_place, expected, case.magnitude.T @ (case.magnitude @ size))
     assert (before == V).all()
@@ -183,6 +244,8 @@ LAWS = (
     rows_may_be_weighted_and_masked,
     a_row_map_is_the_function_it_says,
     a_row_map_may_have_several_columns,
+    residuals_give_the_gradient,
+    columns_may_be_generated,
     rows_can_be_taken_out,
     blocks_may_be_changed_in_place,
 )

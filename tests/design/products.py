@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ling.design import AffineDesign, AffineRowTransform, DenseStorage, FoldMask
-from ling.design.row_transform import RowReduction
+from ling.design import AffineRowTransform, FoldMask, as_design
+from ling.design.rows import RowReduction, per_row
+from tests.design.laws import Multiply
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -16,6 +17,7 @@ def agree(found, wanted):
 
 def products(design, X, rng):
     """Plain products, Gram matrices, rows."""
+    storage, design = design, as_design(design)
     n, p = X.shape
     for V in (rng.standard_normal(p), rng.standard_normal((p, 1)), rng.standard_normal((p, 40))):
         agree(design.matmat(V), X @ V)
@@ -28,7 +30,7 @@ def products(design, X, rng):
     some = rng.integers(0, n, 9)
     agree(design.take(some), X[some])
     assert design.take(some[:0]).shape == (0, p)
-    assert design.find_nonfinite() is None
+    assert storage.find_nonfinite() is None
 
 
 def moments(design, X, rng):
@@ -45,13 +47,7 @@ def moments(design, X, rng):
 class Squares(RowReduction):
     """X'left, and sums of x^2."""
 
-    left: np.ndarray
-
-    def row_arrays(self):
-        return {"left": self.left}
-
-    def with_row_arrays(self, arrays):
-        return Squares(**arrays)
+    left: np.ndarray = per_row()
 
     def __call__(self, X):
         return X.T @ self.left, (X**2).sum(axis=0)
@@ -62,9 +58,9 @@ def transform(design, X, rng):
     n, p = X.shape
     weights = rng.uniform(0.5, 2.0, n)
     left, right = rng.standard_normal((n, 2)), rng.standard_normal((p, 2))
-    pairs = [(design, DenseStorage(X))]
-    pairs += [tuple(AffineDesign.centered(d, w) for d in pairs[0]) for w in (None, weights)]
-    pairs += [tuple(AffineDesign.low_rank_corrected(d, left, right) for d in pairs[2])]
+    pairs = [(as_design(design), as_design(X))]
+    pairs += [tuple(as_design(d).centered(w) for d in pairs[0]) for w in (None, weights)]
+    pairs += [tuple(as_design(d).low_rank_corrected(left, right) for d in pairs[2])]
     V = rng.standard_normal((p, 3))
     for mine, dense in pairs:
         agree(mine.gram_matmat(V), dense.gram_matmat(V))
@@ -73,25 +69,31 @@ def transform(design, X, rng):
         agree(mine.map_rows(lambda rows: rows @ V), dense.map_rows(lambda rows: rows @ V))
         _row_maps(mine, dense, V, rng)
         for training in (rng.integers(0, 3, (n, 2)), rng.integers(-1, 2, n).astype(np.int16)):
-            masked = FoldMask(training, weights, np.array([0, 1, 1]), rng.standard_normal(3))
+            masked = FoldMask(
+                membership=training,
+                weights=weights,
+                column_splits=np.array([0, 1, 1]),
+                column_shifts=rng.standard_normal(3),
+            )
             agree(mine.gram_matmat(V, masked), dense.gram_matmat(V, masked))
         for a, b in zip(
             mine.reduce_rows(Squares(left)), dense.reduce_rows(Squares(left)), strict=True
         ):
             agree(a, b)
-        shift = rng.standard_normal((n, 3))
-        moved = lambda U, rows, s=shift: U - s[rows]  # noqa: E731
-        agree(mine.gram_matmat(V, moved), dense.gram_matmat(V, moved))
+        scaled = Multiply(rng.standard_normal((n, 3)))
+        agree(mine.gram_matmat(V, scaled), dense.gram_matmat(V, scaled))
 
 
 def _row_maps(mine, dense, V, rng):
     shift = rng.standard_normal((mine.shape[0], 3))
-    for whole in (True, False):
-        maps = [AffineRowTransform.from_values(2.0, shift, -1.0, whole) for _ in range(2)]
-        agree(mine.gram_matmat(V, maps[0]), dense.gram_matmat(V, maps[1]))
-        agree(maps[0].squared_norms, maps[1].squared_norms)
-        if whole:
-            agree(maps[0].row_output, maps[1].row_output)
+    transform = AffineRowTransform.from_values(2.0, shift, -1.0)
+    agree(mine.gram_matmat(V, transform), dense.gram_matmat(V, transform))
+    for method, arguments in (
+        ("gram_matmat_with_rows", (V, transform)),
+        ("residual_gradient", (V, shift)),
+    ):
+        for a, b in zip(*(getattr(d, method)(*arguments) for d in (mine, dense)), strict=True):
+            agree(a, b)
 
 
 def subsets(design, X, rng):
@@ -105,7 +107,7 @@ def subsets(design, X, rng):
         np.arange(0),
     ]
     for rows in choices:
-        some = design.subset(rows)
+        some = as_design(design).subset(rows)
         agree(some.gram_matmat(V), X[rows].T @ (X[rows] @ V))
         agree(some.matmat(V), X[rows] @ V)
         again = np.arange(0, len(rows), 2)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import AffineDesign, ArraySource, ChunkedStorage, Design, Metered, as_design
+from ling.design import ArraySource, ChunkedStorage, Design, as_design
 
 # --- values: every storage holds its numbers exactly, so that float64 accuracy can be asked of all
 
@@ -201,7 +201,7 @@ class Parts:
 
 def _standardise(design):
     parts = Parts.of(design)
-    return AffineDesign.standardized(design, parts.shift, parts.scale, parts.weights)
+    return design.standardized(parts.shift, parts.scale, parts.weights)
 
 
 def _standardise_dense(X):
@@ -211,7 +211,7 @@ def _standardise_dense(X):
 
 def _correct(design):
     parts = Parts.of(design)
-    return AffineDesign.low_rank_corrected(design, parts.left, parts.right)
+    return design.low_rank_corrected(parts.left, parts.right)
 
 
 def _correct_dense(X):
@@ -225,8 +225,7 @@ def _centre_dense(X):
 
 WRAPPERS = {
     "plain": Wrapper(lambda design: design, lambda X: X),
-    "metered": Wrapper(Metered, lambda X: X),
-    "centred": Wrapper(AffineDesign.centered, _centre_dense),
+    "centred": Wrapper(Design.centered, _centre_dense),
     "standardised": Wrapper(_standardise, _standardise_dense),
     "corrected": Wrapper(_correct, _correct_dense),
     "corrected-after-standardised": Wrapper(
@@ -237,13 +236,9 @@ WRAPPERS = {
         lambda design: _standardise(_correct(design)),
         lambda X: _standardise_dense(_correct_dense(X)),
     ),
-    "metered-standardised": Wrapper(
-        lambda design: Metered(_standardise(design)),
-        _standardise_dense,
-    ),
 }
 #: No weights can be given to no rows: the rest of the wrappers ask for one above zero.
-WRAPPERS_OF_NO_ROWS = ("plain", "metered", "centred", "corrected")
+WRAPPERS_OF_NO_ROWS = ("plain", "centred", "corrected")
 
 
 # --- matrices

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import DenseStorage, Metered, SparseStorage, as_design
+from ling.design import DenseStorage, SparseStorage, as_design
 from ling.errors import LingError, WrongShape, WrongType
 from tests.design.registry import DESIGNS, designs, single
 
@@ -45,7 +45,7 @@ ACCEPTED = {
 @pytest.mark.parametrize(("X", "kind"), ACCEPTED.values(), ids=ACCEPTED)
 def test_accepted(X, kind):
     design = as_design(X)
-    assert type(design) is kind
+    assert type(design.storage) is kind
     assert design.dtype == np.float64
     for identity, product in ((np.eye(3), design.matmat), (np.eye(2), design.rmatmat)):
         expected = TWO_BY_THREE if len(identity) == 3 else TWO_BY_THREE.T
@@ -54,7 +54,7 @@ def test_accepted(X, kind):
 
 def test_csr_arrays_are_shared_with_the_input():
     X = sparse.csr_array(TWO_BY_THREE)
-    stored = as_design(X).csr
+    stored = as_design(X).storage.csr
     for name in ("data", "indices", "indptr"):
         assert np.shares_memory(getattr(stored, name), getattr(X, name)), name
 
@@ -99,15 +99,15 @@ def test_the_first_number_that_is_not_finite_is_found(storage, bad, rng, treat_a
     X[:3] = 0.0  # rows without entries
     for row, column in ((399, 6), (257, 0), (200, 3), (0, 5)):
         X[row, column] = bad
-        assert DESIGNS[storage](X).find_nonfinite() == (row, column)
+        assert DESIGNS[storage](X).storage.find_nonfinite() == (row, column)
 
 
 @pytest.mark.parametrize("storage", DESIGNS)
 def test_finite_numbers_are_not_reported(storage, rng):
     stored = DESIGNS[storage]
     X = stored.values(rng.standard_normal((6, 4)))
-    assert stored(X).find_nonfinite() is None
-    assert stored(X[:0]).find_nonfinite() is None
+    assert stored(X).storage.find_nonfinite() is None
+    assert stored(X[:0]).storage.find_nonfinite() is None
 
 
 def test_small_integers_stored_twice_are_added_up_as_floats():
@@ -123,7 +123,7 @@ def test_operands_that_are_not_numbers_are_refused(X):
 
 
 def test_a_metered_design_can_be_pickled():
-    metered = Metered(as_design(np.eye(2)))
+    metered = as_design(np.eye(2))
     metered.matmat(np.ones(2))
     copy = pickle.loads(pickle.dumps(metered))
     copy.matmat(np.ones(2))

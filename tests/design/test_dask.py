@@ -8,7 +8,8 @@ import pytest
 from scipy import sparse
 
 import ling.design.dask.storage as module
-from ling.design.block_operations import BlockResult
+from ling.design import as_design
+from ling.design.blocked import BlockResult
 from ling.design.dask import DaskStorage
 from ling.design.dask.cluster import _group_rows
 from ling.design.dask.failures import import_optional
@@ -59,7 +60,7 @@ def test_very_many_small_chunks_are_put_together(monkeypatch, rng):
     design = DaskStorage.from_array(array)
     assert design.block_rows == 9
     assert "33 chunks" in design.notes[0]
-    np.testing.assert_allclose(design.gram(), X.T @ X)
+    np.testing.assert_allclose(as_design(design).gram(), X.T @ X)
 
 
 @pytest.mark.parametrize("most", [1, 3, 10, 1000])
@@ -89,7 +90,7 @@ def test_dtypes():
 
 
 def test_no_rows():
-    design = DaskStorage.from_array(da.zeros((0, 3)))
+    design = as_design(DaskStorage.from_array(da.zeros((0, 3))))
     assert design.shape == (0, 3)
     np.testing.assert_array_equal(design.gram_matmat(np.ones(3)), np.zeros(3))
 
@@ -111,7 +112,7 @@ def test_chunks_that_turn_out_to_be_sparse_are_refused():
     array = da.from_array(matrix(), chunks=(30, P))
     array = array.map_blocks(sparse.csr_matrix, meta=np.empty((0, 0)))
     with pytest.raises(WrongType, match="chunk of type"):
-        DaskStorage.from_array(array).gram()
+        as_design(DaskStorage.from_array(array)).gram()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_errors_of_the_source_are_its_own():
 
     array = da.zeros((4, 2), chunks=(2, 2)).map_blocks(fails, meta=np.empty((0, 0)))
     with pytest.raises(ConnectionError, match="no such bucket"):
-        DaskStorage.from_array(array).gram()
+        as_design(DaskStorage.from_array(array)).gram()
 
 
 def no_room(rows):
@@ -148,7 +149,7 @@ def no_room(rows):
 
 def test_no_memory_names_the_rows():
     with pytest.raises(ClusterMemory, match=r"rows 0 to 10 of X.* chunk of .* MB.*rechunk"):
-        DaskStorage.from_array(pair("even")[0]).map_rows(no_room)
+        as_design(DaskStorage.from_array(pair("even")[0])).map_rows(no_room)
 
 
 @pytest.mark.parametrize("count", [1, 2, SPLIT_EVERY, SPLIT_EVERY + 1, 3 * SPLIT_EVERY**2 + 5])
@@ -215,4 +216,4 @@ def test_dask_not_installed(monkeypatch):
 def test_without_distributed_blocks_are_made_here(monkeypatch):
     array, X = pair("even")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    np.testing.assert_allclose(DaskStorage.from_array(array).gram(), X.T @ X)
+    np.testing.assert_allclose(as_design(DaskStorage.from_array(array)).gram(), X.T @ X)

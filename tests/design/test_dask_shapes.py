@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from ling import Ridge, RidgeClassifier, RidgeCV
+from ling.design import as_design
 from ling.design.dask import DaskStorage
 from ling.errors import WrongShape
 from tests.design.bad_chunks import (
@@ -72,7 +73,7 @@ def test_very_many_small_chunks():
     design = DaskStorage.from_array(array)
     assert design.block_rows == 3003
     with pytest.raises(WrongShape, match=r"chunk \([12], 0\) of X has shape \([24], 4\)"):
-        design.gram()
+        as_design(design).gram()
 
 
 @pytest.mark.parametrize("number", [0, 2])

@@ -30,7 +30,7 @@ def exercised(case: Case, rng):
     operands.append((rng.standard_normal((p, 2)), rng.standard_normal((n, 2))))
     results = [call_everything(case.design, V, U) for V, U in operands]
     if hasattr(case.design, "first_not_finite"):
-        case.design.find_nonfinite()
+        case.design.storage.find_nonfinite()
     return [array for pair in operands for array in pair], results
 
 

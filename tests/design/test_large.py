@@ -3,7 +3,7 @@
 import pytest
 
 from ling.design import sparse
-from tests.design.laws import LAWS, call_everything, check, grams_are_the_dense_ones
+from tests.design.laws import LAWS, call_everything, calling, check, grams_are_the_dense_ones
 from tests.design.registry import WRAPPERS, build, case_of, cases_of, designs, every_design
 
 #: The storages that compiled kernels read, and what can lie between them and the result.
@@ -34,7 +34,9 @@ def test_the_data_is_swept_block_by_block(tall_case, n_threads, treat_as_large, 
     treat_as_large(n_threads)
     for V in (rng.standard_normal(5), rng.standard_normal((5, 2))):
         blocks = []
-        tall_case.design.gram_matmat(V, lambda U, rows, blocks=blocks: blocks.append(rows) or U)
+        tall_case.design.gram_matmat(
+            V, calling(tall_case.design, lambda U, rows, blocks=blocks: blocks.append(rows) or U)
+        )
         assert len(blocks) > 4
 
 

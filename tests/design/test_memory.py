@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import SparseStorage, dense
+from ling.design import as_design, dense
 from tests.design.laws import PRODUCTS
 from tests.design.registry import WRAPPERS, build
 from tests.memory import peak_memory
@@ -52,7 +52,7 @@ def sparse_million():
 @pytest.mark.parametrize("wrapper", ["plain", "standardised"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sparse_data_is_not_copied(dtype, wrapper, sparse_million):
-    design = WRAPPERS[wrapper].wrap(SparseStorage(sparse_million.astype(dtype)))
+    design = WRAPPERS[wrapper].wrap(as_design(sparse_million.astype(dtype)))
     for method, call in calls(design).items():
         call()  # compiles the kernels
         assert peak_memory(call) < sparse_million.data.nbytes / 4, method
@@ -60,7 +60,7 @@ def test_sparse_data_is_not_copied(dtype, wrapper, sparse_million):
 
 @pytest.mark.parametrize("wrapper", ["plain", "standardised"])
 def test_sparse_data_is_not_copied_for_its_gram_matrix(wrapper, sparse_million):
-    """`Storage.affine_gram` promises it: one pass and no copy of X."""
-    design = WRAPPERS[wrapper].wrap(SparseStorage(sparse_million))
+    """`Storage.gram` promises it: one pass and no copy of X."""
+    design = WRAPPERS[wrapper].wrap(as_design(sparse_million))
     design.gram()  # compiles the kernel
     assert peak_memory(design.gram) < sparse_million.data.nbytes / 2

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ling.design import AffineDesign, DenseStorage, as_design, dense
+from ling.design import DenseStorage, as_design, dense
 from tests.design.laws import assert_close
 from tests.design.registry import designs
 
@@ -22,7 +22,7 @@ def test_moments_are_sums_of_products_and_of_squares(
     X, sizes = tall_case.matrix, tall_case.magnitude
     U = rng.standard_normal((len(X), columns))
     weights = rng.uniform(0, 2, len(X)) if weighted else None
-    sums, products, squares = tall_case.design.moments(weights, U)
+    sums, products, squares = tall_case.design.storage.moments(weights, U)
     assert sums.dtype == products.dtype == squares.dtype == np.float64
     assert_close(products, X.T @ U, sizes.T @ np.abs(U))
     w = np.ones(len(X)) if weights is None else weights
@@ -36,7 +36,7 @@ def test_moments_are_sums_of_products_and_of_squares(
 def test_the_gram_matrix_of_few_columns(n, p, dtype, treat_as_large, rng):
     treat_as_large(2)
     X = (3 + rng.standard_normal((n, p))).astype(dtype)
-    design = AffineDesign.centered(as_design(X), rng.uniform(0.5, 2, n))
+    design = as_design(X).centered(rng.uniform(0.5, 2, n))
     exact = design.take(np.arange(n))
     assert_close(design.gram(np.float64), exact.T @ exact, 20 * (np.abs(X).T @ np.abs(X)) + 1)
 
@@ -47,5 +47,5 @@ def test_a_dense_design_can_be_told_to_be_compiled(rng):
     for compiled in (True, False, None):
         design = DenseStorage(X, compiled=compiled)
         assert (design.max_compiled_columns > 0) is (compiled is True)
-        assert np.allclose(design.gram_matmat(V), X.T @ (X @ V))
+        assert np.allclose(as_design(design).gram_matmat(V), X.T @ (X @ V))
     assert X.nbytes < dense.MAX_CACHED_BYTES

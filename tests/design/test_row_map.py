@@ -18,9 +18,7 @@ large_or_not = pytest.mark.parametrize("large", [False, True])
 
 def row_map(n, length):
     """A map of `length` rows, which lie in room for `n`, so that writing past them does no harm."""
-    return AffineRowTransform(
-        np.ones(n)[:length], np.zeros(n)[:length], np.ones(n)[:length], np.ones(n)[:length]
-    )
+    return AffineRowTransform(np.ones(n)[:length], np.zeros(n)[:length], np.ones(n)[:length])
 
 
 @large_or_not

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ling.design import AffineDesign
+from ling.design import as_design
 
 SIZES = [(1, 1), (31, 3), (32, 5), (100, 7), (70, 4100)]
 
@@ -23,7 +23,7 @@ def numbers(copy, n):
 
 def centred(rng, n, p, weighted=False, column_scales=1.0):
     X = (1e3 + rng.standard_t(2, (n, p))) * column_scales
-    return AffineDesign.centered(X, rng.uniform(0, 2, n) if weighted else None)
+    return as_design(X).centered(rng.uniform(0, 2, n) if weighted else None)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -68,7 +68,7 @@ def test_a_number_far_out_costs_only_its_neighbours_precision(treat_as_large, rn
     treat_as_large(2)
     X = rng.standard_normal((320, 4))
     X[5, 2] = 1e6
-    design = AffineDesign.standardized(X)
+    design = as_design(X).standardized()
     error = np.abs(numbers(quantize(design), 320) - X)
     assert error[32:].max() < 1e-4
     assert error[:32, 2].max() > 1e-2
@@ -76,7 +76,7 @@ def test_a_number_far_out_costs_only_its_neighbours_precision(treat_as_large, rn
 
 def test_columns_of_zeros_stay_zero(treat_as_large):
     treat_as_large(2)
-    copy = quantize(AffineDesign.standardized(np.zeros((40, 3))))
+    copy = quantize(as_design(np.zeros((40, 3))).standardized())
     assert copy.squared_error_bound == 0
     assert not copy.gram_matmat(np.ones(3)).any()
     assert not copy.gram_matmat(np.zeros(3)).any()
@@ -94,7 +94,7 @@ def test_whatever_x_is(kind, treat_as_large, rng, tmp_path):
     if kind == "memory map":
         np.save(tmp_path / "X.npy", X)
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    design = AffineDesign.centered(X, weights)
+    design = as_design(X).centered(weights)
     copy = quantize(design)
     exact = design.take(np.arange(70))
     assert np.linalg.norm(numbers(copy, 70) - exact) ** 2 <= copy.squared_error_bound + 1e-20
@@ -102,9 +102,9 @@ def test_whatever_x_is(kind, treat_as_large, rng, tmp_path):
 
 
 def test_there_is_no_copy_where_loops_would_not_read_it(rng, treat_as_large):
-    small = AffineDesign.centered(rng.standard_normal((5, 3)))
+    small = as_design(rng.standard_normal((5, 3))).centered()
     assert not small.storage.can_quantize(small.affine)
     treat_as_large(1)
     assert small.storage.can_quantize(small.affine)
-    turned = AffineDesign.centered(np.asfortranarray(rng.standard_normal((5, 3))))
+    turned = as_design(np.asfortranarray(rng.standard_normal((5, 3)))).centered()
     assert not turned.storage.can_quantize(turned.affine)

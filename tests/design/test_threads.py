@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from ling.linalg import threads
-from tests.design.laws import assert_close, call_everything
+from tests.design.laws import assert_close, call_everything, calling
 from tests.design.registry import DESIGNS, case_of, designs
 
 compiled_designs = designs(["dense-c", "csr"])
@@ -83,7 +83,8 @@ def test_an_error_in_a_part_is_raised():
 def test_parts_run_side_by_side(tall_case, n_threads, treat_as_large):
     treat_as_large(n_threads)
     workers: set[int] = set()
-    tall_case.design.gram_matmat(np.ones(tall_case.design.shape[1]), meeting(n_threads, workers))
+    meet = calling(tall_case.design, meeting(n_threads, workers))
+    tall_case.design.gram_matmat(np.ones(tall_case.design.shape[1]), meet)
     assert len(workers) == n_threads
     assert (threading.get_ident() in workers) == (n_threads == 1)
 
@@ -99,7 +100,7 @@ def test_the_sum_does_not_depend_on_who_finishes_first(tall_case, treat_as_large
             time.sleep(0.01 * is_late(rows))
             return U
 
-        return tall_case.design.gram_matmat(v, transform)
+        return tall_case.design.gram_matmat(v, calling(tall_case.design, transform))
 
     first_late = with_late_block(lambda rows: rows.start == 0)
     last_late = with_late_block(lambda rows: rows.stop == n)
@@ -144,7 +145,9 @@ def test_between_may_multiply_with_a_design(treat_as_large, rng):
     def transform(U, rows):
         return meet(U, rows) * case.design.gram_matmat(v)[0]
 
-    actual = run_in_forked_child(lambda: case.design.gram_matmat(v, transform))
+    actual = run_in_forked_child(
+        lambda: case.design.gram_matmat(v, calling(case.design, transform))
+    )
     expected = case.matrix.T @ (case.matrix @ v)
     magnitude = case.magnitude.T @ (case.magnitude @ np.abs(v))
     assert_close(actual, expected * expected[0], magnitude * magnitude[0])

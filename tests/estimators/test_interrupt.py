@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ling
-from ling.design import ArraySource, ChunkedStorage
+from ling.design import ArraySource, ChunkedStorage, as_design
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are sent")
 
@@ -22,7 +22,7 @@ import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 from ling import Ridge
-from ling.design import ArraySource, ChunkedStorage
+from ling.design import ArraySource, ChunkedStorage, as_design
 rng = np.random.default_rng(0)
 X = rng.standard_normal((4000, 20))
 y = X @ np.ones(20)
@@ -53,7 +53,7 @@ def work(rows):
     print("interrupting", flush=True)
     signal.raise_signal(signal.SIGINT)
     return rows[:, 0]
-ChunkedStorage(ArraySource(X), max_resident_bytes=4 * 100 * 160).map_rows(work)
+as_design(ChunkedStorage(ArraySource(X), max_resident_bytes=4 * 100 * 160)).map_rows(work)
 """
 
 # The blocks are still referred to when the interpreter ends.
@@ -107,6 +107,6 @@ def test_the_reader_ends_with_the_pass_though_the_traceback_lives_on(error):
 
     design = ChunkedStorage(ArraySource(np.ones((400, 5))), max_resident_bytes=4 * 10 * 40)
     with pytest.raises(error) as caught:
-        design.map_rows(work)
+        as_design(design).map_rows(work)
     assert traceback.extract_tb(caught.tb)
     assert readers() == []

@@ -13,7 +13,7 @@ from sklearn.model_selection import (
 )
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, plan, ridge_path
-from ling.design import AffineDesign, ArraySource, ChunkedStorage
+from ling.design import ArraySource, ChunkedStorage, as_design
 from ling.errors import LingError, NotFinite, WrongShape, WrongType
 from ling.estimators import open_data
 from ling.io import scan_npy
@@ -392,7 +392,7 @@ def test_what_is_wrong_is_named(tmp_path):
     with pytest.raises(NotFinite, match="row 123, column 7"):
         list(Ridge().fit(X, y).predict_blocks(in_blocks(spoilt)))
     with pytest.raises(WrongType, match="a map of other data"):
-        Ridge().fit(AffineDesign.centered(X), y)
+        Ridge().fit(as_design(X).centered(), y)
     with pytest.raises(WrongType, match="y is not numeric"):
         Ridge().fit(in_blocks(X), np.full(len(X), "word"))
     with pytest.raises(LingError, match="no rows"):

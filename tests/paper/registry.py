@@ -14,7 +14,7 @@ import pytest
 from scipy import linalg, sparse
 
 from ling import paper
-from ling.design import AffineDesign, as_design
+from ling.design import as_design
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _standardised(X):
 
 
 def _affine(X, storage=np.asarray):
-    return AffineDesign.standardized(as_design(storage(X)), _shift(X), _scale(X), _weights(X))
+    return as_design(storage(X)).standardized(_shift(X), _scale(X), _weights(X))
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,7 @@ STORAGES = {
     ),
     "csr-non-canonical": Storage(non_canonical),
     "csc": Storage(sparse.csc_array),
-    "affine-centred": Storage(
-        lambda X: AffineDesign.centered(as_design(X)), lambda X: X - X.mean(axis=0)
-    ),
+    "affine-centred": Storage(lambda X: as_design(X).centered(), lambda X: X - X.mean(axis=0)),
     "affine-dense": Storage(_affine, _standardised),
     "affine-csr": Storage(
         lambda X: _affine(thinned(X), sparse.csr_array), lambda X: _standardised(thinned(X))

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from ling import paper
-from ling.design import Metered, as_design
+from ling.design import as_design
 from ling.results import Cost
 from tests.paper.registry import ALGORITHMS, SHAPES, gaussian, over, thinned
 
@@ -166,7 +166,7 @@ def test_start_costs_one_pass_if_it_is_not_zero(start):
 @over("algorithm", ALGORITHMS)
 def test_a_meter_shows_the_same_cost(algorithm, wrap):
     X, y = gaussian()
-    metered = Metered(as_design(wrap(X)))
+    metered = as_design(wrap(X))
     first = algorithm(metered, y, LAM).cost
     assert metered.cost == first
     assert first == algorithm(wrap(X), y, LAM).cost

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from ling import paper
-from ling.design import AffineDesign, DenseStorage, Metered
+from ling.design import DenseStorage, as_design
 from ling.errors import BadOption, LingError, NotFinite, WrongShape, WrongType
 from tests.paper.registry import ALGORITHMS, STORAGES, gaussian, over, taking
 
@@ -43,12 +43,12 @@ WRONG_X = {
     "nan-csr": Wrong(sparse.csr_array(_with(X, (3, 7), np.nan)), NotFinite, "X[3, 7]"),
     "inf-csc": Wrong(sparse.csc_array(_with(X, (3, 7), np.inf)), NotFinite, "X[3, 7]"),
     "nan-affine": Wrong(
-        AffineDesign.standardized(DenseStorage(_with(X, (3, 7), np.nan)), scale=np.ones(P)),
+        as_design(DenseStorage(_with(X, (3, 7), np.nan))).standardized(scale=np.ones(P)),
         NotFinite,
         "X[3, 7]",
     ),
-    "nan-metered": Wrong(Metered(DenseStorage(_with(X, (3, 7), np.nan))), NotFinite, "X[3, 7]"),
-    "nan-metered-twice": Wrong(Metered(Metered(DenseStorage(_with(X, (3, 7), np.nan))))),
+    "nan-metered": Wrong(as_design(DenseStorage(_with(X, (3, 7), np.nan))), NotFinite, "X[3, 7]"),
+    "nan-metered-twice": Wrong(as_design(as_design(DenseStorage(_with(X, (3, 7), np.nan))))),
     "one-dimension": Wrong(X[:, 0], WrongShape, "(40,)"),
     "three-dimensions": Wrong(X[None], WrongShape, "(1, 40, 12)"),
     "one-dimension-sparse": Wrong(sparse.coo_array(y), WrongShape, "(40,)"),

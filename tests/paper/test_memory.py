@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import AffineDesign, DenseStorage, SparseStorage
+from ling.design import DenseStorage, SparseStorage, as_design
 from tests.memory import peak_memory
 from tests.paper.registry import FITS, memory_mapped, over
 
@@ -23,8 +23,8 @@ def _mapped():
 
 
 def _standardised(design):
-    return AffineDesign.standardized(
-        design, shift=np.ones(P), scale=np.full(P, 2.0), weights=np.full(N, 3.0)
+    return as_design(design).standardized(
+        shift=np.ones(P), scale=np.full(P, 2.0), weights=np.full(N, 3.0)
     )
 
 

@@ -1,18 +1,18 @@
-"""Everything X can be, behind one protocol."""
+"""Everything X can be, behind one class: `Design`."""
 
 from ling._typing import Array
-from ling.design.affine import AffineDesign
-from ling.design.base import Design, Storage, as_design
+from ling.design.affine import AffineMap
+from ling.design.base import Design, Meter, as_design
 from ling.design.chunked import ChunkedStorage
 from ling.design.dense import DenseStorage
-from ling.design.metered import Meter, Metered
 from ling.design.quantized import QuantizedMatrix
 from ling.design.row_source import ArraySource, RowSource
-from ling.design.row_transform import AffineRowTransform, FoldMask, RowTransform
+from ling.design.rows import AffineRowTransform, FoldMask, RowTransform
 from ling.design.sparse import SparseStorage
+from ling.design.storage import Storage
 
 __all__ = [
-    "AffineDesign",
+    "AffineMap",
     "AffineRowTransform",
     "Array",
     "ArraySource",
@@ -21,7 +21,6 @@ __all__ = [
     "Design",
     "FoldMask",
     "Meter",
-    "Metered",
     "QuantizedMatrix",
     "RowSource",
     "RowTransform",

@@ -1,222 +1,150 @@
-"""Designs with centring, scaling, weighting and low-rank corrections that are not materialised."""
+"""The affine map X -> (diag(row_scale) X - left right') diag(column_scale) of a design."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.affine_map import AffineMap
-from ling.design.arrays import as_numeric_array, broadcast_scalar, scale_rows
-from ling.design.base import Design, Storage, as_design
-from ling.design.row_transform import AffineRowTransform, RowReduction, RowTransform
-from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape, WrongType
+from ling.design.arrays import FLOAT64_MAX, broadcast_scalar, scale_rows
+from ling.design.rows import per_row
+from ling.errors import BadOption
 
-# `_inner` uses einsum instead of BLAS up to this many pairs of columns.
+# `inner` uses einsum instead of BLAS up to this many pairs of columns.
 MAX_EINSUM_PRODUCTS = 8
 
 
-class AffineDesign(Design):
-    """The design X~ = diag(row_scale) X diag(col_scale) - left right', computed from products of X.
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """The map X -> (diag(row_scale) X - left right') diag(column_scale); None means no change.
 
-    An affine design of an affine design is composed into one, so `storage` is always a Storage.
-    A product with X~ costs one pass over X plus O(rank (n + p)) FLOPs.
+    `row_scale` is (n,), `column_scale` (p,), `left` (n, rank) and `right` (p, rank).
+
+    With A = diag(row_scale) X - left right' and C = diag(column_scale), products and Gram matrices
+    of the mapped X follow from those of A: A C V = A (C V) and (A C)'(A C) = C A'A C. A storage
+    therefore never sees a column scale in `gram_matmat`, `gram` and `quantize`.
     """
 
-    def __init__(self, design: Any, affine: AffineMap) -> None:
-        storage, inner = storage_and_map(as_design(design))
-        self.storage = storage
-        self.affine = inner.compose(affine)
-        self.shape = storage.shape
-        self.dtype = storage.dtype
+    row_scale: Array | None = per_row(None)
+    column_scale: Array | None = None
+    left: Array | None = per_row(None)
+    right: Array | None = None
 
-    @classmethod
-    def standardized(
-        cls,
-        design: Any,
-        shift: ArrayLike | None = None,
-        scale: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-    ) -> AffineDesign:
-        """Return the design diag(sqrt(weights)) (X - 1 shift') diag(scale).
+    @property
+    def is_identity(self) -> bool:
+        """Whether the map leaves X unchanged."""
+        return self.row_scale is None and self.column_scale is None and self.left is None
 
-        `shift` and `scale` have shape (p,), `weights` has shape (n,); None leaves the step out.
+    @property
+    def rank(self) -> int:
+        """Number of columns of `left`."""
+        return 0 if self.left is None else self.left.shape[1]
+
+    @property
+    def without_column_scale(self) -> AffineMap:
+        """The map X -> A = diag(row_scale) X - left right'."""
+        return self if self.column_scale is None else replace(self, column_scale=None)
+
+    def split_column_scale(self, n: int) -> tuple[AffineMap, Array | None]:
+        """Return a map B and scales c, between -2 and 2, with A C = B diag(c), for n rows.
+
+        B is A times the power of two that is closest below the largest column scale. So the
+        entries of B'B stay in the range of float64 if those of C A'A C do and columns of A C have
+        similar norms.
         """
-        design = as_design(design)
-        n, p = design.shape
-        root_weights = None if weights is None else np.sqrt(_check_weights(weights, n))
-        col_scale = _check_vector(scale, "scale", p)
-        col_shift = _check_vector(shift, "shift", p)
-        if col_shift is None:
-            return cls(design, AffineMap(root_weights, col_scale))
-        left = broadcast_scalar(n) if root_weights is None else root_weights
-        return cls(
-            design,
-            AffineMap(
-                root_weights, col_scale, left[:, None], scale_rows(col_shift, col_scale)[:, None]
-            ),
-        )
+        if self.column_scale is None:
+            return self, None
+        largest = float(np.abs(self.column_scale).max(initial=0.0))
+        if largest == 0:
+            return self.without_column_scale, self.column_scale
+        unit = float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1))
+        scaled = self.without_column_scale
+        if unit != 1.0:
+            units = broadcast_scalar(n, unit)
+            scaled = replace(
+                scaled,
+                row_scale=_multiply_scales(self.row_scale, units),
+                right=None if self.right is None else self.right * unit,
+            )
+        rest = self.column_scale / unit
+        return scaled, None if (rest == 1.0).all() else rest
 
-    @classmethod
-    def centered(cls, design: Any, weights: ArrayLike | None = None) -> AffineDesign:
-        """Return the design diag(sqrt(weights)) (X - 1 mean'), with the weighted mean of the rows.
+    def compose(self, after: AffineMap) -> AffineMap:
+        """Return the single map that applies this map first and then `after`.
 
-        Computing the mean takes one pass.
+        Raises BadOption if a column has scale 0 and `after` subtracts something else than 0 from
+        it: (A - left right') diag(column_scale) cannot express that.
         """
-        design = as_design(design)
-        w = (
-            np.ones(design.shape[0])
-            if weights is None
-            else _check_weights(weights, design.shape[0])
+        left, right = after.left, after.right
+        if left is not None and right is not None and self.column_scale is not None:
+            right = _divide_rows(right, self.column_scale)
+        if self.left is not None and self.right is not None:
+            own_left = scale_rows(self.left, after.row_scale)
+            left = own_left if left is None else np.hstack([own_left, left])
+            right = self.right if right is None else np.hstack([self.right, right])
+        return AffineMap(
+            _multiply_scales(self.row_scale, after.row_scale),
+            _multiply_scales(self.column_scale, after.column_scale),
+            left,
+            right,
         )
-        return cls.standardized(design, shift=design.rmatmat(w / w.sum()), weights=weights)
 
-    @classmethod
-    def low_rank_corrected(cls, design: Any, left: Any, right: Any) -> AffineDesign:
-        """Return the design X - left right', with left (n, rank) and right (p, rank)."""
-        design = as_design(design)
-        left, right = as_numeric_array(left, "left"), as_numeric_array(right, "right")
-        for name, factor, rows in zip(("left", "right"), (left, right), design.shape, strict=True):
-            if factor.ndim != 2 or factor.shape != (rows, left.shape[-1] if left.ndim else 0):
-                raise WrongShape(
-                    f"{name} has shape {factor.shape}; for a design of shape {design.shape} pass "
-                    f"({rows}, rank), with the same rank for left and right."
-                )
-        return cls(design, AffineMap(left=left, right=right))
+    def apply(
+        self,
+        block: np.ndarray[Any, Any],
+        rows: slice | NDArray[np.intp],
+        cols: slice = slice(None),
+        out: Array | None = None,
+    ) -> Array:
+        """Return the mapped dense block X[rows, cols].
 
-    def matmat(self, V: Array) -> Array:
-        """Return X~ V; one pass."""
-        V, dtype = self._check_right_operand(V)
-        U = self.storage.matmat(scale_rows(V, self.affine.col_scale))
-        return self._finish_rows(U, slice(None), self._right_product(V)).astype(dtype, copy=False)
+        The result is written to `out`, which may be `block` itself, or to a new float64 array.
+        """
+        if out is None:
+            out = np.empty(block.shape)
+        if self.left is not None and self.right is not None and self.row_scale is None:
+            np.subtract(block, self._low_rank_term(rows, cols), out=out, casting="same_kind")
+        else:
+            if out is not block:
+                out[...] = block
+            if self.row_scale is not None:
+                out *= self.row_scale[rows, None]
+            if self.left is not None and self.right is not None:
+                out -= self._low_rank_term(rows, cols)
+        if self.column_scale is not None:
+            out *= self.column_scale[cols]
+        return out
 
-    def rmatmat(self, U: Array) -> Array:
-        """Return X~'U; one pass."""
-        U, dtype = self._check_left_operand(U)
-        sums = None if self.affine.left is None else self.affine.left.T @ U
-        V = self.storage.rmatmat(scale_rows(U, self.affine.row_scale))
-        return self._finish_columns(V, sums).astype(dtype, copy=False)
+    def _low_rank_term(self, rows: slice | NDArray[np.intp], cols: slice) -> Array:
+        """Return (left right')[rows, cols], or its first row only if all its rows are equal."""
+        assert self.left is not None
+        assert self.right is not None
+        left, right = self.left[rows], self.right[cols]
+        if left.shape[1] == 1 and (left == left[:1]).all():
+            left = left[:1]
+        return left @ right.T
 
-    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """Return X~' transform(X~ V); one pass, which applies the map to blocks of U = X V."""
-        V, dtype = self._check_right_operand(V)
-        row_map = self._check_affine_transform(V, transform)
-        if self.storage.is_out_of_core:
-            return self.storage.affine_gram_matmat(self.affine, V, transform)
-        columns = 1 if V.ndim == 1 else V.shape[1]
-        if transform is row_map and columns <= max(V.ndim == 1, self.storage.max_compiled_columns):
-            shape = (self.shape[0], *V.shape[1:])
-            return self._gram_with_transform(V, row_map or AffineRowTransform.identity(shape))
-        low = self._right_product(V)
-        left = self.affine.left
-        # Blocks may arrive from several threads in any order. Adding them up in the order of their
-        # rows makes the result reproducible.
-        partial: dict[int, Array] = {}
+    def finish_rows(self, U: Array, low: Array, rows: slice = slice(None)) -> Array:
+        """Return A V for some rows, from U = X V and low = `right_product(V)`."""
+        scale = None if self.row_scale is None else self.row_scale[rows]
+        U = scale_rows(U, scale)
+        return U if self.left is None else U - self.left[rows] @ low
 
-        def inner(U: Array, rows: slice) -> Array:
-            U = self._finish_rows(U, rows, low).astype(dtype, copy=False)
-            if transform is not None:
-                U = transform(U, rows)
-            if left is not None:
-                partial[rows.start] = left[rows].T @ U
-            return scale_rows(U, _slice_scale(self.affine.row_scale, rows))
-
-        out = self.storage.gram_matmat(scale_rows(V, self.affine.col_scale), inner)
-        sums = sum((partial[start] for start in sorted(partial)), np.zeros_like(low))
-        return self._finish_columns(out, sums).astype(dtype, copy=False)
-
-    def _gram_with_transform(self, V: Array, outer: AffineRowTransform) -> Array:
-        """Return X~' outer(X~ V), with `outer` and this design's map merged into one transform."""
-        low, s = self._right_product(V), self.affine.row_scale
-        left = self.affine.left
-        shift = outer.shift
-        if left is not None:
-            shift = shift + _outer(scale_rows(left, outer.scale), low).reshape(shift.shape)
-        inner = AffineRowTransform(
-            scale_rows(outer.scale, s),
-            shift,
-            scale_rows(outer.post, s),
-            _row_output=outer.row_output,
-        )
-        out = self.storage.gram_matmat(scale_rows(V, self.affine.col_scale), inner)
-        sums = None
-        if left is not None:
-            sums = _inner(left, scale_rows(outer.row_output, outer.post)).reshape(low.shape)
-        return self._finish_columns(out, sums).astype(V.dtype, copy=False)
-
-    def take(self, rows: NDArray[np.intp]) -> Array:
-        """Return the given rows of X~ as a dense float64 array."""
-        block = self.storage.take(rows)
-        return self.affine.apply(block, rows, out=block)
-
-    def subset(self, rows: NDArray[np.intp]) -> AffineDesign:
-        """Return the design of the given rows of X~."""
-        return AffineDesign(self.storage.subset(rows), self.affine.subset(rows))
-
-    def map_rows(self, function: Callable[[Array], Array]) -> Array:
-        """Apply `function` to blocks of rows of X~ and concatenate the results; one pass."""
-        if self.storage.is_out_of_core:
-            return self.storage.affine_map_rows(self.affine, function)
-        return super().map_rows(function)
-
-    def reduce_rows(self, sums: RowReduction) -> tuple[Array, ...]:
-        """Return the arrays of `sums`, added up over all rows of X~; one pass."""
-        if self.storage.is_out_of_core:
-            return self.storage.affine_reduce_rows(self.affine, sums)
-        return super().reduce_rows(sums)
-
-    def gram(self, dtype: DTypeLike | None = None) -> Array:
-        """Return X~'X~, (p, p); one pass."""
-        return self.storage.affine_gram(self.affine, dtype)
-
-    def row_gram(self, dtype: DTypeLike | None = None) -> Array:
-        """Return X~X~', (n, n); one pass."""
-        return self.storage.affine_row_gram(self.affine, dtype)
-
-    @property
-    def row_gram_passes(self) -> float:
-        """Number of passes that the storage needs for X~X~'."""
-        return self.storage.row_gram_passes
-
-    @property
-    def matvec_flops(self) -> float:
-        """FLOPs of X~ v."""
-        n, p = self.shape
-        scales = n * (self.affine.row_scale is not None) + p * (self.affine.col_scale is not None)
-        return self.storage.matvec_flops + scales + 2.0 * self.affine.rank * (n + p)
-
-    @property
-    def gram_flops(self) -> float:
-        """FLOPs of X~'X~."""
-        return self.storage.affine_gram_flops(self.affine)
-
-    @property
-    def row_gram_flops(self) -> float:
-        """FLOPs of X~X~'."""
-        return self.storage.affine_row_gram_flops(self.affine)
-
-    def _right_product(self, V: Array) -> Array:
-        """Return right' V, (rank,) or (rank, k); empty if there is no low-rank part."""
-        right = self.affine.right
-        return np.zeros((0, *V.shape[1:]), V.dtype) if right is None else _inner(right, V)
-
-    def _finish_rows(self, U: Array, rows: slice, low: Array) -> Array:
-        """Return diag(row_scale) U - left low for the given rows, with low = right' V."""
-        U = scale_rows(U, _slice_scale(self.affine.row_scale, rows))
-        return U if self.affine.left is None else U - self.affine.left[rows] @ low
-
-    def _finish_columns(self, V: Array, sums: Array | None) -> Array:
-        """Return diag(col_scale) V - right sums, with sums = left' U."""
-        V = scale_rows(V, self.affine.col_scale)
-        if self.affine.right is None or sums is None:
+    def finish_columns(self, V: Array, sums: Array | None) -> Array:
+        """Return A'U, from V = X' diag(row_scale) U and sums = left'U, None if `left` is None."""
+        if self.right is None or sums is None:
             return V
-        return V - _outer(self.affine.right, sums)
+        return V - outer(self.right, sums)
+
+    def right_product(self, V: Array) -> Array:
+        """Return right'V, (rank,) or (rank, k); empty if there is no low-rank part."""
+        return np.zeros((0, *V.shape[1:]), V.dtype) if self.right is None else inner(self.right, V)
 
 
-def _inner(A: Array, B: Array) -> Array:
+def inner(A: Array, B: Array) -> Array:
     """Return A'B; for thin factors without BLAS.
 
     The threads of BLAS keep spinning after a call, and would compete with the compiled loops.
@@ -225,49 +153,40 @@ def _inner(A: Array, B: Array) -> Array:
     return np.einsum("ik,i...->k...", A, B) if thin else A.T @ B
 
 
-def _outer(A: Array, B: Array) -> Array:
-    """Return A B, without BLAS if A has one column (see `_inner`)."""
+def outer(A: Array, B: Array) -> Array:
+    """Return A B, without BLAS if A has one column (see `inner`)."""
     thin = A.shape[1] == 1
     return A * B if thin and B.ndim == 2 else A[:, 0] * B[0] if thin else A @ B
 
 
-def storage_and_map(design: Design) -> tuple[Storage, AffineMap]:
-    """Return the storage that `design` wraps and the affine map that is applied to it."""
-    if isinstance(design, AffineDesign):
-        return design.storage, design.affine
-    if isinstance(design, Storage):
-        return design, AffineMap()
-    raise WrongType(
-        f"{type(design).__name__} cannot be centred, scaled or corrected; "
-        "wrap the array, sparse matrix or storage that it holds, and put the wrapper around that."
-    )
+def scale_symmetric(G: Array, scale: Array | None) -> Array:
+    """Return diag(scale) G diag(scale)."""
+    return G if scale is None else scale_rows(scale_rows(G, scale).T, scale)
 
 
-def _slice_scale(scale: Array | None, rows: slice) -> Array | None:
-    return None if scale is None else scale[rows]
+def column_magnitudes(sizes: Array, column_scale: Array | None) -> Array:
+    """Return the magnitudes of the columns of A, from those of A diag(column_scale)."""
+    if column_scale is None:
+        return sizes
+    unused = np.full(len(sizes), FLOAT64_MAX)  # columns of scale 0 are quantised to 0
+    with np.errstate(over="ignore"):
+        ratio = np.divide(sizes, np.abs(column_scale), out=unused, where=column_scale != 0)
+    return np.asarray(np.clip(ratio, np.finfo(np.float64).tiny, FLOAT64_MAX))
 
 
-def _check_vector(values: ArrayLike | None, name: str, length: int) -> Array | None:
-    if values is None:
-        return None
-    vector: Array = as_numeric_array(values, name).astype(np.float64)
-    if vector.shape != (length,):
-        raise WrongShape(f"{name} has shape {vector.shape}; pass one number each, ({length},).")
-    if not np.isfinite(vector).all():
-        at = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise NotFinite(f"{name}[{at}] is {vector[at]}; pass finite numbers only.")
-    return vector
-
-
-def _check_weights(values: Any, length: int) -> Array:
-    weights = _check_vector(values, "weights", length)
-    assert weights is not None
-    if (weights < 0).any():
-        at = int(np.flatnonzero(weights < 0)[0])
-        raise NegativeWeight(
-            f"weights[{at}] is {weights[at]}; weights must be >= 0. "
-            "To leave a row out, give it weight 0."
+def _divide_rows(right: Array, scale: Array) -> Array:
+    """Return diag(1 / scale) right; rows where both are 0 stay 0."""
+    is_zero = scale == 0
+    if right[is_zero].any():
+        column = int(np.flatnonzero(is_zero & right.any(axis=1))[0])
+        raise BadOption(
+            f"column {column} has scale 0, and cannot be shifted or corrected after that; shift it "
+            "first, or leave the column out."
         )
-    if not weights.any():
-        raise BadOption("weights are all 0; give at least one row a weight above 0.")
-    return weights
+    return np.asarray(right / np.where(is_zero, 1.0, scale)[:, None])
+
+
+def _multiply_scales(a: Array | None, b: Array | None) -> Array | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a * b

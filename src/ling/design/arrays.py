@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,10 @@ def broadcast_scalar(n: int, value: float = 1.0) -> Array:
     return np.broadcast_to(np.float64(value), (n,))
 
 
-def take_rows(array: Array, rows: slice | NDArray[np.intp]) -> Array:
-    """Return array[rows]; an array that is broadcast along its rows stays so, without a copy."""
-    if array.strides[0] == 0 and not isinstance(rows, slice):
-        return np.broadcast_to(array[:1], (len(rows), *array.shape[1:]))
-    return array[rows]
+def row_slices(n: int, height: int) -> Iterator[slice]:
+    """Yield consecutive slices of at most `height` rows that cover n rows; one empty if n is 0."""
+    for start in range(0, max(n, 1), height):
+        yield slice(start, min(start + height, n))
 
 
 def as_slice(rows: NDArray[np.intp]) -> slice | None:

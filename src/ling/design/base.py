@@ -1,355 +1,391 @@
-"""The Design protocol, its Storage extension for designs that hold numbers, and `as_design`."""
+"""The design matrix of every algorithm: a storage, an affine map of it, and a meter."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from ling._typing import Array
-from ling.design.affine_map import AffineMap
-from ling.design.arrays import FLOAT64_MAX, as_numeric_array
-from ling.design.row_transform import AffineRowTransform, RowReduction, RowTransform
-from ling.errors import NotFinite, WrongShape
+from ling.design.affine import AffineMap, column_magnitudes, scale_symmetric
+from ling.design.arrays import as_numeric_array, broadcast_scalar, scale_rows
+from ling.design.dense import DenseStorage
+from ling.design.quantized import QuantizedMatrix
+from ling.design.rows import (
+    AffineRowTransform,
+    GeneratedColumns,
+    RowReduction,
+    RowTransform,
+    take_rows,
+)
+from ling.design.sparse import SparseStorage
+from ling.design.storage import IDENTITY, Storage
+from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape
+from ling.progress import FitProgress
+from ling.results import Cost
 
-if TYPE_CHECKING:
-    from ling.design.quantized import QuantizedMatrix
-
-# Bytes of the float64 block of rows that `map_rows` passes to its function in one call.
-MAP_ROWS_BLOCK_BYTES = 2**25
-# Bytes of the block of rows in one call of a RowReduction, including its workspace.
-REDUCE_ROWS_BLOCK_BYTES = 2**23
+log = logging.getLogger("ling")
 
 
-class Design(ABC):
-    """A real (n, p) matrix X that is accessed through products and blocks of rows only.
+class Meter:
+    """A running total of cost, which is also added to `parents`; designs may share one.
+
+    `progress`, if it is given, is notified of all passes, from whichever thread they are made.
+    """
+
+    def __init__(self, *parents: Meter, progress: FitProgress | None = None) -> None:
+        self.cost = Cost()
+        self.parents = parents
+        self.progress = progress
+        self._lock = Lock()
+
+    def __getstate__(self) -> tuple[Cost, tuple[Meter, ...]]:
+        return self.cost, self.parents  # locks cannot be pickled; `__setstate__` creates a new one
+
+    def __setstate__(self, state: tuple[Cost, tuple[Meter, ...]]) -> None:
+        self.cost, self.parents = state
+        self.progress = None
+        self._lock = Lock()
+
+    def add(self, flops: float = 0.0, passes: float = 0.0) -> None:
+        """Add FLOPs and passes to the total, log the passes and report them as progress."""
+        self._count(flops, passes)
+        if not passes:
+            return
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%.4g passes over X so far", self.cost.passes)
+        if self.progress is not None:
+            self.progress.add(passes)
+
+    def _count(self, flops: float, passes: float) -> None:
+        with self._lock:
+            self.cost = Cost(self.cost.flops + flops, self.cost.passes + passes)
+        for parent in self.parents:
+            parent._count(flops, passes)
+
+
+class Design:
+    """A real (n, p) matrix that is accessed through products and blocks of rows only.
+
+    It is X~ = (diag(row_scale) X - left right') diag(column_scale), where `storage` holds X and
+    `affine` the other arrays. X~ is never formed: a product costs one pass over X plus
+    O(rank (n + p)) FLOPs. The meter counts passes and FLOPs.
 
     Right-hand sides have shape (p,) or (p, k), and the result has as many dimensions. The dtype of
     the result is `numpy.result_type` of X and the right-hand side: float32 X times float32 V gives
     float32. float32 X times float64 V is accumulated in float64, without a converted copy of X.
+
+    >>> import numpy as np
+    >>> design = as_design(np.ones((4, 3)))
+    >>> design.gram_matmat(np.ones(3))
+    array([12., 12., 12.])
+    >>> design.cost
+    Cost(flops=48.0, passes=1.0)
     """
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-
-    @abstractmethod
-    def matmat(self, V: Array) -> Array:
-        """Return X V, of shape (n,) or (n, k); one pass."""
-
-    @abstractmethod
-    def rmatmat(self, U: Array) -> Array:
-        """Return X' U, of shape (p,) or (p, k); one pass."""
-
-    @abstractmethod
-    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """Return X' transform(X V), of the shape of V; one pass.
-
-        `transform` applies centring, weights or fold masks to U = X V; None leaves U unchanged. It
-        is called once per block of rows, possibly from several threads at once, and may modify its
-        argument in place and return it. An `AffineRowTransform` is the fastest.
-        """
-
-    @abstractmethod
-    def gram(self, dtype: DTypeLike | None = None) -> Array:
-        """Return X'X, (p, p), accumulated in `dtype` (default: the dtype of X); one pass."""
-
-    @abstractmethod
-    def row_gram(self, dtype: DTypeLike | None = None) -> Array:
-        """Return X X', (n, n), the Gram matrix of the dual problem; one pass."""
+    def __init__(
+        self,
+        storage: Storage,
+        affine: AffineMap = IDENTITY,
+        meter: Meter | None = None,
+        pass_fraction: float = 1.0,
+    ) -> None:
+        self.storage = storage
+        self.affine = affine
+        self.meter = Meter() if meter is None else meter
+        # Passes that one product counts: the fraction of all rows that this design holds.
+        self.pass_fraction = pass_fraction
+        self.shape = storage.shape
+        self.dtype = storage.dtype
 
     @property
-    def row_gram_passes(self) -> float:
-        """Number of passes over X that `row_gram` makes."""
-        return 1.0
+    def cost(self) -> Cost:
+        """The FLOPs and passes counted so far."""
+        return self.meter.cost
 
-    @abstractmethod
-    def take(self, rows: NDArray[np.intp]) -> Array:
-        """Return the given rows of X as a dense float64 array of shape (len(rows), p)."""
+    # --- other designs of the same X
 
-    @abstractmethod
+    def mapped(self, affine: AffineMap) -> Design:
+        """Return the design with `affine` applied after the map of this one."""
+        return Design(self.storage, self.affine.compose(affine), self.meter, self.pass_fraction)
+
+    def metered(self, meter: Meter) -> Design:
+        """Return the same design with another meter."""
+        return Design(self.storage, self.affine, meter, self.pass_fraction)
+
+    def standardized(
+        self,
+        shift: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Design:
+        """Return the design diag(sqrt(weights)) (X~ - 1 shift') diag(scale).
+
+        `shift` and `scale` have shape (p,), `weights` has shape (n,); None leaves the step out.
+        """
+        n, p = self.shape
+        root_weights = None if weights is None else np.sqrt(_check_weights(weights, n))
+        column_scale = _check_vector(scale, "scale", p)
+        column_shift = _check_vector(shift, "shift", p)
+        if column_shift is None:
+            return self.mapped(AffineMap(root_weights, column_scale))
+        left = broadcast_scalar(n) if root_weights is None else root_weights
+        return self.mapped(
+            AffineMap(root_weights, column_scale, left[:, None], column_shift[:, None])
+        )
+
+    def centered(self, weights: ArrayLike | None = None) -> Design:
+        """Return the design diag(sqrt(weights)) (X~ - 1 mean'), with the weighted mean of the rows.
+
+        Computing the mean takes one pass.
+        """
+        n = self.shape[0]
+        w = np.ones(n) if weights is None else _check_weights(weights, n)
+        return self.standardized(shift=self.rmatmat(w / w.sum()), weights=weights)
+
+    def low_rank_corrected(self, left: Any, right: Any) -> Design:
+        """Return the design X~ - left right', with left (n, rank) and right (p, rank)."""
+        left, right = as_numeric_array(left, "left"), as_numeric_array(right, "right")
+        for name, factor, rows in zip(("left", "right"), (left, right), self.shape, strict=True):
+            if factor.ndim != 2 or factor.shape != (rows, left.shape[-1] if left.ndim else 0):
+                raise WrongShape(
+                    f"{name} has shape {factor.shape}; for a design of shape {self.shape} pass "
+                    f"({rows}, rank), with the same rank for left and right."
+                )
+        return self.mapped(AffineMap(left=left, right=right))
+
     def subset(self, rows: NDArray[np.intp]) -> Design:
-        """Return the design of the given rows of X; rows that are not contiguous are copied."""
+        """Return the given rows of X~; their products count as that fraction of a pass."""
+        return Design(
+            self.storage.subset(rows),
+            take_rows(self.affine, rows),
+            self.meter,
+            self.pass_fraction * len(rows) / max(1, self.shape[0]),
+        )
+
+    # --- products
+
+    def matmat(self, V: Array) -> Array:
+        """Return X~ V, of shape (n,) or (n, k); one pass."""
+        V = self._check_operand(V, "V", 1, "n_features")
+        scaled = scale_rows(V, self.affine.column_scale)
+        low = self.affine.right_product(scaled)
+        U = self.affine.finish_rows(self.storage.matmat(scaled), low).astype(V.dtype, copy=False)
+        self._count_products(V, 1)
+        return U
+
+    def rmatmat(self, U: Array) -> Array:
+        """Return X~'U, of shape (p,) or (p, k); one pass."""
+        U = self._check_operand(U, "U", 0, "n_samples")
+        sums = None if self.affine.left is None else self.affine.left.T @ U
+        V = self.storage.rmatmat(scale_rows(U, self.affine.row_scale))
+        V = self.affine.finish_columns(V, sums).astype(U.dtype, copy=False)
+        self._count_products(U, 1)
+        return scale_rows(V, self.affine.column_scale)
+
+    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
+        """Return X~' transform(X~ V), of the shape of V; one pass.
+
+        `transform` applies centring, weights or fold masks to X~ V; None leaves it unchanged. An
+        `AffineRowTransform` is the fastest.
+        """
+        V = self._check_operand(V, "V", 1, "n_features")
+        self._check_transform(V, transform)
+        affine, scale = self._without_column_scale
+        out = self.storage.gram_matmat(affine, scale_rows(V, scale), transform)
+        self._count_products(V, 2)
+        return scale_rows(out, scale)
+
+    def gram_matmat_with_rows(
+        self, V: Array, transform: AffineRowTransform | None = None
+    ) -> tuple[Array, Array]:
+        """Return X~' transform(X~ V), and the rows scale X~ V - shift of the transform; one pass.
+
+        The rows have the shape of X~ V. They are consistent with the product: it is computed from
+        the same numbers. Without a transform they are X~ V.
+        """
+        V = self._check_operand(V, "V", 1, "n_features")
+        if transform is None:
+            transform = AffineRowTransform.identity((self.shape[0], *V.shape[1:]))
+        self._check_transform(V, transform)
+        affine, scale = self._without_column_scale
+        out, rows = self.storage.gram_matmat_with_rows(affine, scale_rows(V, scale), transform)
+        self._count_products(V, 2)
+        return scale_rows(out, scale), rows.reshape(self.shape[0], *V.shape[1:])
+
+    def residual_gradient(self, W: Array, Y: Array) -> tuple[Array, Array]:
+        """Return X~'(Y - X~ W), and the column sums of squares of Y - X~ W; one pass."""
+        W = self._check_operand(W, "W", 1, "n_features")
+        affine, scale = self._without_column_scale
+        out, squares = self.storage.residual_gradient(Y, affine, scale_rows(W, scale))
+        self._count_products(W, 2)
+        return scale_rows(out, scale), squares
+
+    def rmatmat_generated(self, columns: GeneratedColumns) -> Array:
+        """Return X~'C, (p, k), for columns C that are computed where the rows are; one pass."""
+        affine, scale = self._without_column_scale
+        out = self.storage.rmatmat_generated(affine, columns)
+        self.meter.add(self.matvec_flops * columns.n_columns, self.pass_fraction)
+        return scale_rows(out, scale)
+
+    def gram(self, dtype: DTypeLike | None = None) -> Array:
+        """Return X~'X~, (p, p), accumulated in `dtype` (default: the dtype of X); one pass."""
+        affine, scale = self.affine.split_column_scale(self.shape[0])
+        G = scale_symmetric(self.storage.gram(affine, dtype), scale)
+        self.meter.add(self.gram_flops, self.pass_fraction)
+        return G
+
+    def row_gram(self, dtype: DTypeLike | None = None) -> Array:
+        """Return X~ X~', (n, n), the Gram matrix of the dual problem; `row_gram_passes` passes."""
+        K = self.storage.row_gram(self.affine, dtype)
+        self.meter.add(self.row_gram_flops, self.pass_fraction * self.storage.row_gram_passes)
+        return K
+
+    def quantize(self, column_scales: Array) -> QuantizedMatrix:
+        """Return X~ quantised to 16-bit integers; one pass.
+
+        `column_scales`, (p,), are positive and about the magnitude of the entries of each column.
+        """
+        affine, scale = self._without_column_scale
+        copy = self.storage.quantize(affine, column_magnitudes(column_scales, scale))
+        self.meter.add(0.0, self.pass_fraction)
+        return copy if scale is None else copy.with_scaled_columns(scale)
+
+    def predictions(
+        self, V: Array, constant: Any, finish: Callable[[Array], Any] | None = None
+    ) -> Any:
+        """Return finish(X~ V + constant), computed in the dtype of X; one pass.
+
+        `finish` is the identity if it is None. If X is out of core and a prediction is not finite,
+        NotFinite names the first bad entry of X.
+        """
+        predicted = (self.matmat(V) + constant).astype(self.dtype, copy=False)
+        if self.is_out_of_core and not np.isfinite(predicted).all():
+            self.storage.check_finite()
+        return predicted if finish is None else finish(predicted)
+
+    # `scipy.sparse.linalg.aslinearoperator`, and therefore lsmr, requires these two names.
+    def matvec(self, v: Array) -> Array:
+        """Return X~ v, (n,); one pass."""
+        return self.matmat(v)
+
+    def rmatvec(self, u: Array) -> Array:
+        """Return X~' u, (p,); one pass."""
+        return self.rmatmat(u)
+
+    # --- rows
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Return the given rows of X~, dense and in float64; counted as that fraction of a pass."""
+        block = self.storage.take(rows)
+        self.meter.add(0.0, self.pass_fraction * len(rows) / max(1, self.shape[0]))
+        return self.affine.apply(block, rows, out=block)
 
     def map_rows(self, function: Callable[[Array], Array]) -> Array:
         """Apply `function` to dense float64 blocks of rows and concatenate the results; one pass.
 
         `function` returns an array with as many rows as the block it is given.
         """
-        n, p = self.shape
-        height = max(256, MAP_ROWS_BLOCK_BYTES // (8 * max(1, p)))
-        parts = [np.arange(a, min(a + height, n)) for a in range(0, max(n, 1), height)]
-        return np.concatenate([function(self.take(rows)) for rows in parts])
+        mapped = self.storage.map_rows(self.affine, function)
+        self.meter.add(0.0, self.pass_fraction)
+        return mapped
 
-    def reduce_rows(self, sums: RowReduction) -> tuple[Array, ...]:
-        """Return the arrays of `sums`, added up over all rows of X; one pass."""
-        n, p = self.shape
-        height = max(
-            sums.min_block_rows, REDUCE_ROWS_BLOCK_BYTES // (8 * (p + sums.workspace_per_row))
-        )
-        total: tuple[Array, ...] = ()
-        for first in range(0, max(n, 1), height):
-            rows = np.arange(first, min(first + height, n))
-            block_sums = sums.take_rows(slice(first, first + height))(self.take(rows))
-            for running, addend in zip(total, block_sums, strict=bool(total)):
-                running += addend
-            total = total or block_sums
-        return total
+    def reduce_rows(self, reduction: RowReduction) -> tuple[Array, ...]:
+        """Return the arrays of `reduction`, added up over all rows of X~; one pass."""
+        totals = self.storage.reduce_rows(self.affine, reduction)
+        self.meter.add(reduction.flops_per_row * self.shape[0], self.pass_fraction)
+        return totals
+
+    # --- what the storage can do, and what it costs
 
     @property
-    @abstractmethod
+    def is_out_of_core(self) -> bool:
+        """Whether X is stored in blocks of rows, on disk or on other machines."""
+        return self.storage.is_out_of_core
+
+    @property
+    def has_row_access(self) -> bool:
+        """Whether single rows can be read cheaply."""
+        return self.storage.has_row_access
+
+    @property
+    def can_quantize(self) -> bool:
+        """Whether X~ can be quantised to 16-bit integers, which makes passes faster."""
+        return self.storage.can_quantize(self.affine.without_column_scale)
+
+    @property
     def matvec_flops(self) -> float:
-        """FLOPs of X v, counting 2 per multiply-add."""
+        """FLOPs of X~ v, counting 2 per multiply-add."""
+        n, p = self.shape
+        affine = self.affine
+        scales = n * (affine.row_scale is not None) + p * (affine.column_scale is not None)
+        return self.storage.matvec_flops + scales + 2.0 * affine.rank * (n + p)
 
     @property
-    @abstractmethod
     def gram_flops(self) -> float:
-        """FLOPs of one triangle of X'X."""
+        """FLOPs of one triangle of X~'X~."""
+        p = self.shape[1]
+        scaling = 0.0 if self.affine.column_scale is None else 2.0 * p * p
+        return self.storage.gram_flops(self.affine.without_column_scale) + scaling
 
     @property
-    @abstractmethod
     def row_gram_flops(self) -> float:
-        """FLOPs of one triangle of X X'."""
-
-    def predictions(
-        self, V: Array, constant: Any, finish: Callable[[Array], Any] | None = None
-    ) -> Any:
-        """Return finish(X V + constant), computed in the dtype of X; one pass.
-
-        `finish` is the identity if it is None.
-        """
-        predicted = (self.matmat(V) + constant).astype(self.dtype, copy=False)
-        return predicted if finish is None else finish(predicted)
-
-    # `scipy.sparse.linalg.aslinearoperator`, and therefore lsmr, requires these two names.
-    def matvec(self, v: Array) -> Array:
-        """Return X v, (n,); one pass."""
-        return self.matmat(v)
-
-    def rmatvec(self, u: Array) -> Array:
-        """Return X' u, (p,); one pass."""
-        return self.rmatmat(u)
+        """FLOPs of one triangle of X~ X~'."""
+        return self.storage.row_gram_flops(self.affine)
 
     def __repr__(self) -> str:
-        n, p = self.shape
-        return f"{type(self).__name__}({n} x {p}, {self.dtype})"
+        kind = "" if self.affine.is_identity else "an affine map of "
+        return f"Design({kind}{self.storage!r})"
 
-    def _check_right_operand(self, V: Array) -> tuple[Array, np.dtype[Any]]:
-        """Check the shape of V for X V; return V and the dtype to compute in."""
-        return self._check_operand(V, "V", 1, "n_features")
+    @property
+    def _without_column_scale(self) -> tuple[AffineMap, Array | None]:
+        return self.affine.without_column_scale, self.affine.column_scale
 
-    def _check_left_operand(self, U: Array) -> tuple[Array, np.dtype[Any]]:
-        """Check the shape of U for X'U; return U and the dtype to compute in."""
-        return self._check_operand(U, "U", 0, "n_samples")
+    def _count_products(self, operand: Array, count: int) -> None:
+        """Count a pass that multiplies every column of `operand` with X~ or its transpose."""
+        n_columns = 1 if operand.ndim == 1 else operand.shape[1]
+        self.meter.add(count * self.matvec_flops * n_columns, self.pass_fraction)
 
-    def _check_affine_transform(
-        self, V: Array, transform: RowTransform | None
-    ) -> AffineRowTransform | None:
-        """Return `transform` if it is an AffineRowTransform, else None.
-
-        Compiled loops can apply only that type. Raises WrongShape if its arrays do not
-        match X and V.
-        """
-        if not isinstance(transform, AffineRowTransform):
-            return None
-        n, columns = self.shape[0], 1 if V.ndim == 1 else V.shape[1]
-        shift = transform.shift
-        fits = transform.scale.shape == transform.post.shape == (n,) == shift.shape[:1]
-        if not fits or shift.size != n * columns:
-            shapes = [array.shape for array in transform.row_arrays().values()]
-            raise WrongShape(
-                f"the AffineRowTransform has arrays of shape {shapes} and V has shape {V.shape}; "
-                f"pass ({n},) for scale and post, and ({n}, n_columns) for shift."
-            )
-        return transform
-
-    def _check_operand(
-        self, A: Array, name: str, axis: int, rows: str
-    ) -> tuple[Array, np.dtype[Any]]:
+    def _check_operand(self, A: Array, name: str, axis: int, rows: str) -> Array:
+        """Check the shape of an operand; return it in the dtype to compute in."""
         A = as_numeric_array(A, name)
         if A.ndim not in (1, 2) or A.shape[0] != self.shape[axis]:
             raise WrongShape(
                 f"{name} has shape {A.shape}; this design has shape {self.shape}, so pass "
                 f"({rows},) = ({self.shape[axis]},) or ({rows}, k) = ({self.shape[axis]}, k)."
             )
-        dtype = np.result_type(self.dtype, A.dtype)
-        return A.astype(dtype, copy=False), dtype
+        return A.astype(np.result_type(self.dtype, A.dtype), copy=False)
 
+    def _check_transform(self, V: Array, transform: RowTransform | None) -> None:
+        """Raise WrongShape if the arrays of an AffineRowTransform do not match X and V.
 
-class Storage(Design):
-    """A design that holds the numbers of X itself, rather than wrapping another design."""
-
-    @property
-    @abstractmethod
-    def n_stored(self) -> int:
-        """Number of entries that are stored, and read in one pass."""
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether all n p entries are stored, including zeros."""
-        return True
-
-    @property
-    def centers_rows(self) -> bool:
-        """Whether Gram matrices are formed from centred rows, which avoids cancellation.
-
-        Otherwise column means that are large compared with the spread lose digits.
+        Compiled loops read them without looking at their length.
         """
-        return True
-
-    @property
-    def max_compiled_columns(self) -> int:
-        """Largest number of columns of V for which a compiled loop forms X'(X V)."""
-        return 1
-
-    #: Names of the columns of X; None if they have no names.
-    feature_names: tuple[str, ...] | None = None
-    #: How the columns of a table were encoded as the columns of X; None if there was no table.
-    encoding: Any = None
-    #: Bytes of X in memory that count towards the memory use of the fit.
-    resident_bytes: float = 0.0
-    #: Bytes of one block of rows; infinite if X is not stored in blocks.
-    block_bytes: float = np.inf
-    #: Bytes per second at which X is read; None if X is in memory.
-    read_bandwidth: float | None = None
-    #: Remarks for the report of the fit about how X was opened.
-    notes: tuple[str, ...] = ()
-
-    @property
-    def is_out_of_core(self) -> bool:
-        """Whether X is stored in blocks of rows, on disk or on other machines.
-
-        Every operation is then run block by block, where the block is stored.
-        """
-        return False
-
-    def affine_gram_matmat(
-        self, affine: AffineMap, V: Array, transform: RowTransform | None
-    ) -> Array:
-        """Return X~' transform(X~ V) for X~ = affine(X); only if `is_out_of_core`."""
-        raise NotImplementedError
-
-    def affine_map_rows(self, affine: AffineMap, function: Callable[[Array], Array]) -> Array:
-        """Apply `function` to blocks of rows of X~ and concatenate; only if `is_out_of_core`."""
-        raise NotImplementedError
-
-    def affine_reduce_rows(self, affine: AffineMap, sums: RowReduction) -> tuple[Array, ...]:
-        """Return the arrays of `sums`, added up over all rows of X~; only if `is_out_of_core`."""
-        raise NotImplementedError
-
-    @property
-    def has_row_access(self) -> bool:
-        """Whether single rows can be read cheaply."""
-        return self.is_dense
-
-    @abstractmethod
-    def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Return X~'X~, (p, p), for X~ = affine(X); one pass, without a copy of X."""
-
-    @abstractmethod
-    def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Return X~X~', (n, n), for X~ = affine(X); one pass."""
-
-    @abstractmethod
-    def affine_gram_flops(self, affine: AffineMap) -> float:
-        """FLOPs of X~'X~."""
-
-    @abstractmethod
-    def affine_row_gram_flops(self, affine: AffineMap) -> float:
-        """FLOPs of X~X~'."""
-
-    @abstractmethod
-    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
-        """Return the column sums of weights x, X'U, and the column sums of weights x^2; one pass.
-
-        The shapes are (p,), (p, k) and (p,), in float64. `weights` of None means weights of 1.
-        """
-
-    def can_quantize(self, affine: AffineMap) -> bool:
-        """Whether affine(X) can be quantised to 16-bit integers, which makes passes faster."""
-        return False
-
-    def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
-        """Return affine(X) quantised to 16-bit integers.
-
-        `column_scales`, (p,), are positive and about the magnitude of the entries of each column.
-        """
-        raise NotImplementedError
-
-    @abstractmethod
-    def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
-        """Return (row, column) of the first entry that is NaN or exceeds `limit` in magnitude."""
-
-    def check_finite(self, limit: float = FLOAT64_MAX, first: int = 0) -> None:
-        """Raise NotFinite, naming the first entry that is NaN or exceeds `limit` in magnitude.
-
-        The message numbers rows from `first` on. Nothing is raised if all entries are finite.
-        """
-        position = self.find_nonfinite(limit)
-        if position is None:
+        if not isinstance(transform, AffineRowTransform):
             return
-        i, j = position[0] + first, position[1]
-        name = "" if self.feature_names is None else f" ({self.feature_names[j]})"
-        raise NotFinite(
-            f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "
-            f"column {j}{name}. Drop or fill such rows (SimpleImputer), or divide X by a constant."
-        )
-
-    def gram(self, dtype: DTypeLike | None = None) -> Array:
-        """Return X'X, (p, p); one pass."""
-        return self.affine_gram(AffineMap(), dtype)
-
-    def row_gram(self, dtype: DTypeLike | None = None) -> Array:
-        """Return X X', (n, n); one pass."""
-        return self.affine_row_gram(AffineMap(), dtype)
-
-    @property
-    def gram_flops(self) -> float:
-        """FLOPs of one triangle of X'X."""
-        return self.affine_gram_flops(AffineMap())
-
-    @property
-    def row_gram_flops(self) -> float:
-        """FLOPs of one triangle of X X'."""
-        return self.affine_row_gram_flops(AffineMap())
-
-
-class DenseDefaults(Storage):
-    """Default counts of entries and FLOPs for storages that hold all n p entries."""
-
-    @property
-    def n_stored(self) -> int:
-        """Number of stored entries: n p."""
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def matvec_flops(self) -> float:
-        """FLOPs of X v: 2 n p."""
-        n, p = self.shape
-        return 2.0 * n * p
-
-    def affine_gram_flops(self, affine: AffineMap) -> float:
-        """FLOPs of X~'X~: n p (p + 1), plus n p per scale and 2 n p per rank for the map."""
-        n, p = self.shape
-        return float(n) * p * (p + 1 + affine.n_scales + 2 * affine.rank)
-
-    def affine_row_gram_flops(self, affine: AffineMap) -> float:
-        """FLOPs of X~X~': p n (n + 1), plus n p per scale and 2 n p per rank for the map."""
-        n, p = self.shape
-        return float(n) * p * (n + 1 + affine.n_scales + 2 * affine.rank)
+        n, columns = self.shape[0], 1 if V.ndim == 1 else V.shape[1]
+        shapes = [array.shape for array in (transform.scale, transform.shift, transform.post)]
+        fits = shapes[0] == shapes[2] == (n,) == shapes[1][:1]
+        if not fits or transform.shift.size != n * columns:
+            raise WrongShape(
+                f"the AffineRowTransform has arrays of shape {shapes} and V has shape {V.shape}; "
+                f"pass ({n},) for scale and post, and ({n}, n_columns) for shift."
+            )
 
 
 def as_design(X: Any) -> Design:
-    """Return the Design of an array or a SciPy sparse matrix; a Design is returned unchanged.
+    """Return the Design of an array, a SciPy sparse matrix or a Storage; a Design is unchanged.
 
     Nothing is copied, except that sparse formats other than CSR are converted to CSR once.
 
     Parameters
     ----------
-    X : array, sparse matrix or Design of shape (n, p)
+    X : array, sparse matrix, Storage or Design of shape (n, p)
 
     Returns
     -------
@@ -359,14 +395,38 @@ def as_design(X: Any) -> Design:
     --------
     >>> import numpy as np
     >>> as_design(np.ones((3, 2)))
-    DenseStorage(3 x 2, float64)
+    Design(DenseStorage(3 x 2, float64))
     """
-    # Imported here to avoid a circular import: each storage module imports this one.
-    from ling.design.dense import DenseStorage
-    from ling.design.sparse import SparseStorage
-
     if isinstance(X, Design):
         return X
+    if isinstance(X, Storage):
+        return Design(X)
     if sparse.issparse(X):
-        return SparseStorage(X)
-    return DenseStorage(as_numeric_array(X, "X"))
+        return Design(SparseStorage(X))
+    return Design(DenseStorage(as_numeric_array(X, "X")))
+
+
+def _check_vector(values: ArrayLike | None, name: str, length: int) -> Array | None:
+    if values is None:
+        return None
+    vector: Array = as_numeric_array(values, name).astype(np.float64)
+    if vector.shape != (length,):
+        raise WrongShape(f"{name} has shape {vector.shape}; pass one number each, ({length},).")
+    if not np.isfinite(vector).all():
+        at = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise NotFinite(f"{name}[{at}] is {vector[at]}; pass finite numbers only.")
+    return vector
+
+
+def _check_weights(values: Any, length: int) -> Array:
+    weights = _check_vector(values, "weights", length)
+    assert weights is not None
+    if (weights < 0).any():
+        at = int(np.flatnonzero(weights < 0)[0])
+        raise NegativeWeight(
+            f"weights[{at}] is {weights[at]}; weights must be >= 0. "
+            "To leave a row out, give it weight 0."
+        )
+    if not weights.any():
+        raise BadOption("weights are all 0; give at least one row a weight above 0.")
+    return weights

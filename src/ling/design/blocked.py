@@ -1,43 +1,143 @@
-"""Base class of storages whose rows are stored in blocks, on disk or on other machines."""
+"""Storages whose rows are stored in blocks, on disk or on other machines."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ling._typing import Array
-from ling.design.affine_map import AffineMap
+from ling.design.affine import AffineMap
 from ling.design.arrays import FLOAT64_MAX
-from ling.design.base import DenseDefaults
-from ling.design.block_operations import (
-    BlockOperation,
-    BlockResult,
-    CopyRows,
-    FindNonfinite,
-    Gram,
-    GramMatmat,
-    KernelBlock,
-    MapRows,
-    Matmat,
-    Moments,
-    ReduceRows,
-    Rmatmat,
+from ling.design.dense import MAX_THIN_COLUMNS, DenseStorage
+from ling.design.rows import (
+    AffineRowTransform,
+    GeneratedColumns,
+    RowReduction,
+    RowTransform,
+    per_row,
 )
-from ling.design.row_transform import AffineRowTransform, RowReduction, RowTransform
+from ling.design.storage import IDENTITY, Storage
 from ling.linalg.gram import form_gram
 
-# Bytes of the float64 rows that `affine_row_gram` holds and multiplies with all rows in one pass.
+# Bytes of the float64 rows that `row_gram` holds and multiplies with all rows in one pass.
 ROW_GRAM_BLOCK_BYTES = 2**27
 
 
-class BlockedStorage(DenseDefaults):
-    """A storage that computes each product by running an operation on every block of rows.
+@dataclass(frozen=True, eq=False)
+class BlockResult:
+    """The result of a call on blocks of rows.
 
-    An operation runs where the block is stored, and takes one pass.
+    `reduced` arrays are added up over blocks; `per_row` arrays have one row per row of X.
+    """
+
+    reduced: tuple[Array, ...] = ()
+    per_row: tuple[Array, ...] = ()
+
+    def add_reduced(self, other: BlockResult) -> None:
+        """Add the reduced arrays of another block to those of this one, in place."""
+        for total, addend in zip(self.reduced, other.reduced, strict=True):
+            total += addend
+
+
+def merge_results(results: Iterable[BlockResult]) -> BlockResult:
+    """Merge the results of consecutive blocks: add the reduced arrays, concatenate the others.
+
+    The reduced arrays of the first result are modified in place.
+    """
+    first: BlockResult | None = None
+    per_row: list[tuple[Array, ...]] = []
+    for result in results:
+        if first is None:
+            first = result
+        else:
+            first.add_reduced(result)
+        per_row.append(result.per_row)
+    if first is None:
+        return BlockResult()
+    parts_by_array = zip(*per_row, strict=True)
+    return BlockResult(first.reduced, tuple(np.concatenate(parts) for parts in parts_by_array))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCall:
+    """A call of a method of `DenseStorage`, which is repeated on every block of rows.
+
+    It can be sliced by `take_rows`, and sent to where a block is stored.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    row_arguments : tuple of arrays
+        The first arguments, which have one row per sample; None for arguments that are None.
+    arguments : tuple
+        The other arguments. Their own per-sample arrays are sliced as well.
+    n_per_row : int
+        The last `n_per_row` arrays that the method returns have one row per row of the block, and
+        are concatenated. The others are added up.
+    reduced_size : int
+        Approximate number of entries of the arrays that are added up.
+    is_memory_bound : bool
+        Whether the call takes about as long as reading the rows, so that BLAS threads do not help.
+    """
+
+    method: str
+    row_arguments: tuple[Array | None, ...] = per_row(())
+    arguments: tuple[Any, ...] = ()
+    n_per_row: int = 0
+    reduced_size: int = 0
+    is_memory_bound: bool = False
+
+    def __call__(self, block: DenseStorage) -> BlockResult:
+        """Return the result for a block of rows, in newly allocated arrays."""
+        returned = getattr(block, self.method)(*self.row_arguments, *self.arguments)
+        arrays = returned if isinstance(returned, tuple) else (returned,)
+        n_reduced = len(arrays) - self.n_per_row
+        return BlockResult(arrays[:n_reduced], arrays[n_reduced:])
+
+
+@dataclass(frozen=True)
+class KeepRows:
+    """The function of rows that returns them unchanged."""
+
+    def __call__(self, rows: Array) -> Array:
+        """Return the rows."""
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class MultiplyRows:
+    """A function of rows that returns rows @ factor' in `dtype`."""
+
+    factor: Array
+    dtype: np.dtype[Any]
+
+    def __call__(self, rows: Array) -> Array:
+        """Return rows @ factor'."""
+        return rows.astype(self.dtype, copy=False) @ self.factor.T
+
+
+@dataclass(frozen=True)
+class FindBadColumns:
+    """A function of rows that finds the first entry of each that is NaN or exceeds `limit`."""
+
+    limit: float
+
+    def __call__(self, rows: Array) -> Array:
+        """Return the column of that entry for each row, -1 if there is none."""
+        is_bad = ~(np.abs(rows) <= self.limit)
+        return np.where(is_bad.any(axis=1), is_bad.argmax(axis=1), -1)
+
+
+class BlockedStorage(Storage):
+    """A storage that computes each product by repeating a call on every block of rows.
+
+    The call runs where the block is stored. It takes one pass.
     """
 
     @property
@@ -46,120 +146,12 @@ class BlockedStorage(DenseDefaults):
         return ""
 
     @abstractmethod
-    def run(self, operation: BlockOperation) -> BlockResult:
-        """Run the operation on all blocks and return the merged result; one pass."""
+    def run(self, call: BlockCall) -> BlockResult:
+        """Run the call on all blocks and return the merged result; one pass."""
 
     @abstractmethod
     def subset(self, rows: NDArray[np.intp]) -> BlockedStorage:
         """Return the storage of the given rows, which are in ascending order."""
-
-    def matmat(self, V: Array) -> Array:
-        """Return X V; one pass."""
-        V, dtype = self._check_right_operand(V)
-        blocks = self.run(Matmat(V)).per_row
-        return blocks[0] if blocks else np.zeros((0, *V.shape[1:]), dtype)
-
-    def predictions(
-        self, V: Array, constant: Any, finish: Callable[[Array], Any] | None = None
-    ) -> Any:
-        """Return finish(X V + constant); one pass.
-
-        If a prediction is not finite, X is checked and NotFinite names the first bad entry.
-        """
-        predicted = super().predictions(V, constant)
-        if not np.isfinite(predicted).all():
-            self.check_finite()
-        return predicted if finish is None else finish(predicted)
-
-    def rmatmat(self, U: Array) -> Array:
-        """Return X'U; one pass."""
-        U, dtype = self._check_left_operand(U)
-        return self._run_reduced(Rmatmat(U), (self.shape[1], *U.shape[1:]), dtype)
-
-    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """Return X' transform(X V); one pass."""
-        V, _ = self._check_right_operand(V)
-        self._check_affine_transform(V, transform)
-        return self.affine_gram_matmat(AffineMap(), V, transform)
-
-    def affine_gram_matmat(
-        self, affine: AffineMap, V: Array, transform: RowTransform | None
-    ) -> Array:
-        """Return X~' transform(X~ V); one pass. Map and transform are sent to the blocks."""
-        result = self.run(GramMatmat(affine, V, transform))
-        if isinstance(transform, AffineRowTransform) and result.reduced:
-            transform.set_row_output(
-                result.reduced[1], result.per_row[0] if transform.keep_rows else None
-            )
-        return result.reduced[0] if result.reduced else np.zeros_like(V)
-
-    def affine_map_rows(self, affine: AffineMap, function: Callable[[Array], Array]) -> Array:
-        """Apply `function` to blocks of rows of X~ and concatenate the results; one pass."""
-        mapped = self.run(MapRows(affine, function)).per_row
-        return mapped[0] if mapped else function(np.zeros((0, self.shape[1])))
-
-    def map_rows(self, function: Callable[[Array], Array]) -> Array:
-        """Apply `function` to blocks of rows and concatenate the results; one pass."""
-        return self.affine_map_rows(AffineMap(), function)
-
-    def affine_reduce_rows(self, affine: AffineMap, sums: RowReduction) -> tuple[Array, ...]:
-        """Return `sums` added up over all rows of X~; one pass. `sums` is sent to the blocks."""
-        totals = self.run(ReduceRows(affine, sums)).reduced
-        return totals or sums.take_rows(slice(0, 0))(np.zeros((0, self.shape[1])))
-
-    def reduce_rows(self, sums: RowReduction) -> tuple[Array, ...]:
-        """Return the arrays of `sums`, added up over all rows; one pass."""
-        return self.affine_reduce_rows(AffineMap(), sums)
-
-    def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Return X~'X~, (p, p); one pass."""
-        p = self.shape[1]
-        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
-        return self._run_reduced(Gram(affine, out_dtype), (p, p), out_dtype)
-
-    @property
-    def row_gram_passes(self) -> float:
-        """One if all rows fit into ROW_GRAM_BLOCK_BYTES, else one plus one per group of rows."""
-        n, p = self.shape
-        n_groups = float(np.ceil(8.0 * n * p / ROW_GRAM_BLOCK_BYTES))
-        return 1.0 if n_groups <= 1 else 1.0 + n_groups
-
-    def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Return X~X~', (n, n): groups of rows are multiplied with all rows, a pass per group."""
-        n, p = self.shape
-        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
-        step = max(1, ROW_GRAM_BLOCK_BYTES // (8 * max(1, p)))
-        K = np.empty((n, n), out_dtype)
-        for first in range(0, n, step):
-            indices = np.arange(first, min(first + step, n))
-            rows = affine.apply(self.take(indices), indices).astype(out_dtype, copy=False)
-            if len(indices) == n:
-                return form_gram(rows.T)
-            K[:, indices] = self.run(KernelBlock(affine, rows, out_dtype)).per_row[0]
-        return (K + K.T) / 2
-
-    def take(self, rows: NDArray[np.intp]) -> Array:
-        """Return the given rows in float64; they may repeat and be in any order."""
-        if not len(rows):
-            return np.zeros((0, self.shape[1]))
-        distinct, inverse = np.unique(rows, return_inverse=True)
-        return self.subset(distinct).run(CopyRows()).per_row[0][inverse]
-
-    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
-        """Return column sums of weights x, X'U, and column sums of weights x^2; one pass."""
-        reduced = self.run(Moments(weights, U)).reduced
-        if not reduced:
-            p = self.shape[1]
-            return np.zeros(p), np.zeros((p, U.shape[1])), np.zeros(p)
-        sums, products, squares = reduced
-        return sums, products, squares
-
-    def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
-        """Return (row, column) of the first entry that is NaN or exceeds `limit` in magnitude."""
-        positions = self.run(FindNonfinite(limit)).per_row
-        if not positions or not len(positions[0]):
-            return None
-        return int(positions[0][0, 0]), int(positions[0][0, 1])
 
     @property
     def is_out_of_core(self) -> bool:
@@ -171,8 +163,121 @@ class BlockedStorage(DenseDefaults):
         """32, as for large dense arrays, because blocks are processed by compiled loops."""
         return 32
 
-    def _run_reduced(
-        self, operation: BlockOperation, shape: tuple[int, ...], dtype: np.dtype[Any]
+    def matmat(self, V: Array) -> Array:
+        """Return X V; one pass."""
+        call = BlockCall("matmat", (), (V,), n_per_row=1, is_memory_bound=_is_thin(V))
+        return self._run(call).per_row[0]
+
+    def rmatmat(self, U: Array) -> Array:
+        """Return X'U; one pass."""
+        size = self.shape[1] * _n_columns(U)
+        call = BlockCall("rmatmat", (U,), reduced_size=size, is_memory_bound=_is_thin(U))
+        return self._run(call).reduced[0]
+
+    def gram_matmat(
+        self, affine: AffineMap, V: Array, transform: RowTransform | None = None
     ) -> Array:
-        totals = self.run(operation).reduced
-        return totals[0] if totals else np.zeros(shape, dtype)
+        """Return A' transform(A V); one pass. Map and transform are sent to the blocks."""
+        call = BlockCall(
+            "gram_matmat", (), (affine, V, transform),
+            reduced_size=V.size, is_memory_bound=_is_thin(V),
+        )  # fmt: skip
+        return self._run(call).reduced[0]
+
+    def gram_matmat_with_rows(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform
+    ) -> tuple[Array, Array]:
+        """Return A' transform(A V), and scale A V - shift; one pass."""
+        call = BlockCall(
+            "gram_matmat_with_rows", (), (affine, V, transform),
+            n_per_row=1, reduced_size=V.size, is_memory_bound=_is_thin(V),
+        )  # fmt: skip
+        result = self._run(call)
+        return result.reduced[0], result.per_row[0]
+
+    def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
+        """Return A'(Y - A W), and the column sums of squares of Y - A W; one pass."""
+        call = BlockCall(
+            "residual_gradient", (Y,), (affine, W),
+            reduced_size=W.size, is_memory_bound=_is_thin(W),
+        )  # fmt: skip
+        gradient, squares = self._run(call).reduced
+        return gradient, squares
+
+    def rmatmat_generated(self, affine: AffineMap, columns: GeneratedColumns) -> Array:
+        """Return A'C for columns C that are computed where the blocks are; one pass."""
+        size = self.shape[1] * columns.n_columns
+        call = BlockCall("rmatmat_generated", (), (affine, columns), reduced_size=size)
+        return self._run(call).reduced[0]
+
+    def map_rows(self, affine: AffineMap, function: Callable[[Array], Array]) -> Array:
+        """Apply `function` to blocks of rows of A C and concatenate the results; one pass."""
+        return self._run(BlockCall("map_rows", (), (affine, function), n_per_row=1)).per_row[0]
+
+    def reduce_rows(self, affine: AffineMap, reduction: RowReduction) -> tuple[Array, ...]:
+        """Return the arrays of `reduction`, which is sent to the blocks; one pass."""
+        size = reduction.reduced_size(self.shape[1])
+        return self._run(
+            BlockCall("reduce_rows", (), (affine, reduction), reduced_size=size)
+        ).reduced
+
+    def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A'A, (p, p); one pass."""
+        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
+        call = BlockCall("gram", (), (affine, out_dtype), reduced_size=self.shape[1] ** 2)
+        return self._run(call).reduced[0]
+
+    @property
+    def row_gram_passes(self) -> float:
+        """One if all rows fit into ROW_GRAM_BLOCK_BYTES, else one plus one per group of rows."""
+        n, p = self.shape
+        n_groups = float(np.ceil(8.0 * n * p / ROW_GRAM_BLOCK_BYTES))
+        return 1.0 if n_groups <= 1 else 1.0 + n_groups
+
+    def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A C^2 A', (n, n): groups of rows are multiplied with all rows, a pass each."""
+        n, p = self.shape
+        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
+        step = max(1, ROW_GRAM_BLOCK_BYTES // (8 * max(1, p)))
+        K = np.empty((n, n), out_dtype)
+        for first in range(0, n, step):
+            indices = np.arange(first, min(first + step, n))
+            rows = affine.apply(self.take(indices), indices).astype(out_dtype, copy=False)
+            if len(indices) == n:
+                return form_gram(rows.T)
+            K[:, indices] = self.map_rows(affine, MultiplyRows(rows, out_dtype))
+        return (K + K.T) / 2
+
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Return the given rows in float64; they may repeat and be in any order."""
+        if not len(rows):
+            return np.zeros((0, self.shape[1]))
+        distinct, inverse = np.unique(rows, return_inverse=True)
+        return self.subset(distinct).map_rows(IDENTITY, KeepRows())[inverse]
+
+    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
+        """Return column sums of weights x, X'U, and column sums of weights x^2; one pass."""
+        size = self.shape[1] * (2 + _n_columns(U))
+        call = BlockCall("moments", (weights, U), reduced_size=size, is_memory_bound=_is_thin(U))
+        sums, products, squares = self._run(call).reduced
+        return sums, products, squares
+
+    def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
+        """Return (row, column) of the first entry that is NaN or exceeds `limit` in magnitude."""
+        columns = self.map_rows(IDENTITY, FindBadColumns(limit))
+        bad_rows = np.flatnonzero(columns >= 0)
+        return (int(bad_rows[0]), int(columns[bad_rows[0]])) if len(bad_rows) else None
+
+    def _run(self, call: BlockCall) -> BlockResult:
+        """Run the call; without rows, run it on an empty block."""
+        if self.shape[0]:
+            return self.run(call)
+        return call(DenseStorage(np.zeros(self.shape, self.dtype), compiled=True))
+
+
+def _is_thin(A: Array) -> bool:
+    return A.ndim == 1 or A.shape[1] <= MAX_THIN_COLUMNS
+
+
+def _n_columns(U: Array) -> int:
+    return U.shape[1] if U.ndim == 2 else 1

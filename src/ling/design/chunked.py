@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.affine_map import AffineMap
+from ling.design.affine import AffineMap
 from ling.design.arrays import as_slice
-from ling.design.block_operations import BlockOperation, BlockResult, merge_results, slice_rows
-from ling.design.blocked import BlockedStorage
+from ling.design.blocked import BlockCall, BlockedStorage, BlockResult, merge_results
 from ling.design.dense import DenseStorage
 from ling.design.quantized import GROUP_SIZE, QuantizedMatrix, quantize
 from ling.design.row_source import RowSource, verify_unchanged
+from ling.design.rows import take_rows
 from ling.linalg.threads import single_threaded_blas
 from ling.progress import current_fit
 
@@ -119,14 +119,14 @@ class ChunkedStorage(BlockedStorage):
         source_rows = rows if self.rows is None else self.rows[rows]
         return ChunkedStorage(self.source, source_rows, self.max_resident_bytes)
 
-    def run(self, operation: BlockOperation) -> BlockResult:
-        """Run the operation on one block after the other while the next one is read."""
+    def run(self, call: BlockCall) -> BlockResult:
+        """Run the call on one block after the other while the next one is read."""
         # Threads of BLAS keep spinning after each call and would take CPU time from the reader.
-        blas_threads = single_threaded_blas() if operation.is_memory_bound else nullcontext()
+        blas_threads = single_threaded_blas() if call.is_memory_bound else nullcontext()
         # The generator is closed explicitly: the traceback of an error, or of Ctrl-C, holds a
         # reference to it, and would keep the reader running for as long as the traceback lives.
         with blas_threads, closing(self.blocks()) as blocks:
-            return merge_results(slice_rows(operation, rows)(block) for rows, block in blocks)
+            return merge_results(take_rows(call, rows)(block) for rows, block in blocks)
 
     def blocks(self) -> Generator[tuple[slice, DenseStorage], None, None]:
         """Yield (rows, block) for all rows in order, with the slice `rows` into this storage.
@@ -144,18 +144,18 @@ class ChunkedStorage(BlockedStorage):
                     progress.add_partial_pass(len(block) / self.source.shape[0])
 
     def can_quantize(self, affine: AffineMap) -> bool:
-        """Whether affine(X) can be quantised block by block, into one copy in memory."""
+        """Whether A can be quantised block by block, into one copy in memory."""
         aligned = self.rows is None and self.block_rows % GROUP_SIZE == 0
-        return aligned and affine.col_scale is None and affine.rank <= 1
+        return aligned and affine.rank <= 1
 
     def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
-        """Return X~ quantised to 16-bit integers; one pass. Products with it do not read X."""
+        """Return A quantised to 16-bit integers; one pass. Products with it do not read X."""
         n, p = self.shape
         n_groups = -(-n // GROUP_SIZE)
         codes = np.empty((n_groups * GROUP_SIZE, p), np.int16)
         scales = np.empty((n_groups, p), np.float32)
         for rows, block in self.blocks():
-            vectors = block.map_vectors(affine.subset(rows))
+            vectors = block.map_vectors(take_rows(affine, rows))
             part = quantize(np.ascontiguousarray(block.array), vectors, column_scales)
             codes[rows.start : rows.start + len(part.codes)] = part.codes
             scales[rows.start // GROUP_SIZE :][: len(part.scales)] = part.scales

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ling._typing import Array
-from ling.design.affine_map import AffineMap
+from ling.design.affine import AffineMap
 from ling.design.arrays import FLOAT64_MAX, as_slice, float_dtype
-from ling.design.base import DenseDefaults
 from ling.design.quantized import QuantizedMatrix, quantize
-from ling.design.row_transform import AffineRowTransform, RowTransform
+from ling.design.rows import AffineRowTransform
+from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
 from ling.errors import WrongShape
 from ling.linalg import threads
 from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
@@ -27,7 +27,7 @@ MAX_THIN_COLUMNS = 4
 MAX_NARROW_FEATURES = 128
 
 
-class DenseStorage(DenseDefaults):
+class DenseStorage(MemoryStorage):
     """A two-dimensional array of real numbers, used in place.
 
     `compiled` selects compiled loops instead of BLAS for products with few columns; None selects
@@ -50,31 +50,25 @@ class DenseStorage(DenseDefaults):
 
     def matmat(self, V: Array) -> Array:
         """Return X V; one pass."""
-        V, dtype = self._check_right_operand(V)
-        if self._is_blas_ready(dtype):
+        if self._is_blas_ready(V.dtype):
             return np.asarray(self.array @ V)
-        U = np.empty((self.shape[0], *V.shape[1:]), dtype)
-        for rows, block in self._row_blocks(dtype, 4 * MIB):
+        U = np.empty((self.shape[0], *V.shape[1:]), V.dtype)
+        for rows, block in self._row_blocks(V.dtype, 4 * MIB):
             U[rows] = block @ V
         return U
 
     def rmatmat(self, U: Array) -> Array:
         """Return X'U; one pass."""
-        U, dtype = self._check_left_operand(U)
-        if self._is_blas_ready(dtype):
+        if self._is_blas_ready(U.dtype):
             return np.asarray(self.array.T @ U)
-        V = np.zeros((self.shape[1], *U.shape[1:]), dtype)
-        for rows, block in self._row_blocks(dtype, 4 * MIB):
+        V = np.zeros((self.shape[1], *U.shape[1:]), U.dtype)
+        for rows, block in self._row_blocks(U.dtype, 4 * MIB):
             V += block.T @ U[rows]
         return V
 
-    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """Return X' transform(X V); one pass over blocks of rows that stay in cache."""
-        V, dtype = self._check_right_operand(V)
+    def _gram_in_blocks(self, V: Array, function: BlockFunction | None) -> Array:
+        """Return X' function(X V); one pass over blocks of rows that stay in cache."""
         columns = 1 if V.ndim == 1 else V.shape[1]
-        row_map = self._check_affine_transform(V, transform)
-        if transform is row_map and 1 <= columns <= self.max_compiled_columns:
-            return self._gram_by_kernel(V, row_map)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         # Block size in MiB. With many columns, adding to `out` takes time too; larger blocks do it
@@ -82,13 +76,13 @@ class DenseStorage(DenseDefaults):
         size = min(max(2, columns // 8), 16) if c_order else max(4, columns)
         # The block of U has to stay in cache too, so blocks shrink where U is wider than X.
         p = max(1, self.shape[1])
-        for rows, block in self._row_blocks(dtype, size * MIB * p // max(p, columns)):
+        for rows, block in self._row_blocks(V.dtype, size * MIB * p // max(p, columns)):
             U = block @ V
-            out += block.T @ (U if transform is None else transform(U, rows))
+            out += block.T @ (U if function is None else function(U, rows))
         return out
 
-    def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Return X~'X~ by symmetric rank-k updates, one block of rows of X~ at a time."""
+    def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A'A by symmetric rank-k updates, one block of rows of A at a time."""
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
         if (
             self.shape[1] <= MAX_NARROW_FEATURES
@@ -103,17 +97,17 @@ class DenseStorage(DenseDefaults):
         )
 
     def can_quantize(self, affine: AffineMap) -> bool:
-        """Whether compiled loops can quantise affine(X)."""
+        """Whether compiled loops can quantise A."""
         return self._can_compile_map(affine)
 
     def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
-        """Return X~ quantised to 16-bit integers; one pass."""
+        """Return A quantised to 16-bit integers; one pass."""
         return quantize(self.array, self.map_vectors(affine), column_scales)
 
     def _mapped_blocks(
         self, affine: AffineMap, dtype: np.dtype[Any], n_bytes: int
     ) -> Iterator[Array]:
-        """Yield consecutive blocks of rows of X~ in `dtype`; each may overwrite the last one."""
+        """Yield consecutive blocks of rows of A in `dtype`; each may overwrite the last one."""
         if not self._can_compile_map(affine):
             # Centred in float64, whatever `dtype` is: in float32 large means would cancel all
             # digits.
@@ -154,7 +148,7 @@ class DenseStorage(DenseDefaults):
 
     def _can_compile_map(self, affine: AffineMap) -> bool:
         """Whether compiled loops can apply the map: row scales and a correction of rank 1."""
-        return self._can_use_kernels and affine.col_scale is None and affine.rank <= 1
+        return self._can_use_kernels and affine.rank <= 1
 
     def map_vectors(self, affine: AffineMap) -> tuple[Array, Array, Array]:
         """Return the map as the vectors (row_scale, left, right) of shapes (n,), (n,) and (p,)."""
@@ -164,8 +158,8 @@ class DenseStorage(DenseDefaults):
             return scale, np.zeros(n), np.zeros(p)
         return scale, np.ascontiguousarray(affine.left[:, 0]), affine.right[:, 0].copy()
 
-    def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Return X~X~' by symmetric rank-k updates, one block of columns of X~ at a time."""
+    def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A C^2 A' by symmetric rank-k updates, one block of columns at a time."""
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array.T)
@@ -223,15 +217,17 @@ class DenseStorage(DenseDefaults):
                 return rows.start + int(i), int(j)
         return None
 
-    def _gram_by_kernel(self, V: Array, rows: AffineRowTransform | None) -> Array:
+    def _gram_by_kernel(
+        self, V: Array, transform: AffineRowTransform | None, row_output: Array | None
+    ) -> Array:
         # A compiled loop is used because BLAS starts and stops its threads twice per block.
         # That takes as long as reading X twice. With few columns BLAS also copies all of X.
         from ling.design.kernels import BLOCK_COLUMNS, dense_gram_matmat, dense_gram_matvec
 
-        mapped: tuple[Array | None, ...] = (None,) * 4 if rows is None else rows.kernel_arguments
+        mapped = kernel_arguments(transform, row_output)
         if V.size == self.shape[1]:
             v = np.ascontiguousarray(V).reshape(-1)
-            mapped = tuple(a if a is None else a.reshape(-1) for a in mapped)
+            mapped = [a if a is None else a.reshape(-1) for a in mapped]
             kernel = dense_gram_matvec
         else:
             k = V.shape[1]

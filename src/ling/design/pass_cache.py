@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.atomic_write import atomic_write, temporary_target
-from ling.design.affine_map import AffineMap
-from ling.design.block_operations import BlockOperation, BlockResult
-from ling.design.blocked import BlockedStorage
+from ling.design.affine import AffineMap
+from ling.design.blocked import BlockCall, BlockedStorage, BlockResult
 from ling.design.quantized import QuantizedMatrix
 from ling.errors import BadCheckpoint
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 HEADER_FILE, LOCK_FILE, PASS_SUFFIX = "checkpoint.json", "lock", ".pass"
 DIGEST_BYTES = 32
 # Matches exactly the names of the files that hold passes: a SHA-256 digest in hex (see `digest`).
@@ -107,12 +106,12 @@ class PassCache:
 
     def get_or_run(
         self,
-        operation: BlockOperation,
+        call: BlockCall,
         rows: NDArray[np.intp] | None,
         run: Callable[[], BlockResult],
     ) -> BlockResult:
-        """Return the cached result of the operation on `rows`, or call `run` and cache it."""
-        key = digest(json.dumps(self.fingerprint), operation, rows)
+        """Return the cached result of the call on `rows`, or call `run` and cache it."""
+        key = digest(json.dumps(self.fingerprint), call, rows)
         if key is None:
             return run()
         file = self.folder / f"{key}{PASS_SUFFIX}"
@@ -200,9 +199,9 @@ class PassCachedStorage(BlockedStorage):
         """Whether the wrapped storage can read single rows cheaply."""
         return self.design.has_row_access
 
-    def run(self, operation: BlockOperation) -> BlockResult:
-        """Return the cached result of the operation, or run it and cache the result."""
-        return self.pass_cache.get_or_run(operation, self.rows, lambda: self.design.run(operation))
+    def run(self, call: BlockCall) -> BlockResult:
+        """Return the cached result of the call, or run it and cache the result."""
+        return self.pass_cache.get_or_run(call, self.rows, lambda: self.design.run(call))
 
     def subset(self, rows: NDArray[np.intp]) -> PassCachedStorage:
         """Return the cached storage of the given rows."""
@@ -214,7 +213,7 @@ class PassCachedStorage(BlockedStorage):
         return self.design.can_quantize(affine)
 
     def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
-        """Return affine(X) quantised to 16-bit integers; one pass, which is not cached."""
+        """Return A quantised to 16-bit integers; one pass, which is not cached."""
         return self.design.quantize(affine, column_scales)
 
 
@@ -232,9 +231,7 @@ def _update_hash(sha: Any, thing: Any) -> bool:
         return True
     if is_dataclass(thing):
         _update_hash_with_text(sha, type(thing).__qualname__)
-        # Private fields hold results of a pass, and do not affect what the operation computes.
-        field_names = [f.name for f in fields(thing) if not f.name.startswith("_")]
-        return all(_update_hash(sha, getattr(thing, name)) for name in field_names)
+        return all(_update_hash(sha, getattr(thing, field.name)) for field in fields(thing))
     if isinstance(thing, list | tuple):
         _update_hash_with_text(sha, f"{len(thing)} things")
         return all(_update_hash(sha, item) for item in thing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,10 @@ class QuantizedMatrix:
         # 0.51 instead of 0.5 covers the rounding to float32 of the scales and of products with
         # them.
         return float(GROUP_SIZE * (0.51**2) * (squares @ self.column_scales**2))
+
+    def with_scaled_columns(self, scale: Array) -> QuantizedMatrix:
+        """Return Z diag(scale), which shares the codes."""
+        return replace(self, column_scales=self.column_scales * scale)
 
     def gram_matmat(self, V: Array) -> Array:
         """Return Z'(Z V), column by column; Z is read once per column."""

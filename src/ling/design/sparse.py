@@ -10,10 +10,10 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from ling._typing import Array
-from ling.design.affine_map import AffineMap
+from ling.design.affine import AffineMap, scale_symmetric
 from ling.design.arrays import FLOAT64_MAX, float_dtype, scale_rows
-from ling.design.base import Storage
-from ling.design.row_transform import AffineRowTransform, RowTransform
+from ling.design.rows import AffineRowTransform
+from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
 from ling.errors import WrongShape
 from ling.linalg import threads
 from ling.linalg.gram import mirror_upper_triangle
@@ -26,7 +26,7 @@ MIN_PARALLEL_ENTRIES = 2**16
 MAX_THREAD_GRAM_BYTES = 2**25
 
 
-class SparseStorage(Storage):
+class SparseStorage(MemoryStorage):
     """A CSR matrix; compiled loops, parallel over rows, read it once per product."""
 
     def __init__(self, matrix: Any) -> None:
@@ -55,14 +55,12 @@ class SparseStorage(Storage):
 
     def matmat(self, V: Array) -> Array:
         """Return X V; one pass."""
-        V, _ = self._check_right_operand(V)
         return np.concatenate(
             threads.parallel_map(lambda part: self._matmat_rows(V, part), self._thread_slices())
         )
 
     def rmatmat(self, U: Array) -> Array:
         """Return X'U; one pass."""
-        U, _ = self._check_left_operand(U)
 
         def sweep(part: slice) -> Array:
             out = np.zeros((self.shape[1], *U.shape[1:]), U.dtype)
@@ -71,25 +69,21 @@ class SparseStorage(Storage):
 
         return threads.parallel_sum(sweep, self._thread_slices())
 
-    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
-        """Return X' transform(X V); one pass."""
-        V, _ = self._check_right_operand(V)
+    def _gram_in_blocks(self, V: Array, function: BlockFunction | None) -> Array:
+        """Return X' function(X V); one pass."""
         V = np.ascontiguousarray(V)
-        row_map = self._check_affine_transform(V, transform)
-        if transform is row_map and (V.ndim == 1 or V.shape[1] == 1):
-            return self._gram_matvec(V.reshape(-1), row_map).reshape(V.shape)
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(V, order="C")
             for rows in self._split_by_entries(part, BLOCK_ENTRIES):
                 U = self._matmat_rows(V, rows)
-                self._add_rmatmat(U if transform is None else transform(U, rows), rows, out)
+                self._add_rmatmat(U if function is None else function(U, rows), rows, out)
             return out
 
         return threads.parallel_sum(sweep, self._thread_slices())
 
-    def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Return X~'X~ from X'X and low-rank terms, without making X dense.
+    def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A'A from X'X and low-rank terms, without making X dense.
 
         Centring this way cancels digits where the mean of a column is far above its spread: the
         relative error grows like (mean / spread)^2 times the unit roundoff.
@@ -119,23 +113,23 @@ class SparseStorage(Storage):
         stacked = threads.parallel_sum(sweep, parts)
         G, XtL = mirror_upper_triangle(stacked[:, :p]), stacked[:, p:]
         if affine.left is None or affine.right is None:
-            return _scale_symmetric(G, affine.col_scale)
-        return _apply_low_rank_correction(G, XtL, affine.col_scale, affine.left, affine.right)
+            return G
+        return _apply_low_rank_correction(G, XtL, None, affine.left, affine.right)
 
-    def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Return X~X~' from X X' and low-rank terms.
+    def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A C^2 A' from X C^2 X' and low-rank terms.
 
         SciPy transposes X for it, which copies the stored entries.
         """
         csr: Any = self.csr if dtype is None else self.csr.astype(dtype, copy=False)
-        if affine.col_scale is not None:
-            csr = csr @ sparse.diags_array(affine.col_scale.astype(csr.dtype, copy=False)).tocsr()
+        scale = affine.column_scale
+        if scale is not None:
+            csr = csr @ sparse.diags_array(scale.astype(csr.dtype, copy=False)).tocsr()
         G = (csr @ csr.T).toarray()
         if affine.left is None or affine.right is None:
-            return _scale_symmetric(G, affine.row_scale)
-        return _apply_low_rank_correction(
-            G, csr @ affine.right, affine.row_scale, affine.right, affine.left
-        )
+            return scale_symmetric(G, affine.row_scale)
+        right = scale_rows(affine.right, scale)
+        return _apply_low_rank_correction(G, csr @ right, affine.row_scale, right, affine.left)
 
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Return the given rows of X as a dense float64 array."""
@@ -178,41 +172,39 @@ class SparseStorage(Storage):
         """Number of stored entries."""
         return int(self.csr.nnz)
 
-    @property
-    def matvec_flops(self) -> float:
-        """FLOPs of X v: 2 per stored entry."""
-        return 2.0 * self.csr.nnz
-
-    def affine_gram_flops(self, affine: AffineMap) -> float:
-        """FLOPs of X~'X~: the sum of c (c + 1) over rows with c stored entries, plus the map."""
+    def gram_flops(self, affine: AffineMap) -> float:
+        """FLOPs of A'A: the sum of c (c + 1) over rows with c stored entries, plus the map."""
         return _triangle_flops(np.diff(self.csr.indptr)) + self._map_flops(affine, self.shape[1])
 
-    def affine_row_gram_flops(self, affine: AffineMap) -> float:
-        """FLOPs of X~X~': the sum of c (c + 1) over columns with c stored entries, plus the map."""
+    def row_gram_flops(self, affine: AffineMap) -> float:
+        """FLOPs of A C^2 A': c (c + 1) for each column with c stored entries, plus the map."""
         counts = np.bincount(self.csr.indices, minlength=self.shape[1])
         return _triangle_flops(counts) + self._map_flops(affine, self.shape[0])
 
     def _map_flops(self, affine: AffineMap, size: int) -> float:
         """FLOPs of the scales, X'L, and two low-rank updates of a (size, size) Gram matrix."""
-        rank, scales = affine.rank, affine.n_scales
+        rank, scales = affine.rank, float(affine.row_scale is not None)
         return 2.0 * rank * self.csr.nnz + scales * self.csr.nnz + 4.0 * rank * size**2
 
     def _csr_arrays(self) -> tuple[Any, Any, Any]:
         return self.csr.indptr, self.csr.indices, self.csr.data
 
-    def _gram_matvec(self, v: Array, rows: AffineRowTransform | None) -> Array:
+    def _gram_by_kernel(
+        self, V: Array, transform: AffineRowTransform | None, row_output: Array | None
+    ) -> Array:
         from ling.design.kernels import csr_gram_matvec
 
-        transform_arrays = (
-            [None] * 4 if rows is None else [a.reshape(-1) for a in rows.kernel_arguments]
-        )
+        v = np.ascontiguousarray(V).reshape(-1)
+        arrays = kernel_arguments(transform, row_output)
+        transform_arrays = [a if a is None else a.reshape(-1) for a in arrays]
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(v)
             csr_gram_matvec(*self._csr_arrays(), v, *transform_arrays, part.start, part.stop, out)
             return out
 
-        return threads.parallel_sum(sweep, self._thread_slices(threads.n_slices(v.nbytes)))
+        parts = self._thread_slices(threads.n_slices(v.nbytes))
+        return threads.parallel_sum(sweep, parts).reshape(V.shape)
 
     def _matmat_rows(self, V: Array, rows: slice) -> Array:
         from ling.design.kernels import csr_matmat, csr_matvec
@@ -252,16 +244,11 @@ def _triangle_flops(counts: Any) -> float:
     return float((counts.astype(np.float64) * (counts + 1)).sum())
 
 
-def _scale_symmetric(G: Array, scale: Array | None) -> Array:
-    """Return diag(scale) G diag(scale)."""
-    return G if scale is None else scale_rows(scale_rows(G, scale).T, scale)
-
-
 def _apply_low_rank_correction(
     G: Array, AL: Array, scale: Array | None, left: Array, right: Array
 ) -> Array:
     """Return B B' for B = diag(scale) A - right left', from G = A A' and AL = A left."""
-    G = _scale_symmetric(G, scale)
+    G = scale_symmetric(G, scale)
     low = scale_rows(AL, scale) - right @ (left.T @ left) / 2
     # In place, 512 rows at a time, because G may take up most of the memory.
     for a in range(0, len(G), 512):

@@ -81,7 +81,7 @@ def checkpoint_session(
 
 def _as_blocked_storage(X: Any) -> BlockedStorage:
     """X (n, p) as a blocked storage, whose passes can be cached; raises if X is sparse."""
-    design = as_design(X)
+    design = as_design(X).storage
     if isinstance(design, BlockedStorage):
         return design
     if isinstance(design, DenseStorage):

@@ -402,7 +402,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
             return NegMeanSquaredError(Y, weights)
         scorer = get_scorer("accuracy") if self.scoring is None else self._check_scorer()
         if self.scoring in (None, "accuracy") and not decision.is_multilabel:
-            loss = Accuracy(parameters.get("sample_weight"), Y)
+            loss = Accuracy(weights=parameters.get("sample_weight"), Y=Y)
             return MeanScore(scorer, y, decision, score_params=parameters, loss=loss)
         scorer_X = None if is_prediction_scorer(scorer) else X
         return SklearnScorer(scorer, y, decision, scorer_X, False, parameters)

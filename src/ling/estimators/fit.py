@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
 from ling.design import Design, Storage, as_design
-from ling.design.affine import storage_and_map
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption, NotFinite
 from ling.estimators.open_data import is_dask_collection, map_dask_blocks
@@ -172,7 +171,9 @@ def checked_x_and_predictions(
     """
     storage = open_prediction_data(model, X)
     if storage is not None:
-        predicted = storage.predictions(coef.astype(np.float64), model.intercept_, finish)
+        predicted = as_design(storage).predictions(
+            coef.astype(np.float64), model.intercept_, finish
+        )
         return storage, predicted
     with verify_memmaps_unchanged(X):
         X = check_prediction_rows(model, X)
@@ -242,7 +243,7 @@ def plan_for(
     does not count the time for reading it.
     """
     n, p = design.shape
-    storage, affine = storage_and_map(design)
+    storage = design.storage
     dimensions = ProblemDimensions(
         n,
         p,
@@ -254,7 +255,7 @@ def plan_for(
         None if kept else storage.read_bandwidth,
         storage.is_out_of_core and not kept,
         storage.block_bytes,
-        storage.can_quantize(affine),
+        design.can_quantize,
     )
     budget = fit_budget_bytes(storage, settings)
     return plan_solve(dimensions, budget, settings.precision, settings.tol, settings.machine)
@@ -398,7 +399,7 @@ def _make_report(
 ) -> FitReport:
     """Build the report of a fit; `preparing` is in seconds, `before` are the notes to put first."""
     step = solution.estimate
-    notes = [*before, *storage_and_map(problem.design.design)[0].notes]
+    notes = [*before, *problem.design.storage.notes]
     if settings.solver in SKLEARN_SOLVERS:
         notes.append(
             f"solver={settings.solver!r} is scikit-learn's; ling uses {step.engine} for it."

@@ -18,7 +18,7 @@ from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _rou
 from sklearn.utils.metadata_routing import process_routing
 
 from ling._typing import Array
-from ling.design import Design
+from ling.design import Design, Storage
 from ling.errors import BadOption
 from ling.model_selection import Splits
 
@@ -123,7 +123,7 @@ def make_splits(model: Any, X: Any, y: Any, parameters: dict[str, Any]) -> Split
     if type(splitter) is KFold and not splitter.shuffle and n >= splitter.n_splits:
         # Consecutive folds need no index arrays, which would take memory for all rows.
         return Splits.consecutive_folds(n, splitter.n_splits)
-    if isinstance(X, Design):  # splitters use only the number of rows of X
+    if isinstance(X, Storage | Design):  # splitters use only the number of rows of X
         X = np.broadcast_to(np.float64(0), (n, 1))
     return Splits.from_pairs(splitter.split(X, y, **parameters), n)
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import ArraySource, ChunkedStorage, Design, Storage
-from ling.design.affine import storage_and_map
 from ling.design.arrays import float_dtype
 from ling.design.chunked import read_all
 from ling.errors import MissingValue, WrongShape, WrongType
@@ -44,6 +43,8 @@ def open_storage(X: Any, budget: float | str | None = None, encoding: Any = None
         raise WrongType("X is a Dataset; pass its X, and its y: fit(data.X, data.y).")
     if isinstance(X, (str, os.PathLike)):
         raise WrongType(_scan_advice(os.fspath(X)))
+    if isinstance(X, Storage):
+        return X
     if isinstance(X, Design):
         return _check_plain_storage(X)
     if _top_level_package(X) == "pyarrow":
@@ -70,12 +71,11 @@ def _scan_advice(path: Any) -> str:
 
 def _check_plain_storage(X: Design) -> Storage:
     """Storage of a design; raises if the design is an affine map of other data."""
-    storage, affine = storage_and_map(X)
-    if not affine.is_identity:
+    if not X.affine.is_identity:
         raise WrongType(
             f"X is {X!r}, a map of other data; pass the data itself, and sample_weight for weights."
         )
-    return storage
+    return X.storage
 
 
 def load_or_rechunk(storage: Storage, model: Any) -> Storage:
@@ -93,7 +93,7 @@ def load_or_rechunk(storage: Storage, model: Any) -> Storage:
     return storage
 
 
-def fits_in_budget(storage: Design, budget: float) -> bool:
+def fits_in_budget(storage: Storage, budget: float) -> bool:
     """True if a fit would read this storage into memory; `budget` is in bytes."""
     return (
         isinstance(storage, ChunkedStorage)

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
 from ling.design import as_design
-from ling.design.affine import storage_and_map
 from ling.errors import BadOption, WrongShape, WrongType
 from ling.estimators.classifier import BaseRidgeClassifier
 from ling.estimators.cv_fit import check_split_weights, plan_cv
@@ -57,12 +56,12 @@ class FittedProblem:
     @cached_property
     def is_out_of_core(self) -> bool:
         """True if X is read or computed anew in every pass."""
-        return storage_and_map(as_design(self.X))[0].is_out_of_core
+        return as_design(self.X).is_out_of_core
 
     @property
     def is_from_storage(self) -> bool:
         """True if X comes from files or a cluster, even if it has been read into memory."""
-        return storage_and_map(as_design(self.X))[0].resident_bytes > 0
+        return as_design(self.X).storage.resident_bytes > 0
 
     @property
     def spread(self) -> Array:

@@ -10,9 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from ling._typing import Array
-from ling.design import as_design
-from ling.design.affine import storage_and_map
-from ling.design.metered import Meter
+from ling.design import Meter, as_design
 from ling.errors import BadOption
 from ling.estimators.fit import (
     FitOptions,
@@ -30,7 +28,7 @@ from ling.estimators.validation import (
     check_sample_weight,
     check_training_data,
 )
-from ling.progress import stage
+from ling.progress import current_fit, stage
 from ling.results import Certificate, Status
 from ling.solvers.gram_problem import GramProblem, RowsUnavailableError, build_gram_problem
 from ling.solvers.machine import parse_memory_budget
@@ -157,13 +155,14 @@ def _solve_statistics(
     X is the last batch; its passes are part of the reported cost. `with_rows` builds p rows with
     the same X'X, for algorithms that need rows.
     """
-    meter, cost = Meter(), sufficient_statistics_cost(X, summary.n_targets)
+    meter, cost = Meter(progress=current_fit()), sufficient_statistics_cost(X, summary.n_targets)
     meter.add(cost.flops, cost.passes)
     problem, standardization = build_gram_problem(summary, alphas, meter, X.dtype, with_rows)
-    design = problem.design.design
-    storage_notes = storage_and_map(as_design(X))[0].notes
+    storage_notes = as_design(X).storage.notes
     notes = (f"The passes were over {X.shape[0]} rows.", *storage_notes)
-    fit = solve_problem(problem, standardization, design, summary.centred, settings, started, notes)
+    fit = solve_problem(
+        problem, standardization, problem.design, summary.centred, settings, started, notes
+    )
     return problem, standardization, fit
 
 

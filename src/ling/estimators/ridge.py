@@ -235,10 +235,11 @@ def plan(
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
     engine ...
     """
-    design = open_storage(X, memory_budget) or as_design(X)
+    storage = open_storage(X, memory_budget) or as_design(X).storage
     budget = parse_memory_budget(memory_budget, of_total_memory=True)
-    if isinstance(design, ChunkedStorage):
-        design = design.with_memory_budget(budget)
+    if isinstance(storage, ChunkedStorage):
+        storage = storage.with_memory_budget(budget)
+    design = as_design(storage)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     if y is not None and np.shape(y)[0] != design.shape[0]:
         raise WrongShape(
@@ -247,4 +248,4 @@ def plan(
         )
     settings = FitOptions(tol=tol, precision=precision, memory_budget=memory_budget)
     n_alphas = len(np.unique(check_alpha_per_target(alpha, n_targets)))
-    return plan_for(design, n_targets, n_alphas, settings, fits_in_budget(design, budget))
+    return plan_for(design, n_targets, n_alphas, settings, fits_in_budget(storage, budget))

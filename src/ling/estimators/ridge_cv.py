@@ -221,7 +221,7 @@ class RidgeCV(
             return R2Score(Y, score_weights, per_target)
         scorer = self._check_scorer()
         if self.scoring == "neg_mean_squared_error":
-            loss = SquaredError(score_weights, Y, per_target)
+            loss = SquaredError(weights=score_weights, y=Y, per_target=per_target)
             return MeanScore(
                 scorer, Y, per_target=per_target, score_params=parameters, loss=loss, sign=-1.0
             )

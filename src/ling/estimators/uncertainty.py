@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
-from ling.design import AffineDesign
-from ling.design.affine import storage_and_map
+from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption
 from ling.estimators.fit import (
@@ -97,9 +96,7 @@ class UncertaintyMixin(BlockPredictionMixin):
         kept, posterior = self._require_posterior()
         standardization = kept.standardization
         shift = standardization.x_mean if kept.fit_intercept else None
-        centred = AffineDesign.standardized(
-            X, shift, np.full(X.shape[1], 1 / standardization.x_scale)
-        )
+        centred = as_design(X).standardized(shift, np.full(X.shape[1], 1 / standardization.x_scale))
         share = (
             posterior.quadratic_forms(centred) + kept.fit_intercept / standardization.total_weight
         )
@@ -170,7 +167,7 @@ class UncertaintyMixin(BlockPredictionMixin):
             return None
         stage("statistics")
         if self.statistics:
-            budget = fit_budget_bytes(storage_and_map(problem.design.design)[0], settings)
+            budget = fit_budget_bytes(problem.design.storage, settings)
             rng = as_generator(settings.random_state)
             posterior = compute_posterior(problem, budget, _draw_solver(problem, settings), rng)
         elif self.statistics is None:
@@ -197,8 +194,7 @@ def _draw_solver(problem: Problem, settings: FitOptions) -> Any:
     rough = replace(settings, tol=DRAW_TOL, solver="auto", max_iter=None, positive=False)
 
     def solved(drawn: Problem) -> Array:
-        design = problem.design.design
-        plan = plan_for(design, drawn.n_targets, 1, rough)
+        plan = plan_for(problem.design, drawn.n_targets, 1, rough)
         return solve(drawn, plan, solver_options(rough)).coef
 
     return solved

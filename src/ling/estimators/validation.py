@@ -13,7 +13,6 @@ from sklearn.utils.validation import _check_y as check_y
 
 from ling._typing import Array
 from ling.design import ChunkedStorage, DenseStorage, Design, Storage, as_design
-from ling.design.affine import storage_and_map
 from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
 from ling.estimators.open_data import (
     load_or_rechunk,
@@ -90,15 +89,14 @@ def with_feature_names(model: Any, X: Any) -> Any:
 
 
 def _storage_of(X: Any) -> Storage:
-    storage, _ = storage_and_map(as_design(X))
-    return storage
+    return as_design(X).storage
 
 
 def _check_y_given(model: Any, X: Any, y: Any) -> None:
     if y is not None:
         return
     open_storage(X)  # raises, with better advice, if X is a Dataset or a path
-    where = "fit(data.X, data.y)" if isinstance(X, Design) else "fit(X, y)"
+    where = "fit(data.X, data.y)" if isinstance(X, Storage | Design) else "fit(X, y)"
     raise WrongType(
         f"This {type(model).__name__} estimator requires y to be passed, but the target y is None; "
         f"pass a target for every row: {where}."

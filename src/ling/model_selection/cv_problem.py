@@ -10,9 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ling._typing import Array
-from ling.design import AffineDesign, Metered
-from ling.design.affine import storage_and_map
-from ling.design.affine_map import AffineMap
+from ling.design import AffineMap, Design
 from ling.design.arrays import broadcast_scalar
 from ling.model_selection.score_accumulators import FoldScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
@@ -69,23 +67,23 @@ class CVProblem:
         return int(self.Y.shape[1])
 
     @cached_property
-    def design(self) -> Metered:
+    def design(self) -> Design:
         """Centred rows x - mean without weights; its passes count towards those of the problem."""
-        storage, affine = storage_and_map(self.problem.design.design)
+        weighted = self.problem.design
+        affine = weighted.affine
         left = None if affine.left is None else broadcast_scalar(self.shape[0])[:, None]
-        unweighted_map = AffineMap(None, affine.col_scale, left, affine.right)
-        return Metered(AffineDesign(storage, unweighted_map), self.problem.design.meter)
+        unweighted_map = AffineMap(None, affine.column_scale, left, affine.right)
+        return Design(weighted.storage, unweighted_map, weighted.meter)
 
     @property
     def can_sample_rows(self) -> bool:
         """True if single rows can be read cheaply and there are enough for a useful sample."""
-        storage, _ = storage_and_map(self.problem.design.design)
-        return storage.has_row_access and self.shape[0] >= MIN_ROWS_TO_SAMPLE
+        return self.problem.design.has_row_access and self.shape[0] >= MIN_ROWS_TO_SAMPLE
 
     @property
     def is_out_of_core(self) -> bool:
         """True if X is read block by block, from disk or elsewhere."""
-        return storage_and_map(self.problem.design.design)[0].is_out_of_core
+        return self.problem.design.is_out_of_core
 
     @cached_property
     def sqrt_weights(self) -> Array:
@@ -130,12 +128,13 @@ class CVProblem:
             for number in range(len(splits)):
                 W[number], intercepts[number] = coef_and_intercepts(number, batch)
             return FoldScores(
-                sample_loss,
-                *self.y_standardization,
-                len(batch),
-                splits.test_membership,
-                W,
-                intercepts,
+                sample_loss=sample_loss,
+                y_mean=self.standardization.y_mean,
+                y_scale=self.standardization.y_scale,
+                n_alphas=len(batch),
+                test_membership=splits.test_membership,
+                W=W,
+                intercepts=intercepts,
             )
 
         return self.accumulate_scores(alphas, make_accumulator, len(splits))
@@ -152,11 +151,6 @@ class CVProblem:
         return np.concatenate(
             [self.design.reduce_rows(tally(batch))[0] for batch in batches], axis=1
         )
-
-    @property
-    def y_standardization(self) -> tuple[Array, Array]:
-        """Mean and scale by which y was standardised, each of shape (n_targets,)."""
-        return self.standardization.y_mean, self.standardization.y_scale
 
     def row_batches(self, rows: RowIndices) -> list[RowIndices]:
         """`rows` split into batches of about GATHER_BYTES; one batch if X lies in blocks."""

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ling._typing import Array
-from ling.design import DenseStorage, Design
+from ling.design import Design, as_design
 from ling.linalg.cholesky import ScaledCholesky, symmetric_form
 from ling.linalg.rounding import EPS
 from ling.linalg.tridiagonal import HouseholderTridiagonal
@@ -59,11 +59,10 @@ class FoldFit:
         return self.form.rotate(self.rhs)
 
     @cached_property
-    def rotated_test_design(self) -> tuple[DenseStorage, Array]:
-        """M Q and Q'x_shift: worth it if there are more columns to predict than rows."""
+    def rotated_test_rows(self) -> Array:
+        """M Q, dense: worth it if there are more columns to predict than rows."""
         Q = self.form.Q
-        turned = self.rows.map_rows(lambda rows: rows @ Q)
-        return DenseStorage(turned), self.form.rotate(self.x_shift[:, None])[:, 0]
+        return self.rows.map_rows(lambda rows: rows @ Q)
 
     def rotated_coef(self, alphas: Array) -> Array:
         """Q'(A + alpha I)^-1 C for all alphas, side by side."""
@@ -78,8 +77,8 @@ class FoldFit:
         """(n_rows, t) for each alpha in turn."""
         targets = self.rhs.shape[1]
         many = targets * len(alphas) > self.rows.shape[0]
-        rows: Design = self.rotated_test_design[0] if many else self.rows
-        shift = self.rotated_test_design[1] if many else self.x_shift
+        rows = as_design(self.rotated_test_rows) if many else self.rows
+        shift = self.form.rotate(self.x_shift[:, None])[:, 0] if many else self.x_shift
         step = max(
             1, PREDICTION_BATCH_ELEMENTS // max(1, targets * (len(self.form) + self.rows.shape[0]))
         )
@@ -249,7 +248,7 @@ def _dual_fold_fit(samples: CVProblem, splits: Splits, number: int, least: float
         inner -= np.outer(Ku - 0.5 * (u @ Ku) * u, u)
         across -= np.outer(across @ u, u)  # or rounding of c along u would be divided by alpha
     none = np.zeros(len(train))
-    return FoldFit(symmetric_form(inner, least), Y, lambda: DenseStorage(across), none, y_shift)
+    return FoldFit(symmetric_form(inner, least), Y, lambda: as_design(across), none, y_shift)
 
 
 def unweighted_kernel(samples: CVProblem) -> Array:

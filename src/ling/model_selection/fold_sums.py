@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design import AffineDesign, Metered
-from ling.design.row_transform import RowReduction
+from ling.design.rows import RowReduction, per_row
 from ling.linalg.gram import form_gram
 from ling.model_selection.cv_problem import CVProblem
 from ling.model_selection.splits import RowIndices, Splits, row_slices
@@ -40,26 +39,18 @@ class WeightedSums:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FoldSums(RowReduction):
     """Reduction over rows to the `WeightedSums` of the test rows of several splits.
 
     The splits are the `n_folds` splits that start with number `first_fold`.
     """
 
-    test_fold: NDArray[Any]
-    weights: Array
-    Y: Array
+    test_fold: NDArray[Any] = per_row()
+    weights: Array = per_row()
+    Y: Array = per_row()
     first_fold: int
     n_folds: int
-
-    def row_arrays(self) -> dict[str, Any]:
-        """Arrays with one row per sample, by name: the split that tests it, weight and targets."""
-        return {"test_fold": self.test_fold, "weights": self.weights, "Y": self.Y}
-
-    def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """The same reduction for the rows that these arrays belong to."""
-        return replace(self, **arrays)
 
     def reduced_size(self, p: int) -> int:
         """Approximate number of elements of the result: a p x p Gram matrix for each split."""
@@ -94,7 +85,13 @@ class FoldSums(RowReduction):
 def accumulate_folds(samples: CVProblem, splits: Splits, numbers: range) -> dict[int, WeightedSums]:
     """Weighted sums over the test rows of each split in `numbers`, by split number; one pass."""
     assert splits.test_fold is not None
-    reduction = FoldSums(splits.test_fold, samples.weights, samples.Y, numbers.start, len(numbers))
+    reduction = FoldSums(
+        test_fold=splits.test_fold,
+        weights=samples.weights,
+        Y=samples.Y,
+        first_fold=numbers.start,
+        n_folds=len(numbers),
+    )
     fold_sums = samples.design.reduce_rows(reduction)
     return {
         number: WeightedSums(*(sums[fold_index] for sums in fold_sums))
@@ -130,10 +127,7 @@ def accumulate_rows(
         block = samples.problem.design.subset(batch)
         batch_slice = slice(start, start + len(batch))
         if x_shift is not None:
-            shifted = AffineDesign.low_rank_corrected(
-                block.design, sqrt_weights[batch_slice], x_shift[:, None]
-            )
-            block = Metered(shifted, block.meter, block.pass_fraction)
+            block = block.low_rank_corrected(sqrt_weights[batch_slice], x_shift[:, None])
         gram += block.gram(np.float64)
         products += block.rmatmat(right_hand_sides[batch_slice])
         start += len(batch)

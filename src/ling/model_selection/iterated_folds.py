@@ -141,8 +141,7 @@ class IteratedFolds(HeldOutPredictor):
         if self._is_unmasked and not columns.n_probes:
             zero_sums = np.zeros((samples.shape[1], 1))
             return [np.hstack([zero_sums, samples.problem.moments])] * self.n_splits
-        zeros = np.zeros((samples.shape[1], columns.width))
-        return np.split(samples.design.gram_matmat(zeros, columns), self.n_splits, axis=1)
+        return np.split(samples.design.rmatmat_generated(columns), self.n_splits, axis=1)
 
     @cached_property
     def _is_unmasked(self) -> bool:
@@ -256,7 +255,8 @@ class IteratedFolds(HeldOutPredictor):
             )
             # Without a mask, X'X V needs no callback from inside the sweep over X.
             mask = None if self._is_unmasked else FoldMask(
-                self.training_membership, self.cv_problem.weights, owner, shifts
+                membership=self.training_membership, weights=self.cv_problem.weights,
+                column_splits=owner, column_shifts=shifts,
             )  # fmt: skip
             products = self.cv_problem.design.gram_matmat(V, mask)
         with single_threaded_blas():
@@ -320,13 +320,16 @@ class StochasticGCV(IteratedFolds):
         samples = self.cv_problem
 
         def make_accumulator(batch: Array) -> ScoreAccumulator:
+            W, intercepts = self._coef_and_intercepts(0, batch)
             return GCVScores(
-                sample_loss,
-                *samples.y_standardization,
-                len(batch),
-                samples.Y,
-                *self._coef_and_intercepts(0, batch),
-                self._residual_divisors(batch),
+                sample_loss=sample_loss,
+                y_mean=samples.standardization.y_mean,
+                y_scale=samples.standardization.y_scale,
+                n_alphas=len(batch),
+                Y=samples.Y,
+                W=W,
+                intercepts=intercepts,
+                residual_divisors=self._residual_divisors(batch),
             )
 
         return samples.accumulate_scores(alphas, make_accumulator)

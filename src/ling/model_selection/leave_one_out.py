@@ -120,9 +120,18 @@ class _PrimalLeaveOneOut:
 
         def tally(some: Array) -> ScoreAccumulator:
             return LeaveOneOutScores(
-                sample_loss, *samples.y_standardization, len(some), full_fit.form, full_fit.form.Q,
-                full_fit.rotated_coef(some), some, share, samples.Y, samples.weights,
-            )  # fmt: skip
+                sample_loss=sample_loss,
+                y_mean=samples.standardization.y_mean,
+                y_scale=samples.standardization.y_scale,
+                n_alphas=len(some),
+                form=full_fit.form,
+                Q=full_fit.form.Q,
+                W=full_fit.rotated_coef(some),
+                alphas=some,
+                intercept_leverage=share,
+                Y=samples.Y,
+                weights=samples.weights,
+            )
 
         return samples.accumulate_scores(alphas, tally)
 
@@ -130,7 +139,7 @@ class _PrimalLeaveOneOut:
         samples, form = self.cv_problem, full_fit.form
         # Where predictions need the same rows turned, they are.
         if samples.n_targets * len(alphas) > samples.shape[0]:
-            found = form.quadratic_forms(full_fit.rotated_test_design[0].array, alphas)
+            found = form.quadratic_forms(full_fit.rotated_test_rows, alphas)
         else:
             Q = form.Q
             found = samples.design.map_rows(lambda rows: form.quadratic_forms(rows @ Q, alphas))

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.row_transform import SliceableRowTransform, training_multiplicity
+from ling.design.rows import GeneratedColumns, per_row, training_multiplicity
 from ling.model_selection.cv_problem import CVProblem
 from ling.model_selection.splits import row_slices
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRightHandSides(SliceableRowTransform):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingRightHandSides(GeneratedColumns):
     """The columns w, w y and sqrt(w) z of every training set, side by side.
 
-    w are the weights of the rows in a training set and z are random signs, the probes. As a row
-    transform it ignores U = X V and returns these columns, so that they are computed where the
-    rows are and need not be stored or sent. `sign_bits`, of shape (n,), holds one bit per probe.
+    w are the weights of the rows in a training set and z are random signs, the probes. The columns
+    are computed where the rows are, and need not be stored or sent. `sign_bits`, of shape (n,),
+    holds one bit per probe.
     """
 
-    training_membership: Array
-    weights: Array
-    Y: Array
-    sign_bits: NDArray[np.uint32]
+    training_membership: Array = per_row()
+    weights: Array = per_row()
+    Y: Array = per_row()
+    sign_bits: NDArray[np.uint32] = per_row()
     n_splits: int
     n_probes: int
 
@@ -45,28 +44,26 @@ class TrainingRightHandSides(SliceableRowTransform):
         sign_bits = np.broadcast_to(np.uint32(0), (n,))
         if n_probes:
             sign_bits = rng.integers(0, 2**n_probes, n, np.uint32)
-        return cls(training_membership, samples.weights, samples.Y, sign_bits, n_splits, n_probes)
+        return cls(
+            training_membership=training_membership,
+            weights=samples.weights,
+            Y=samples.Y,
+            sign_bits=sign_bits,
+            n_splits=n_splits,
+            n_probes=n_probes,
+        )
 
     @property
-    def width(self) -> int:
+    def n_columns(self) -> int:
         """Number of columns: 1 + n_targets + n_probes for each split."""
         return self.n_splits * (1 + int(self.Y.shape[1]) + self.n_probes)
 
-    def row_arrays(self) -> dict[str, Any]:
-        """Arrays with one row per sample, by name."""
-        names = "training_membership", "weights", "Y", "sign_bits"
-        return {name: getattr(self, name) for name in names}
-
-    def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """The same right-hand sides for the rows that these arrays belong to."""
-        return replace(self, **arrays)
-
-    def __call__(self, U: Array, rows: slice) -> Array:
-        """The columns for these rows, (n_rows, width), in the dtype of U; U itself is not used."""
+    def __call__(self) -> Array:
+        """The columns of all rows, (n_rows, n_columns)."""
         blocks = []
-        for w, signs in self._split_weights_and_signs(rows):
-            blocks += [w[:, None], w[:, None] * self.Y[rows], np.sqrt(w)[:, None] * signs]
-        return np.hstack(blocks).astype(U.dtype, copy=False)
+        for w, signs in self._split_weights_and_signs(slice(None)):
+            blocks += [w[:, None], w[:, None] * self.Y, np.sqrt(w)[:, None] * signs]
+        return np.hstack(blocks)
 
     def column_sums(self) -> tuple[Array, Array]:
         """Total weight of each training set, (n_splits,), and the sums of its other columns.

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.row_transform import (
-    HasRowArrays,
-    RowReduction,
-    nested_row_arrays,
-    split_nested_row_arrays,
-)
+from ling.design.rows import RowReduction, per_row, take_rows
 from ling.linalg.cholesky import ScaledCholesky
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 
 
-@dataclass(frozen=True, eq=False)
-class SampleLoss(HasRowArrays):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SampleLoss(ABC):
     """A loss or score of single samples, for the predictions of several fits.
 
     `weights`, of shape (n,), are the sample weights; None stands for weights of 1.
     """
 
-    weights: Array | None
-
-    def row_arrays(self) -> dict[str, Any]:
-        """Arrays with one row per sample, by name: the weights and those of the subclass."""
-        arrays = {"weights": self.weights, **self._row_arrays()}
-        return {name: array for name, array in arrays.items() if array is not None}
-
-    def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """The same loss for the rows that these arrays belong to."""
-        return replace(self, **arrays)
+    weights: Array | None = per_row()
 
     def __call__(self, P: Array) -> Array:
         """Weighted values (n_rows, n_fits, s) of predictions (n_rows, n_fits, n_targets)."""
@@ -59,23 +45,16 @@ class SampleLoss(HasRowArrays):
         """Number s of values per sample and fit."""
 
     @abstractmethod
-    def _row_arrays(self) -> dict[str, Any]:
-        """Further arrays with one row per sample, by name."""
-
-    @abstractmethod
     def _unweighted_values(self, P: Array) -> Array:
         """Values (n_rows, n_fits, s) of predictions (n_rows, n_fits, n_targets), unweighted."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SquaredError(SampleLoss):
     """Squared error (y - prediction)^2: its mean over targets, or one for each if `per_target`."""
 
-    y: Array
+    y: Array = per_row()
     per_target: bool
-
-    def _row_arrays(self) -> dict[str, Any]:
-        return {"y": self.y}
 
     @property
     def n_values(self) -> int:
@@ -88,17 +67,14 @@ class SquaredError(SampleLoss):
         return errors if self.per_target else errors.mean(axis=2, keepdims=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Accuracy(SampleLoss):
     """Accuracy of a sample: 1 if its decision values give the same class as Y, otherwise 0.
 
     `Y` holds the labels, encoded as -1 and 1.
     """
 
-    Y: Array
-
-    def _row_arrays(self) -> dict[str, Any]:
-        return {"Y": self.Y}
+    Y: Array = per_row()
 
     @property
     def n_values(self) -> int:
@@ -110,7 +86,7 @@ class Accuracy(SampleLoss):
         return np.asarray(hits, dtype=np.float64)[:, :, None]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ScoreAccumulator(RowReduction):
     """Sums over samples of w v, (w v)^2 and w^2 v, with weight w and loss value v of a sample.
 
@@ -123,25 +99,10 @@ class ScoreAccumulator(RowReduction):
     y_scale: Array
     n_alphas: int
 
-    def row_arrays(self) -> dict[str, Any]:
-        """Arrays with one row per sample, by name: those of the subclass and of the loss."""
-        return self._row_arrays() | nested_row_arrays(self.sample_loss)
-
-    def with_row_arrays(self, arrays: dict[str, Any]) -> Self:
-        """The same accumulator for the rows that these arrays belong to."""
-        own_arrays, loss_arrays = split_nested_row_arrays(arrays)
-        return replace(
-            self, sample_loss=self.sample_loss.with_row_arrays(loss_arrays), **own_arrays
-        )
-
     @property
     def workspace_per_row(self) -> int:
         """Numbers of temporary memory per row: predictions and their loss values."""
         return 3 * self.n_alphas * len(self.y_scale)
-
-    @abstractmethod
-    def _row_arrays(self) -> dict[str, Any]:
-        """Arrays of the accumulator with one row per sample, by name."""
 
     def _score_sums(self, P: Array) -> Array:
         """Sums (n_alphas, s, 3) of predictions of centred y, (n_rows, n_alphas, n_targets).
@@ -153,7 +114,7 @@ class ScoreAccumulator(RowReduction):
         return self.sample_loss.loss_sums(P)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FoldScores(ScoreAccumulator):
     """Scores of the predictions X W + intercept of each split for its test rows.
 
@@ -161,12 +122,9 @@ class FoldScores(ScoreAccumulator):
     `test_membership` is that of `Splits`.
     """
 
-    test_membership: NDArray[Any]
+    test_membership: NDArray[Any] = per_row()
     W: Array
     intercepts: Array
-
-    def _row_arrays(self) -> dict[str, Any]:
-        return {"test_membership": self.test_membership}
 
     def __call__(self, X: Array) -> tuple[Array, ...]:
         """Contribution of these rows to the sums, (n_splits, n_alphas, s, 3)."""
@@ -181,7 +139,7 @@ class FoldScores(ScoreAccumulator):
                 else self.test_membership[:, number]
             )
             P = X[is_test_row] @ self.W[number] + self.intercepts[number]
-            sums[number] = self.take_rows(is_test_row)._score_sums(
+            sums[number] = take_rows(self, is_test_row)._score_sums(
                 P.reshape(-1, self.n_alphas, len(self.y_scale))
             )
         return (sums,)
@@ -192,7 +150,7 @@ class FoldScores(ScoreAccumulator):
         return 2.0 * float(self.W[0].size)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GCVScores(ScoreAccumulator):
     """Scores of generalised cross-validation, from the predictions X W + intercept of one fit.
 
@@ -200,13 +158,10 @@ class GCVScores(ScoreAccumulator):
     (p, n_alphas * t), `Y` is the centred y of shape (n, t).
     """
 
-    Y: Array
+    Y: Array = per_row()
     W: Array
     intercepts: Array
     residual_divisors: Array
-
-    def _row_arrays(self) -> dict[str, Any]:
-        return {"Y": self.Y}
 
     def __call__(self, X: Array) -> tuple[Array, ...]:
         """Contribution of these rows to the sums, (1, n_alphas, s, 3)."""
@@ -220,7 +175,7 @@ class GCVScores(ScoreAccumulator):
         return 2.0 * self.W.size
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LeaveOneOutScores(ScoreAccumulator):
     """Scores of exact leave-one-out: residuals divided by 1 - h, with the leverage h of the row.
 
@@ -233,11 +188,8 @@ class LeaveOneOutScores(ScoreAccumulator):
     W: Array
     alphas: Array
     intercept_leverage: float
-    Y: Array
-    weights: Array
-
-    def _row_arrays(self) -> dict[str, Any]:
-        return {"Y": self.Y, "weights": self.weights}
+    Y: Array = per_row()
+    weights: Array = per_row()
 
     @property
     def workspace_per_row(self) -> int:

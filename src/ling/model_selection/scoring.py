@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from ling._typing import Array
-from ling.design import Design
+from ling.design import Storage
+from ling.design.rows import take_rows
 from ling.errors import BadOption
 from ling.model_selection.score_accumulators import SampleLoss, SquaredError
 from ling.model_selection.splits import RowIndices
@@ -84,7 +85,7 @@ class NegMeanSquaredError(Scoring):
     @property
     def sample_loss(self) -> SampleLoss:
         """The squared error of a sample."""
-        return SquaredError(self.weights, self.y, self.per_target)
+        return SquaredError(weights=self.weights, y=self.y, per_target=self.per_target)
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
         """Negative means of the squared errors, and their standard errors."""
@@ -129,7 +130,7 @@ class R2Score(Scoring):
     @property
     def sample_loss(self) -> SampleLoss:
         """The squared error of a sample, for each target."""
-        return SquaredError(self.weights, self.y, True)
+        return SquaredError(weights=self.weights, y=self.y, per_target=True)
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
         """R^2 as in scikit-learn, also for a constant y; the standard errors are NaN.
@@ -193,7 +194,7 @@ class SklearnScorer(Scoring):
         return np.asarray(self._score_one(P, X, y, row_params), dtype=np.float64)
 
     def _rows_of_x(self, rows: RowIndices) -> Any:
-        return self.X.take(rows) if isinstance(self.X, Design) else self.X[rows]
+        return self.X.take(rows) if isinstance(self.X, Storage) else self.X[rows]
 
     def _score_one(self, P: Array, X: Any, y: Array, parameters: dict[str, Array]) -> float:
         if self.label_decoder is not None:
@@ -220,7 +221,7 @@ class MeanScore(SklearnScorer):
         """Score of `rows`, and its standard error from the spread over the samples."""
         assert self.loss is not None
         score, error = self.scores_from_sums(
-            self.loss.take_rows(rows).loss_sums(P[:, None, :]), rows
+            take_rows(self.loss, rows).loss_sums(P[:, None, :]), rows
         )
         return score[0], error[0]
 

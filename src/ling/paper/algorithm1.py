@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.design import AffineDesign, Metered
+from ling.design import Design
 from ling.errors import WrongShape, WrongType
 from ling.paper.algorithm2 import PartialSVD, find_range, randomized_svd
 from ling.paper.algorithm3 import run_gradient_descent
@@ -57,7 +57,7 @@ class FirstStage:
     UtX: Array
     gamma1: Array
     y_residual: Array
-    X_residual: Metered
+    X_residual: Design
 
     def combine(self, gamma2: Array, X_left_gamma2: Array) -> tuple[Array, Array, Array, Array]:
         """coef, fitted, gamma1 and gamma2 of the whole fit.
@@ -194,7 +194,7 @@ def ling_svrg(
 
 
 def first_stage(
-    design: Metered,
+    design: Design,
     target: Array,
     alpha: float,
     k: Any,
@@ -218,13 +218,11 @@ def first_stage(
         U, to_features, UtX = basis.Q, basis.map, design.rmatmat(basis.Q).T
         factor = np.ones(U.shape[1])
     gamma1 = U.T @ target
-    left = AffineDesign.low_rank_corrected(design.design, U, UtX.T)
-    return FirstStage(
-        U, to_features, UtX, factor * gamma1, target - U @ gamma1, Metered(left, design.meter)
-    )
+    X_residual = design.low_rank_corrected(U, UtX.T)
+    return FirstStage(U, to_features, UtX, factor * gamma1, target - U @ gamma1, X_residual)
 
 
-def _check_svd(svd: PartialSVD, design: Metered, k: int) -> None:
+def _check_svd(svd: PartialSVD, design: Design, k: int) -> None:
     n, p = design.shape
     if not isinstance(svd, PartialSVD):
         raise WrongType(f"svd is a {type(svd).__name__}; pass what random_svd or exact_svd gives.")

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from ling._typing import Array
-from ling.design import Metered
+from ling.design import Design, Meter
 from ling.paper.inputs import (
     as_generator,
     check_count,
@@ -77,7 +77,7 @@ def random_svd(X: Any, k: int, power: int = 1, random_state: Any = None) -> Part
     return randomized_svd(check_design(X), k, power, random_state)
 
 
-def randomized_svd(design: Metered, k: Any, power: Any, random_state: Any) -> PartialSVD:
+def randomized_svd(design: Design, k: Any, power: Any, random_state: Any) -> PartialSVD:
     """Algorithm 2 on a design that has been checked."""
     basis = find_range(design, k, power, random_state)
     B = design.rmatmat(basis.Q).T
@@ -106,7 +106,9 @@ def exact_svd(X: Any, k: int) -> PartialSVD:
     """
     design = check_design(X)
     k = check_rank(k, design)
-    U, d, Vt = linalg.svd(design.design.matmat(np.eye(design.shape[1])), full_matrices=False)
+    U, d, Vt = linalg.svd(
+        design.metered(Meter()).matmat(np.eye(design.shape[1])), full_matrices=False
+    )
     rank = min(k, _numerical_rank(d, design.shape))
     small = min(design.shape)
     design.meter.add(flops=6 * small**2 * max(design.shape) + 20 * small**3, passes=1)
@@ -148,7 +150,7 @@ def pcr(X: Any, y: Any, k: int, power: int = 1, random_state: Any = None) -> Fit
     return Fit(basis.map @ gamma, basis.Q @ gamma, design.cost)
 
 
-def find_range(design: Metered, k: Any, power: Any, random_state: Any) -> RangeBasis:
+def find_range(design: Design, k: Any, power: Any, random_state: Any) -> RangeBasis:
     """Steps 1-3 of Algorithm 2, with the map from features kept.
 
     W = orth((X'X)^power R) lives on the feature side and XW spans the range of (XX')^power XR.
@@ -168,7 +170,7 @@ def find_range(design: Metered, k: Any, power: Any, random_state: Any) -> RangeB
     return RangeBasis(Q @ U[:, :rank], W @ (Vt[:rank].T / s[:rank]))
 
 
-def _orthonormal(A: Array, design: Metered) -> Array:
+def _orthonormal(A: Array, design: Design) -> Array:
     design.meter.add(flops=_qr_flops(*A.shape))
     return np.asarray(linalg.qr(A, mode="economic")[0])
 

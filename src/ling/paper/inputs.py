@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.design import AffineDesign, Design, Meter, Metered, Storage, as_design
+from ling.design import Design, Meter, as_design
 from ling.design.arrays import as_numeric_array
 from ling.errors import BadOption, NotFinite, WrongShape, WrongType
 
@@ -16,25 +16,24 @@ from ling.errors import BadOption, NotFinite, WrongShape, WrongType
 MAX_SQUARABLE = 1e150
 
 
-def check_design(X: Any) -> Metered:
-    """X as a metered design with at least one row and column, all finite."""
-    outer = []
-    while isinstance(X, Metered):
-        outer.append(X.meter)
-        X = X.design
-    design, meter = as_design(X), Meter(*outer)
+def check_design(X: Any) -> Design:
+    """X as a design with at least one row and column, all finite.
+
+    Its meter starts at 0, and adds to that of X if X is a Design.
+    """
+    design = as_design(X)
+    design = design.metered(Meter(design.meter))
     n, p = design.shape
     if n == 0 or p == 0:
         raise WrongShape(f"X has shape {design.shape}; pass at least one row and one column.")
-    storage = design.storage if isinstance(design, AffineDesign) else design
-    at = storage.find_nonfinite(MAX_SQUARABLE) if isinstance(storage, Storage) else None
+    at = design.storage.find_nonfinite(MAX_SQUARABLE)
     if at is not None:
         raise NotFinite(
             f"X[{at[0]}, {at[1]}] is not a number, or above {MAX_SQUARABLE:g}, whose square "
             f"cannot be "
             "represented; drop that row, fill it in (sklearn.impute.SimpleImputer) or rescale X."
         )
-    return Metered(design, meter)
+    return design
 
 
 def check_target(y: Any, design: Design) -> Array:

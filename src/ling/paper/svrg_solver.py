@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design import AffineRowTransform, DenseStorage, Meter, Metered, SparseStorage
-from ling.design.affine import storage_and_map
+from ling.design import AffineRowTransform, DenseStorage, Design, Meter, SparseStorage
 from ling.design.arrays import scale_rows
 from ling.errors import BadOption, Diverged, WrongType
 from ling.paper.inputs import (
@@ -105,7 +104,7 @@ def svrg(
 
 
 def run_svrg(
-    design: Metered,
+    design: Design,
     target: Array,
     lam: float,
     n_passes: Any,
@@ -232,15 +231,15 @@ class SparseRows(SvrgRows):
         return self.csr.indptr, self.csr.indices, self.csr.data
 
 
-def svrg_rows(design: Metered) -> SvrgRows:
+def svrg_rows(design: Design) -> SvrgRows:
     """The rows of a design, and what a step needs; one pass if it has a low-rank part."""
-    storage, affine = storage_and_map(design.design)
+    storage, affine = design.storage, design.affine
     n, p = design.shape
     s = np.ones(n) if affine.row_scale is None else affine.row_scale
-    d = affine.col_scale
+    d = affine.column_scale
     L = np.zeros((n, 0)) if affine.left is None else affine.left
-    R = np.zeros((p, 0)) if affine.right is None else affine.right
-    P = Metered(storage, design.meter).matmat(scale_rows(R, d)) if affine.rank else L
+    R = np.zeros((p, 0)) if affine.right is None else scale_rows(affine.right, d)
+    P = Design(storage, meter=design.meter).matmat(scale_rows(R, d)) if affine.rank else L
     T = s[:, None] * P - L @ (R.T @ R)
     design.meter.add(flops=2.0 * (n + p) * affine.rank**2)
     if isinstance(storage, DenseStorage):
@@ -260,7 +259,7 @@ def svrg_rows(design: Metered) -> SvrgRows:
 
 
 def _run_epochs(
-    design: Metered,
+    design: Design,
     rows: SvrgRows,
     target: Array,
     lam: float,
@@ -290,7 +289,7 @@ def _run_epochs(
 
 
 def _tune_step(
-    design: Metered,
+    design: Design,
     rows: SvrgRows,
     target: Array,
     lam: float,
@@ -304,7 +303,7 @@ def _tune_step(
             f"step is None, and X has {n} rows, too few to choose it by cross-validation; pass a "
             f"number, such as {0.5 / max(rows.max_squared_norm(), 1e-300):.3g}."
         )
-    apart = Metered(design.design, Meter())
+    apart = design.metered(Meter())
     longest = rows.max_squared_norm() + lam
     apart.meter.add(flops=design.matvec_flops, passes=1)
     steps = STEP_FACTORS / longest if longest > 0 else STEP_FACTORS

@@ -135,13 +135,9 @@ class DualSystem(LinearSystem):
 
     def matmat(self, P: Array, targets: TargetIndices) -> Array:
         """X'(X P + alpha C) stacked on X P + alpha C, for P stacked on C."""
-        P_features, P_rows = P[: self.n_features], P[self.n_features :]
-        rows = AffineRowTransform.identity(P_rows.shape)
-        products = self.problem.design.gram_matmat(P_features, rows)
-        return (
-            np.vstack([products, rows.row_output.reshape(P_rows.shape)])
-            + P * self.problem.alphas[targets]
-        )
+        P_features = P[: self.n_features]
+        products, rows = self.problem.design.gram_matmat_with_rows(P_features)
+        return np.vstack([products, rows]) + P * self.problem.alphas[targets]
 
     def precondition(self, R: Array, targets: TargetIndices) -> Array:
         """P^-1 R stacked on the vectors u with X'u = P^-1 R."""
@@ -273,9 +269,10 @@ def dual_conjugate_gradients(
         state = replace(new_state, n_iter=state.n_iter + new_state.n_iter)
         C = state.solution[p:]
         W = problem.design.rmatmat(C)
-        rows = AffineRowTransform.from_values(-1.0, problem.alphas * C - problem.targets, 1.0)
-        gradient = problem.design.gram_matmat(W, rows)
-        rho = rows.row_output.reshape(C.shape)
+        minus_residual = problem.alphas * C - problem.targets
+        gradient, rho = problem.design.gram_matmat_with_rows(
+            W, AffineRowTransform.from_values(-1.0, minus_residual, 1.0)
+        )
         bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C)
         best = Candidate(W, bound=bound, n_iter=state.n_iter, gave_up=state.gave_up)
         if problem.is_within_tol(bound, tol) or state.gave_up or state.n_iter == max_iter:

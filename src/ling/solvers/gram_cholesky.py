@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from ling._typing import Array
-from ling.design import DenseStorage
+from ling.design import DenseStorage, Design
 from ling.linalg.potrf import potrf
 from ling.linalg.rounding import sum_noise
 from ling.solvers.minorant import CholeskyMinorant
@@ -47,7 +47,7 @@ def _forward_substitute(factor: Array, V: Array) -> Array:
     return found
 
 
-def inverse_cholesky(H: Array, compiled: bool) -> DenseStorage | None:
+def inverse_cholesky(H: Array, compiled: bool) -> Design | None:
     """M with M'M = H^-1, so that H^-1 v is one fused sweep over M; None if H is not positive.
 
     H is overwritten. Solving with the factor itself would be as fast, but by BLAS.
@@ -58,11 +58,13 @@ def inverse_cholesky(H: Array, compiled: bool) -> DenseStorage | None:
         return None
     inverse, info = trtri(upper, lower=False, overwrite_c=True)
     # The upper triangle in Fortran order is its transpose in C order.
-    return None if info else DenseStorage(np.ascontiguousarray(inverse.T), compiled=compiled)
+    if info:
+        return None
+    return Design(DenseStorage(np.ascontiguousarray(inverse.T), compiled=compiled))
 
 
 def cholesky_minorant(
-    inverse: DenseStorage,
+    inverse: Design,
     scale: Array,
     alpha: float,
     noise: float,
@@ -93,6 +95,6 @@ def _as_fortran_order(H: Array) -> Array:
     return H if H.flags.f_contiguous else H.T
 
 
-def apply_inverse(inverse: DenseStorage, scale: Array, R: Array) -> Array:
+def apply_inverse(inverse: Design, scale: Array, R: Array) -> Array:
     """(D^1/2 H D^1/2)^-1 R, one fused sweep over the inverse factor."""
     return np.asarray(inverse.gram_matmat(R / scale[:, None]) / scale[:, None])

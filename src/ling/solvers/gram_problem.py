@@ -11,11 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import linalg
 
 from ling._typing import Array
-from ling.design import Metered
-from ling.design.affine_map import AffineMap
-from ling.design.base import Design, Storage
-from ling.design.metered import Meter
-from ling.design.row_transform import RowTransform
+from ling.design import AffineMap, AffineRowTransform, Design, Meter, RowTransform, Storage
+from ling.design.storage import IDENTITY
 from ling.errors import NotFinite
 from ling.linalg.rounding import sum_noise
 from ling.solvers.gram_cache import GramCache
@@ -49,13 +46,15 @@ class GramStorage(Storage):
         self.shape = gram.shape[0], gram.shape[0]
         self.dtype = np.dtype(dtype)
 
-    def gram_matmat(self, V: Array, transform: RowTransform | None = None) -> Array:
+    def gram_matmat(
+        self, affine: AffineMap, V: Array, transform: RowTransform | None = None
+    ) -> Array:
         """(X'X) V."""
-        if transform is not None:
+        if transform is not None or not affine.is_identity:
             self._raise_rows_unavailable()
         return np.asarray(self.gram_matrix @ V)
 
-    def affine_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+    def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """X'X itself."""
         if not affine.is_identity:
             self._raise_rows_unavailable()
@@ -67,7 +66,7 @@ class GramStorage(Storage):
             self._raise_rows_unavailable()
         return self.surrogate_rows[rows]
 
-    def affine_gram_flops(self, affine: AffineMap) -> float:
+    def gram_flops(self, affine: AffineMap) -> float:
         """None: it is there."""
         return 0.0
 
@@ -92,15 +91,25 @@ class GramStorage(Storage):
         """Not without rows."""
         self._raise_rows_unavailable()
 
-    def subset(self, rows: NDArray[np.intp]) -> Design:
+    def subset(self, rows: NDArray[np.intp]) -> Storage:
         """Not without rows."""
         self._raise_rows_unavailable()
 
-    def affine_row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+    def gram_matmat_with_rows(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform
+    ) -> tuple[Array, Array]:
         """Not without rows."""
         self._raise_rows_unavailable()
 
-    def affine_row_gram_flops(self, affine: AffineMap) -> float:
+    def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
+        """Not without rows."""
+        self._raise_rows_unavailable()
+
+    def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Not without rows."""
+        self._raise_rows_unavailable()
+
+    def row_gram_flops(self, affine: AffineMap) -> float:
         """Not without rows."""
         self._raise_rows_unavailable()
 
@@ -188,7 +197,7 @@ def build_gram_problem(
     made = _make_surrogate_rows(gram, moments, norms[:p]) if with_rows else None
     rows, targets = made or (None, np.empty((0, summary.n_targets)))
     problem = GramProblem(
-        design=Metered(GramStorage(gram, dtype, rows), meter, pass_fraction=0.0),
+        design=Design(GramStorage(gram, dtype, rows), IDENTITY, meter, pass_fraction=0.0),
         targets=targets,
         moments=moments,
         alphas=_scale_alphas(alphas, x_scale),

@@ -12,18 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design import (
-    AffineDesign,
-    AffineRowTransform,
-    Design,
-    Metered,
-    QuantizedMatrix,
-    as_design,
-)
-from ling.design.affine import storage_and_map
+from ling.design import Design, Meter, QuantizedMatrix, as_design
 from ling.design.arrays import FLOAT64_MAX
 from ling.errors import NotFinite
 from ling.linalg.rounding import sum_noise
+from ling.progress import current_fit
 from ling.solvers.gram_cache import GramCache
 
 log = logging.getLogger("ling")
@@ -44,7 +37,7 @@ class Problem:
     `raw_target_norms` those of Y's, *before* centring: rounding errors are proportional to these.
     """
 
-    design: Metered
+    design: Design
     targets: Array
     moments: Array
     alphas: Array
@@ -108,9 +101,8 @@ class Problem:
     @property
     def can_quantize(self) -> bool:
         """Whether a short copy of X is likely to be near enough, as alpha is not too small."""
-        storage, affine = storage_and_map(self.design.design)
         error = 1e-9 * float((self.column_norms**2).sum())  # of normally distributed numbers
-        return storage.can_quantize(affine) and error < 0.5 * float(self.alphas.min())
+        return self.design.can_quantize and error < 0.5 * float(self.alphas.min())
 
     @property
     def gram_error_scale(self) -> Array:
@@ -122,7 +114,7 @@ class Problem:
     @property
     def centers_rows(self) -> bool:
         """Whether Gram matrices are made from centred rows."""
-        return storage_and_map(self.design.design)[0].centers_rows
+        return self.design.storage.centers_rows
 
     @property
     def uses_compiled_loops(self) -> bool:
@@ -130,8 +122,7 @@ class Problem:
 
         BLAS lets its threads spin for a while after each call, on the cores that the loops need.
         """
-        storage, _ = storage_and_map(self.design.design)
-        return storage.max_compiled_columns > 0
+        return self.design.storage.max_compiled_columns > 0
 
     @cached_property
     def distinct_alphas(self) -> Array:
@@ -154,16 +145,13 @@ class Problem:
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
         """X'(Y - X W) - W diag(alphas), and the norms ||y - X w||; one pass in float64."""
-        residual = AffineRowTransform.from_values(1.0, self.targets, -1.0, keep_rows=False)
-        G = self.design.gram_matmat(W, residual)
-        return G - W * self.alphas, np.sqrt(residual.squared_norms)
+        G, squares = self.design.residual_gradient(W, self.targets)
+        return G - W * self.alphas, np.sqrt(squares)
 
     def quantize(self) -> QuantizedMatrix:
         """X, centred and weighted, in integers of 16 bits; one pass."""
-        storage, affine = storage_and_map(self.design.design)
         sizes = self.safe_column_norms / np.sqrt(self.shape[0])
-        copy = storage.quantize(affine, np.where(sizes > 0, sizes, 1.0))
-        self.design.meter.add(0.0, 1.0)
+        copy = self.design.quantize(np.where(sizes > 0, sizes, 1.0))
         log.info("Iterations are done on a copy of X in 16-bit integers.")
         return copy
 
@@ -235,7 +223,7 @@ def build_problem(
 
     Non-finite data show in those sums, so there is no pass to look for them.
     """
-    storage, _ = storage_and_map(as_design(X))
+    storage = as_design(X).storage
     n, p = storage.shape
     Y = np.asarray(Y, dtype=np.float64)
     with np.errstate(over="ignore"):
@@ -265,13 +253,13 @@ def build_problem(
     y_scale = np.array([_power_of_two_scale(size) for size in raw_target_norms])
     alphas = _scale_alphas(alphas, x_scale)
     scale = None if x_scale == 1.0 else np.full(p, 1.0 / x_scale)
-    design: Design = storage
+    design = Design(storage, meter=Meter(progress=current_fit()))
     if fit_intercept or weights is not None or scale is not None:
         shift = x_mean if fit_intercept else None
-        design = AffineDesign.standardized(storage, shift, scale, weights)
+        design = design.standardized(shift, scale, weights)
     targets = Y if weights is None else np.sqrt(weights)[:, None] * Y
     problem = Problem(
-        Metered(design),
+        design,
         targets / y_scale if (y_scale != 1.0).any() else targets,
         moments / x_scale / y_scale,
         alphas,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ling._typing import Array
-from ling.design import AffineRowTransform
 from ling.linalg.gram import form_gram
 from ling.linalg.orthogonalize import orthonormalize
 from ling.linalg.rounding import sum_noise
@@ -256,9 +255,11 @@ def nystrom_from_sample(problem: Problem, sample: RowSample, scale: Array, rank:
     """Nyström sketch from the `rank` leading directions of the sample; one pass."""
     n, p = problem.shape
     Q = orthonormalize(sample.scaled_rows.T @ sample.eigenvectors[:, :rank])
-    rows = AffineRowTransform.identity((n, rank)) if n < p else None
-    products = scaled_gram_matmat(problem, scale, Q, rows)
-    return nystrom_sketch(problem, scale, Q, products, None if rows is None else rows.row_output)[0]
+    if n >= p:
+        return nystrom_sketch(problem, scale, Q, scaled_gram_matmat(problem, scale, Q))[0]
+    V = np.ascontiguousarray(Q / scale[:, None])
+    products, rows = problem.design.gram_matmat_with_rows(V)
+    return nystrom_sketch(problem, scale, Q, products / scale[:, None], rows)[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ling._typing import Array
-from ling.design import AffineRowTransform
 from ling.linalg.gram import form_gram
 from ling.linalg.orthogonalize import thin_svd
 from ling.linalg.rounding import EPS, product_noise
@@ -76,12 +75,10 @@ def column_scales(problem: Problem) -> Array:
     return np.asarray(scale)
 
 
-def scaled_gram_matmat(
-    problem: Problem, scale: Array, directions: Array, transform: AffineRowTransform | None = None
-) -> Array:
+def scaled_gram_matmat(problem: Problem, scale: Array, directions: Array) -> Array:
     """D^-1/2 X'X D^-1/2 Q for directions Q (p, k), with scale the diagonal of D^1/2; one pass."""
     V = np.ascontiguousarray(directions / scale[:, None])
-    return np.asarray(problem.design.gram_matmat(V, transform) / scale[:, None])
+    return np.asarray(problem.design.gram_matmat(V) / scale[:, None])
 
 
 def nystrom_sketch(

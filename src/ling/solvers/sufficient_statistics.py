@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.design import AffineDesign, as_design
-from ling.design.affine import storage_and_map
-from ling.design.base import Storage
+from ling.design import Storage, as_design
 from ling.errors import BadOption, NotFinite, WrongShape
 from ling.linalg.gram import add_gram
 from ling.linalg.rounding import sum_noise
@@ -68,7 +66,7 @@ class SufficientStatistics:
         cls, X: Any, Y: Array, weights: Array | None = None, centred: bool = True
     ) -> SufficientStatistics:
         """Statistics of the rows of X (n, p) and Y (n, t); two passes, n p^2 FLOPs, no copy."""
-        storage, _ = storage_and_map(as_design(X))
+        storage = as_design(X).storage
         n, p = storage.shape
         total_weight = float(n) if weights is None else float(weights.sum())
         n_counted = n if weights is None else int(np.count_nonzero(weights))
@@ -245,8 +243,8 @@ class _MomentsAboutRoundedMean:
 
 def sufficient_statistics_cost(X: Any, n_targets: int) -> Cost:
     """Cost of `SufficientStatistics.from_rows` in FLOPs and passes."""
-    storage, _ = storage_and_map(as_design(X))
-    return Cost(storage.gram_flops + (2 * n_targets + 3) * storage.matvec_flops, 2.0)
+    design = as_design(X)
+    return Cost(design.gram_flops + (2 * n_targets + 3) * design.matvec_flops, 2.0)
 
 
 def _check_and_center_targets(
@@ -289,7 +287,7 @@ def _moments_about_rounded_mean(
         # affine map is applied to weighted rows, or afterwards, so that rounding is relative to
         # the raw squares.
         shift = x_mean if centred else None
-        gram = AffineDesign.standardized(storage, shift, weights=weights).gram(np.float64)
+        gram = as_design(storage).standardized(shift, weights=weights).gram(np.float64)
         cross = products - np.outer(x_mean, y_sums)
         x_sums_left, gram_error_scale = np.zeros_like(x_mean), raw_squares
     sums, gram_error_scale = (

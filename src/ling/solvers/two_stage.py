@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ling._typing import Array
-from ling.design import AffineRowTransform, DenseStorage, QuantizedMatrix
+from ling.design import AffineRowTransform, DenseStorage, Design, QuantizedMatrix
 from ling.linalg.gram import form_gram
 from ling.linalg.orthogonalize import thin_svd
 from ling.linalg.rounding import EPS, EPS32
@@ -198,7 +198,8 @@ def sketch_preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
         root = np.sqrt(rest + alpha)
         U, S = thin_svd(F / root[:, None])
         # As a design, U' applies I - U diag(weights) U' in one fused sweep.
-        leading = DenseStorage(np.ascontiguousarray(U.T), compiled=problem.uses_compiled_loops)
+        rows = DenseStorage(np.ascontiguousarray(U.T), compiled=problem.uses_compiled_loops)
+        leading = Design(rows)
         # For large S, 1 - weight would be lost to rounding. A smaller P there is as safe.
         squares = np.minimum(S**2, MAX_SQUARED_SINGULAR_VALUE)
         parts[float(alpha)] = root[:, None], leading, squares / (1 + squares)
@@ -209,8 +210,8 @@ def sketch_preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
             same_alpha = problem.alphas[targets] == alpha
             S = R[:, same_alpha] / root
             shape = (len(weights), S.shape[1])
-            rows = AffineRowTransform.from_values(1.0, np.zeros(shape), weights)
-            Z[:, same_alpha] = (S - leading.gram_matmat(S, rows)) / root
+            weighting = AffineRowTransform.from_values(1.0, np.zeros(shape), weights)
+            Z[:, same_alpha] = (S - leading.gram_matmat(S, weighting)) / root
         return Z
 
     # Lower ratio: X'X + alpha I >= F F' / max_weight + (alpha - slack) I, and

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.design.block_operations import BlockOperation, BlockResult
+from ling.design.blocked import BlockCall, BlockResult
 from ling.design.dask.failures import (
     IDLE_MESSAGE,
     TaskKey,
@@ -125,13 +125,13 @@ class BlockPlacement:
 
 @dataclass(frozen=True, eq=False)
 class DirectCall:
-    """A pass for which everything but the operation is already on the workers.
+    """A pass for which everything but the call is already on the workers.
 
     It is sent to all workers at once and bypasses the scheduler's tasks. That takes a third of the
     time, and costs the scheduler one message per worker, however many blocks there are.
     """
 
-    operation: bytes
+    call: bytes
     shares: dict[str, list[int]]
     plans: tuple[TaskKey, ...]
     pieces: dict[str, tuple[TaskKey, ...]]
@@ -144,7 +144,7 @@ class DirectCall:
             task, blocks = data[self.plans[share]]
             task = replace(task, array_names=tuple(self.pieces), constants=self.constants)
             pieces = [keys[share] for keys in self.pieces.values()]
-            yield partial(task, self.operation, *(data[key] for key in (*blocks, *pieces)))
+            yield partial(task, self.call, *(data[key] for key in (*blocks, *pieces)))
 
 
 async def run_direct_call(call: DirectCall, dask_worker: Any) -> list[ReductionNodes] | None:
@@ -187,8 +187,8 @@ class ClusterBlocks:
         with translate_errors(str):
             return len(get_worker_info(self.client))
 
-    def run(self, operation: BlockOperation, layout: RowLayout, p: int) -> BlockResult:
-        """Run the operation on all parts and return the merged result.
+    def run(self, call: BlockCall, layout: RowLayout) -> BlockResult:
+        """Run the call on all parts and return the merged result.
 
         The pass is repeated if workers are lost, up to MAX_ATTEMPTS times.
         """
@@ -199,7 +199,7 @@ class ClusterBlocks:
             for _ in range(MAX_ATTEMPTS):
                 try:
                     placement = self._locate_blocks()
-                    return self._run_pass(operation, layout, p, placement)
+                    return self._run_pass(call, layout, placement)
                 except ClusterLost as lost:
                     raise ClusterLost(f"{lost} {self._memory_advice}") from lost
                 except WorkerLostError as gone:
@@ -218,15 +218,15 @@ class ClusterBlocks:
             )
 
     def _run_pass(
-        self, operation: BlockOperation, layout: RowLayout, p: int, placement: BlockPlacement
+        self, call: BlockCall, layout: RowLayout, placement: BlockPlacement
     ) -> BlockResult:
         count, residency = len(layout.parts), placement.plan_for(layout)
         # Large sums are added up on the workers, with one task per group of parts.
-        by_group = 8 * operation.reduced_size(p) > MAX_DIRECT_SUM_BYTES and count > 1
-        graph = TaskGraph(type(operation).__name__.lower())
-        arrays, constants = self._send_row_arrays(graph, layout, operation, residency)
+        by_group = 8 * call.reduced_size > MAX_DIRECT_SUM_BYTES and count > 1
+        graph = TaskGraph(call.method)
+        arrays, constants = self._send_row_arrays(graph, layout, call, residency)
         serialized, plans, failed = (
-            serialize(without_row_arrays(operation)),
+            serialize(without_row_arrays(call)),
             residency.resident_arrays.get(PLANS_KEY),
             False,
         )
@@ -237,16 +237,16 @@ class ClusterBlocks:
             if nodes is not None:
                 return _merge_all(count, nodes)
             if (new_placement := self._locate_blocks(anew=True)).workers != placement.workers:
-                return self._run_pass(operation, layout, p, new_placement)
+                return self._run_pass(call, layout, new_placement)
             self._placement, failed = placement, True
         groups = residency.groups if by_group else residency.shares
-        inline, operation_keys = graph.add_shared_operation(serialized, len(groups))
+        inline, call_keys = graph.add_shared_call(serialized, len(groups))
         out_keys = []
         for group in groups:
             task, blocks = self._plan_task(layout, group)
-            task = replace(task, operation=inline, array_names=tuple(arrays), constants=constants)
+            task = replace(task, call=inline, array_names=tuple(arrays), constants=constants)
             pieces = [keys[group.share_index] for keys in arrays.values()]
-            out_keys.append(graph.add(task, [*operation_keys, *blocks, *pieces], group.worker))
+            out_keys.append(graph.add(task, [*call_keys, *blocks, *pieces], group.worker))
         if by_group:
             out_keys = graph.add_merge_tree(out_keys, groups, count)
         elif plans is None:
@@ -260,7 +260,7 @@ class ClusterBlocks:
         return outcome
 
     def _plan_task(self, layout: RowLayout, bundle: TaskGroup) -> tuple[BlockTask, list[TaskKey]]:
-        """Return the task of a group, without operation and arrays, and the keys of its blocks."""
+        """Return the task of a group, without call and arrays, and the keys of its blocks."""
         parts = tuple(layout.parts[number] for number in bundle.numbers)
         task = BlockTask(None, parts, bundle.numbers, len(layout.parts), bundle.offset)
         return task, [self.keys[part.block] for part in parts]
@@ -296,11 +296,11 @@ class ClusterBlocks:
         return outcome
 
     def _send_row_arrays(
-        self, graph: TaskGraph, layout: RowLayout, operation: BlockOperation, sent: Residency
+        self, graph: TaskGraph, layout: RowLayout, call: BlockCall, sent: Residency
     ) -> tuple[dict[str, tuple[TaskKey, ...]], dict[str, Array]]:
         """Return the keys of the pieces of per-row arrays, and one row of those with equal rows."""
         arrays, constants = {}, {}
-        for name, array in layout.row_arrays(operation).items():
+        for name, array in layout.row_arrays(call).items():
             if array.strides[0] == 0:
                 constants[name] = array[:1].copy()
             else:

@@ -20,21 +20,18 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.arrays import as_slice
-from ling.design.block_operations import (
-    BlockOperation,
-    BlockResult,
-    GramMatmat,
-    Moments,
-    merge_results,
-)
+from ling.design.blocked import BlockCall, BlockResult, merge_results
 from ling.design.dask.block_shapes import check_block_shape
 from ling.design.dense import DenseStorage
+from ling.design.rows import row_arrays, take_rows, with_row_arrays
 from ling.errors import WrongType
 
 #: Number of parts, or of sums of parts, in a group of the reduction tree.
 SPLIT_EVERY = 8
 #: Name of the row array that holds the indices of selected rows in their blocks.
 ROW_INDICES_NAME = "places"
+#: Methods of DenseStorage that compiled loops do: these are as fast on unaligned numbers.
+COMPILED_METHODS = "gram_matmat", "gram_matmat_with_rows", "residual_gradient", "moments"
 #: Results by (level, number) of their node in the tree; level 0 holds single parts.
 ReductionNodes: TypeAlias = dict[tuple[int, int], BlockResult]
 
@@ -96,22 +93,22 @@ class RowLayout:
             return self.row_indices[part.start : part.stop]
         return np.arange(part.block_offset, part.block_offset + part.stop - part.start)
 
-    def row_arrays(self, operation: BlockOperation) -> dict[str, np.ndarray[Any, Any]]:
-        """Return all arrays that are split like the rows: the operation's and `row_indices`."""
+    def row_arrays(self, call: BlockCall) -> dict[str, np.ndarray[Any, Any]]:
+        """Return all arrays that are split like the rows: the call's and `row_indices`."""
         own = {} if self.row_indices is None else {ROW_INDICES_NAME: self.row_indices}
-        return {**operation.row_arrays(), **own}
+        return {**row_arrays(call), **own}
 
 
 @dataclass(frozen=True, eq=False)
 class BlockTask:
-    """The task that runs an operation on some parts: `numbers` are theirs, of `count` in all.
+    """The task that runs a BlockCall on some parts: `numbers` are theirs, of `count` in all.
 
-    `operation` is the result of `serialize`, or None if it is passed to the call. The arrays
-    `array_names` are passed to the call; they hold the rows of these parts from `offset` on.
+    `call` is the result of `serialize`, or None if it is passed to the task. The arrays
+    `array_names` are passed to the task; they hold the rows of these parts from `offset` on.
     `constants` are arrays of one row, which applies to all rows.
     """
 
-    operation: bytes | None
+    call: bytes | None
     parts: tuple[BlockSlice, ...]
     numbers: tuple[int, ...]
     count: int
@@ -120,12 +117,12 @@ class BlockTask:
     constants: dict[str, Array] = field(default_factory=dict)
 
     def __call__(self, *given: Any) -> ReductionNodes:
-        """Run the task; `given` are the operation, unless stored here, blocks and arrays."""
-        operation = self.operation
-        if operation is None:
-            operation, *given = given  # type: ignore[assignment]
+        """Run the task; `given` are the call, unless stored here, blocks and arrays."""
+        call = self.call
+        if call is None:
+            call, *given = given  # type: ignore[assignment]
         blocks, arrays = given[: len(self.parts)], given[len(self.parts) :]
-        return run_parts(pickle.loads(operation), self, blocks, self._slice_arrays(arrays))
+        return run_parts(pickle.loads(call), self, blocks, self._slice_arrays(arrays))
 
     def _slice_arrays(self, arrays: Sequence[Array]) -> Iterator[dict[str, Array]]:
         start = self.offset
@@ -141,17 +138,17 @@ class BlockTask:
             start += size
 
 
-def serialize(operation: BlockOperation) -> bytes:
-    """Return the pickled operation, including its arrays.
+def serialize(call: BlockCall) -> bytes:
+    """Return the pickled call, including its arrays.
 
     The frames of distributed's messages are not used, because numbers may be unaligned in them:
     products of unaligned numbers are slow, and differ in the last bits.
     """
     try:
-        return pickle.dumps(operation, protocol=5)
+        return pickle.dumps(call, protocol=5)
     except (AttributeError, TypeError, pickle.PicklingError):
         # Functions that are defined inside another function need cloudpickle.
-        return bytes(import_module("cloudpickle").dumps(operation, protocol=5))
+        return bytes(import_module("cloudpickle").dumps(call, protocol=5))
 
 
 def ensure_aligned(value: Any) -> Any:
@@ -159,23 +156,21 @@ def ensure_aligned(value: Any) -> Any:
     return np.require(value, requirements="A") if isinstance(value, np.ndarray) else value
 
 
-def without_row_arrays(operation: BlockOperation) -> BlockOperation:
-    """Return the operation with empty row arrays."""
-    return operation.for_rows(0, {name: a[:0] for name, a in operation.row_arrays().items()})
+def without_row_arrays(call: BlockCall) -> BlockCall:
+    """Return the call with empty row arrays."""
+    return take_rows(call, slice(0, 0))
 
 
 def run_parts(
-    operation: BlockOperation,
+    call: BlockCall,
     work: BlockTask,
     blocks: Iterable[Any],
     arrays: Iterable[dict[str, Array]],
 ) -> ReductionNodes:
-    """Run the operation on all parts of a task, one at a time, and add up complete groups."""
+    """Run the call on all parts of a task, one at a time, and add up complete groups."""
     n_in_group = Counter(number // SPLIT_EVERY for number in work.numbers)
     items = zip(work.numbers, work.parts, blocks, arrays, strict=True)
-    results = (
-        (number, _run_part(operation, part, block, rows)) for number, part, block, rows in items
-    )
+    results = ((number, _run_part(call, part, block, rows)) for number, part, block, rows in items)
     nodes: ReductionNodes = {}
     for group, members in groupby(results, key=lambda item: item[0] // SPLIT_EVERY):
         if n_in_group[group] == min(SPLIT_EVERY, work.count - group * SPLIT_EVERY):
@@ -209,7 +204,7 @@ def _sum_results(outcomes: Sequence[BlockResult]) -> BlockResult:
 
 
 def _run_part(
-    operation: BlockOperation, part: BlockSlice, block: Any, arrays: dict[str, Array]
+    call: BlockCall, part: BlockSlice, block: Any, arrays: dict[str, Array]
 ) -> BlockResult:
     if not isinstance(block, np.ndarray) or block.ndim != 2:
         raise WrongType(
@@ -220,9 +215,8 @@ def _run_part(
     row_indices = arrays.pop(ROW_INDICES_NAME, None)
     try:
         rows = _select_rows(part, block, row_indices)
-        # Compiled loops are as fast on unaligned numbers, and give the same bits.
-        rows = rows if isinstance(operation, GramMatmat | Moments) else ensure_aligned(rows)
-        return operation.for_rows(part.start, arrays)(DenseStorage(rows, compiled=True))
+        rows = rows if call.method in COMPILED_METHODS else ensure_aligned(rows)
+        return with_row_arrays(call, arrays)(DenseStorage(rows, compiled=True))
     except MemoryError as error:
         raise WorkerMemoryError(part.start, part.stop, block.nbytes, memory_limit()) from error
 

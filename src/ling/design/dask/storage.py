@@ -1,4 +1,4 @@
-"""Storage for Dask arrays: blocks of rows stay on the workers; operations are sent to them."""
+"""Storage for Dask arrays: blocks of rows stay on the workers; calls are sent to them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.arrays import float_dtype
-from ling.design.block_operations import BlockOperation, BlockResult
-from ling.design.blocked import BlockedStorage
+from ling.design.blocked import BlockCall, BlockedStorage, BlockResult
 from ling.design.chunked import prefetch
 from ling.design.dask.block_shapes import with_checked_shapes
 from ling.design.dask.cluster import ClusterBlocks
@@ -79,9 +78,9 @@ class DaskStorage(BlockedStorage):
         """Number of workers of the cluster; 1 without a cluster."""
         return self.blocks.n_workers
 
-    def run(self, operation: BlockOperation) -> BlockResult:
-        """Run the operation on every block, where the block is stored; one pass."""
-        return self.blocks.run(operation, self.layout, self.shape[1])
+    def run(self, call: BlockCall) -> BlockResult:
+        """Run the call on every block, where the block is stored; one pass."""
+        return self.blocks.run(call, self.layout)
 
     def subset(self, rows: NDArray[np.intp]) -> DaskStorage:
         """Return the storage of the given rows, in ascending order; no data is moved.
@@ -115,20 +114,18 @@ class LocalBlocks:
         """The scheduler set in Dask's configuration; threads by default."""
         return import_optional("dask").config.get("scheduler", None) or "threads"
 
-    def run(self, operation: BlockOperation, layout: RowLayout, p: int) -> BlockResult:
-        """Run the operation on one block after the other while the next one is computed."""
+    def run(self, call: BlockCall, layout: RowLayout) -> BlockResult:
+        """Run the call on one block after the other while the next one is computed."""
         count = len(layout.parts)
         if not count:
             return BlockResult()
-        arrays = layout.row_arrays(operation)
+        arrays = layout.row_arrays(call)
         part_arrays = ({name: a[part.start : part.stop] for name, a in arrays.items()}
                for part in layout.parts)  # fmt: skip
         task = BlockTask(None, layout.parts, tuple(range(count)), count)
         computed = self.compute_blocks(part.block for part in layout.parts)
         with translate_errors(str), closing(prefetch(computed)) as blocks:
-            (outcome,) = merge_nodes(
-                count, run_parts(operation, task, blocks, part_arrays)
-            ).values()
+            (outcome,) = merge_nodes(count, run_parts(call, task, blocks, part_arrays)).values()
         return outcome
 
     def compute_blocks(self, numbers: Iterator[int]) -> Iterator[Array]:

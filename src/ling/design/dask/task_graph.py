@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ling.design.dask.cluster import ResidentArray, TaskGroup
 
 MIB = 2**20
-# Bytes of all copies of an operation up to which each task carries its own; above, it is sent once
+# Bytes of all copies of a call up to which each task carries its own; above, it is sent once
 # to each worker.
 MAX_INLINE_BYTES = 8 * MIB
 # Turns off the warning about large graphs: these graphs contain data on purpose.
@@ -110,16 +110,14 @@ class TaskGraph:
             self.restrictions[key] = worker
         return key
 
-    def add_shared_operation(
-        self, operation: bytes, count: int
-    ) -> tuple[bytes | None, list[TaskKey]]:
-        """Add the operation that `count` tasks share.
+    def add_shared_call(self, call: bytes, count: int) -> tuple[bytes | None, list[TaskKey]]:
+        """Add the serialized call that `count` tasks share.
 
-        Return (operation, []) if it is small, and (None, [its key]) if it is large.
+        Return (call, []) if it is small, and (None, [its key]) if it is large.
         """
-        if len(operation) * count <= MAX_INLINE_BYTES:
-            return operation, []
-        return None, [self.data(operation, name="operation")]
+        if len(call) * count <= MAX_INLINE_BYTES:
+            return call, []
+        return None, [self.data(call, name="call")]
 
     def add_merge_tree(
         self, outs: list[TaskKey], bundles: Sequence[TaskGroup], count: int

@@ -1,0 +1,339 @@
+"""Storages hold the numbers of X. Each implements the products that a `Design` is made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ling._typing import Array
+from ling.design.affine import AffineMap, inner, outer
+from ling.design.arrays import FLOAT64_MAX, row_slices, scale_rows
+from ling.design.rows import (
+    AffineRowTransform,
+    GeneratedColumns,
+    RowReduction,
+    RowTransform,
+    take_rows,
+)
+from ling.errors import NotFinite
+
+if TYPE_CHECKING:
+    from ling.design.quantized import QuantizedMatrix
+
+# Bytes of the float64 block of rows that `map_rows` passes to its function in one call.
+MAP_ROWS_BLOCK_BYTES = 2**25
+# Bytes of the block of rows in one call of a RowReduction, including its workspace.
+REDUCE_ROWS_BLOCK_BYTES = 2**23
+# Bytes of the block of columns that `rmatmat_generated` generates at a time.
+GENERATED_BLOCK_BYTES = 2**20
+#: Called with a block of U = X V and the slice of its rows; returns the transformed block.
+BlockFunction: TypeAlias = Callable[[Array, slice], Array]
+IDENTITY = AffineMap()
+
+
+class Storage(ABC):
+    """The numbers of a real (n, p) matrix X, in memory or elsewhere.
+
+    Products are those of A = diag(row_scale) X - left right', where `affine` holds the three
+    arrays; `Design` applies its column scale. Operands have been checked by `Design`.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    #: Names of the columns of X; None if they have no names.
+    feature_names: tuple[str, ...] | None = None
+    #: How the columns of a table were encoded as the columns of X; None if there was no table.
+    encoding: Any = None
+    #: Bytes of X in memory that count towards the memory use of the fit.
+    resident_bytes: float = 0.0
+    #: Bytes of one block of rows; infinite if X is not stored in blocks.
+    block_bytes: float = np.inf
+    #: Bytes per second at which X is read; None if X is in memory.
+    read_bandwidth: float | None = None
+    #: Remarks for the report of the fit about how X was opened.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_stored(self) -> int:
+        """Number of entries that are stored, and read in one pass."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all n p entries are stored, including zeros."""
+        return True
+
+    @property
+    def centers_rows(self) -> bool:
+        """Whether Gram matrices are formed from centred rows, which avoids cancellation.
+
+        Otherwise column means that are large compared with the spread lose digits.
+        """
+        return True
+
+    @property
+    def max_compiled_columns(self) -> int:
+        """Largest number of columns of V for which a compiled loop forms X'(X V)."""
+        return 1
+
+    @property
+    def is_out_of_core(self) -> bool:
+        """Whether X is stored in blocks of rows, on disk or on other machines.
+
+        Every operation is then run block by block, where the block is stored.
+        """
+        return False
+
+    @property
+    def has_row_access(self) -> bool:
+        """Whether single rows can be read cheaply."""
+        return self.is_dense
+
+    @abstractmethod
+    def matmat(self, V: Array) -> Array:
+        """Return X V; one pass."""
+
+    @abstractmethod
+    def rmatmat(self, U: Array) -> Array:
+        """Return X'U; one pass."""
+
+    @abstractmethod
+    def gram_matmat(
+        self, affine: AffineMap, V: Array, transform: RowTransform | None = None
+    ) -> Array:
+        """Return A' transform(A V); one pass."""
+
+    @abstractmethod
+    def gram_matmat_with_rows(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform
+    ) -> tuple[Array, Array]:
+        """Return A' transform(A V), and the rows scale A V - shift of the transform; one pass."""
+
+    @abstractmethod
+    def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
+        """Return A'(Y - A W), and the column sums of squares of Y - A W; one pass."""
+
+    @abstractmethod
+    def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A'A, (p, p), accumulated in `dtype` (default: that of X); one pass."""
+
+    @abstractmethod
+    def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A C^2 A', (n, n), with C = diag(column_scale); `row_gram_passes` passes."""
+
+    @property
+    def row_gram_passes(self) -> float:
+        """Number of passes over X that `row_gram` makes."""
+        return 1.0
+
+    @abstractmethod
+    def take(self, rows: NDArray[np.intp]) -> Array:
+        """Return the given rows of X as a dense float64 array of shape (len(rows), p)."""
+
+    @abstractmethod
+    def subset(self, rows: NDArray[np.intp]) -> Storage:
+        """Return the storage of the given rows of X; rows that are not contiguous are copied."""
+
+    @abstractmethod
+    def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
+        """Return the column sums of weights x, X'U, and the column sums of weights x^2; one pass.
+
+        The shapes are (p,), (p, k) and (p,), in float64. `weights` of None means weights of 1.
+        """
+
+    @abstractmethod
+    def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
+        """Return (row, column) of the first entry that is NaN or exceeds `limit` in magnitude."""
+
+    @property
+    def matvec_flops(self) -> float:
+        """FLOPs of X v, counting 2 per multiply-add."""
+        return 2.0 * self.n_stored
+
+    def gram_flops(self, affine: AffineMap) -> float:
+        """FLOPs of one triangle of A'A: n p (p + 1), and n p (2 rank + 1) for the map."""
+        n, p = self.shape
+        return float(n) * p * (p + 1 + (affine.row_scale is not None) + 2 * affine.rank)
+
+    def row_gram_flops(self, affine: AffineMap) -> float:
+        """FLOPs of one triangle of A C^2 A': p n (n + 1), and n p (2 rank + 2) for the map."""
+        n, p = self.shape
+        n_scales = (affine.row_scale is not None) + (affine.column_scale is not None)
+        return float(n) * p * (n + 1 + n_scales + 2 * affine.rank)
+
+    def map_rows(self, affine: AffineMap, function: Callable[[Array], Array]) -> Array:
+        """Apply `function` to dense float64 blocks of rows of A C and concatenate; one pass.
+
+        `function` returns an array with as many rows as the block it is given.
+        """
+        n, p = self.shape
+        height = max(256, MAP_ROWS_BLOCK_BYTES // (8 * max(1, p)))
+        return np.concatenate(
+            [function(self._mapped_rows(affine, rows)) for rows in row_slices(n, height)]
+        )
+
+    def reduce_rows(self, affine: AffineMap, reduction: RowReduction) -> tuple[Array, ...]:
+        """Return the arrays of `reduction`, added up over all rows of A C; one pass."""
+        n, p = self.shape
+        height = max(
+            reduction.min_block_rows,
+            REDUCE_ROWS_BLOCK_BYTES // (8 * (p + reduction.workspace_per_row)),
+        )
+        total: tuple[Array, ...] = ()
+        for rows in row_slices(n, height):
+            block_sums = take_rows(reduction, rows)(self._mapped_rows(affine, rows))
+            for running, addend in zip(total, block_sums, strict=bool(total)):
+                running += addend
+            total = total or block_sums
+        return total
+
+    def rmatmat_generated(self, affine: AffineMap, columns: GeneratedColumns) -> Array:
+        """Return A'C for generated columns C; one pass."""
+        n, p = self.shape
+        total = np.zeros((p, columns.n_columns))
+        height = max(256, GENERATED_BLOCK_BYTES // (8 * max(1, columns.n_columns)))
+        for rows in row_slices(n, height):
+            C, part = take_rows(columns, rows)(), take_rows(affine, rows)
+            products = self.subset(np.arange(rows.start, rows.stop)).rmatmat(
+                scale_rows(C, part.row_scale)
+            )
+            total += part.finish_columns(products, None if part.left is None else part.left.T @ C)
+        return total
+
+    def _mapped_rows(self, affine: AffineMap, rows: slice) -> Array:
+        block = self.take(np.arange(rows.start, rows.stop))
+        return affine.apply(block, rows, out=block)
+
+    def can_quantize(self, affine: AffineMap) -> bool:
+        """Whether A can be quantised to 16-bit integers, which makes passes faster."""
+        return False
+
+    def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
+        """Return A quantised to 16-bit integers.
+
+        `column_scales`, (p,), are positive and about the magnitude of the entries of each column.
+        """
+        raise NotImplementedError
+
+    def check_finite(self, limit: float = FLOAT64_MAX, first: int = 0) -> None:
+        """Raise NotFinite, naming the first entry that is NaN or exceeds `limit` in magnitude.
+
+        The message numbers rows from `first` on. Nothing is raised if all entries are finite.
+        """
+        position = self.find_nonfinite(limit)
+        if position is None:
+            return
+        i, j = position[0] + first, position[1]
+        name = "" if self.feature_names is None else f" ({self.feature_names[j]})"
+        raise NotFinite(
+            f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "
+            f"column {j}{name}. Drop or fill such rows (SimpleImputer), or divide X by a constant."
+        )
+
+    def __repr__(self) -> str:
+        n, p = self.shape
+        return f"{type(self).__name__}({n} x {p}, {self.dtype})"
+
+
+class MemoryStorage(Storage):
+    """A storage in memory: how products with A are made from products with X."""
+
+    @abstractmethod
+    def _gram_by_kernel(
+        self, V: Array, transform: AffineRowTransform | None, row_output: Array | None
+    ) -> Array:
+        """Return X' transform(X V) by a compiled loop, for `max_compiled_columns` columns at most.
+
+        With a transform, scale X V - shift is written to `row_output`.
+        """
+
+    @abstractmethod
+    def _gram_in_blocks(self, V: Array, function: BlockFunction | None) -> Array:
+        """Return X' function(X V), with `function` called for one block of rows at a time."""
+
+    def gram_matmat(
+        self, affine: AffineMap, V: Array, transform: RowTransform | None = None
+    ) -> Array:
+        """Return A' transform(A V); one pass, which applies the map to blocks of X V."""
+        if affine.is_identity and transform is None:
+            return self._affine_gram_matmat(V, None, None)
+        if V.ndim == 1 or self._has_kernel_for(V):
+            if transform is None:
+                transform = AffineRowTransform.identity((self.shape[0], *V.shape[1:]))
+            if isinstance(transform, AffineRowTransform):
+                return self.gram_matmat_with_rows(affine, V, transform)[0]
+        low, left = affine.right_product(V), affine.left
+        # Blocks may arrive from several threads in any order. Adding them up in the order of their
+        # rows makes the result reproducible.
+        partial: dict[int, Array] = {}
+
+        def map_block(U: Array, rows: slice) -> Array:
+            U = affine.finish_rows(U, low, rows).astype(V.dtype, copy=False)
+            if transform is not None:
+                U = take_rows(transform, rows)(U)
+            if left is not None:
+                partial[rows.start] = left[rows].T @ U
+            return scale_rows(U, None if affine.row_scale is None else affine.row_scale[rows])
+
+        out = self._gram_in_blocks(V, map_block)
+        sums = sum((partial[start] for start in sorted(partial)), np.zeros_like(low))
+        return affine.finish_columns(out, sums).astype(V.dtype, copy=False)
+
+    def gram_matmat_with_rows(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform
+    ) -> tuple[Array, Array]:
+        """Return A' transform(A V), and scale A V - shift; the map is merged into the transform."""
+        low, s, left = affine.right_product(V), affine.row_scale, affine.left
+        shift = transform.shift
+        if left is not None:
+            shift = shift + outer(scale_rows(left, transform.scale), low).reshape(shift.shape)
+        merged = AffineRowTransform(
+            scale_rows(transform.scale, s), shift, scale_rows(transform.post, s)
+        )
+        rows = np.empty(shift.shape)
+        out = self._affine_gram_matmat(V, merged, rows)
+        sums = None
+        if left is not None:
+            sums = inner(left, scale_rows(rows, transform.post)).reshape(low.shape)
+        return affine.finish_columns(out, sums).astype(V.dtype, copy=False), rows
+
+    def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
+        """Return A'(Y - A W), and the column sums of squares of Y - A W; one pass."""
+        gradient, rows = self.gram_matmat_with_rows(
+            affine, W, AffineRowTransform.negative_residual(Y)
+        )
+        return gradient, np.einsum("i...,i...->...", rows, rows)
+
+    def _affine_gram_matmat(
+        self, V: Array, transform: AffineRowTransform | None, row_output: Array | None
+    ) -> Array:
+        """Return X' transform(X V) by a compiled loop if there is one, or in blocks."""
+        if self._has_kernel_for(V):
+            return self._gram_by_kernel(V, transform, row_output)
+        if transform is None or row_output is None:
+            return self._gram_in_blocks(V, None)
+
+        def record_block(U: Array, rows: slice) -> Array:
+            part = take_rows(transform, rows)
+            row_output[rows] = part.before_post(U)
+            transformed = scale_rows(row_output[rows], part.post)
+            return transformed.astype(U.dtype, copy=False).reshape(U.shape)
+
+        return self._gram_in_blocks(V, record_block)
+
+    def _has_kernel_for(self, V: Array) -> bool:
+        return 1 <= (1 if V.ndim == 1 else V.shape[1]) <= self.max_compiled_columns
+
+
+def kernel_arguments(
+    transform: AffineRowTransform | None, row_output: Array | None
+) -> list[Array | None]:
+    """Return (scale, shift, post, row_output) as the compiled kernels expect them: contiguous."""
+    if transform is None:
+        return [None] * 4
+    inputs = (transform.scale, transform.shift, transform.post)
+    return [*(np.ascontiguousarray(a) for a in inputs), row_output]
