@@ -19,6 +19,7 @@ from matplotlib.colors import ListedColormap  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
 
 from ling.solvers.machine import Machine  # noqa: E402
+from ling.solvers.options import FitOptions  # noqa: E402
 from ling.solvers.planning import Plan, ProblemDimensions, plan_solve  # noqa: E402
 
 FIGURES = Path(__file__).parent / "figures"
@@ -58,7 +59,7 @@ PANELS = {
 
 
 def planned(shape: ProblemDimensions) -> Plan:
-    return plan_solve(shape, BUDGET, "auto", 1e-4, MACHINE)
+    return plan_solve(shape, FitOptions(memory_budget=BUDGET, machine=MACHINE))
 
 
 def panel_of(shapes) -> tuple[np.ndarray, np.ndarray]:

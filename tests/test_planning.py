@@ -14,6 +14,7 @@ from ling.errors import BadOption
 from ling.solvers import machine, planning
 from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE, parse_memory_budget
+from ling.solvers.options import FitOptions
 from ling.solvers.planning import ProblemDimensions, plan_solve
 from tests.memory import peak_memory
 
@@ -27,7 +28,8 @@ def typical_machine(monkeypatch):
 
 
 def plan(shape, budget=1e12, precision="auto", tol=1e-4):
-    return plan_solve(shape, budget, precision, tol)
+    options = FitOptions(tol=tol, precision=precision, memory_budget=budget)
+    return plan_solve(shape, options)
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,11 @@ from ling.progress import (
     READ_STAGE,
     Event,
     FitProgress,
-    current_fit,
-    stage,
     track_fit,
     watch,
 )
 from ling.progress_bar import format_duration, progress_listener
-from ling.solvers.problem import build_problem
+from tests.training import make_problem
 
 MODELS = {
     "direct": Ridge(solver="direct"),
@@ -196,14 +194,13 @@ def test_watchers_nest_and_leave(data):
         Ridge().fit(*data)
     Ridge().fit(*data)
     assert [e.stage for e in outer] == 2 * [e.stage for e in inner]
-    assert current_fit() is None
 
 
 def test_passes_of_helper_threads_are_heard():
     events = []
-    with watch(events.append), track_fit():
-        meter = Meter(progress=current_fit())
-        stage("solve", lambda: (8.0, 1.0))
+    with watch(events.append), track_fit() as progress:
+        meter = Meter(progress=progress)
+        meter.begin_stage("solve", lambda: (8.0, 1.0))
         threads = [threading.Thread(target=meter.add, args=(0.0, 1.0)) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -254,7 +251,6 @@ def test_a_listener_may_end_a_fit_at_any_time(name, error, data):
         with pytest.raises(error, match="enough"), watch(listener):
             model.fit(X, targets(model, y))
         assert vars(model) == before
-        assert current_fit() is None
 
 
 def test_a_listener_that_ends_a_fit_leaves_its_checkpoint(data, tmp_path):
@@ -401,7 +397,7 @@ def test_engines_that_are_given_up_are_in_the_log(data, caplog):
 
 def test_copies_are_in_the_log(caplog):
     X, y = made("tall")
-    problem, _ = build_problem(X, y[:, None], np.ones(1), None, True)
+    problem, _ = make_problem(X, y[:, None], np.ones(1), None, True)
     with caplog.at_level("INFO", "ling"):
         problem.quantize()
     assert "copy of X in 16-bit integers" in caplog.text

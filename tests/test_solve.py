@@ -15,10 +15,11 @@ from ling.results import Status
 from ling.solvers.engine import Candidate
 from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE
+from ling.solvers.options import FitOptions
 from ling.solvers.planning import EngineEstimate, Plan, ProblemDimensions
-from ling.solvers.problem import build_problem
-from ling.solvers.solve import SolveOptions, solve
+from ling.solvers.solve import solve
 from tests import reference
+from tests.training import make_problem
 
 SOLVERS = ["auto", *ENGINES]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -37,7 +38,7 @@ def plan_of(*names):
 
 def made(data, alpha=1.0):
     X, y = data
-    return build_problem(X, y[:, None], np.array([alpha]), None, True)[0]
+    return make_problem(X, y[:, None], np.array([alpha]), None, True)[0]
 
 
 def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
@@ -45,7 +46,7 @@ def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
         return Candidate(np.zeros_like(problem.moments), gave_up=True)
 
     monkeypatch.setitem(ENGINES, "two_stage", hopeless)
-    solution = solve(made(data), plan_of("two_stage", "krylov"), SolveOptions())
+    solution = solve(made(data), plan_of("two_stage", "krylov"), FitOptions())
     assert solution.estimate.engine == "krylov"
     assert solution.abandoned_engines == ("two_stage",)
     assert solution.status is Status.CERTIFIED
@@ -60,7 +61,7 @@ def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
         return Candidate(exact * (1 - 0.01 ** len(starts)), n_iter=1)
 
     monkeypatch.setitem(ENGINES, "two_stage", slow)
-    solution = solve(made(data), plan_of("two_stage"), SolveOptions(tol=1e-4))
+    solution = solve(made(data), plan_of("two_stage"), FitOptions(tol=1e-4))
     assert starts[0] is None
     assert starts[1] is not None
     assert len(starts) > 1
@@ -70,13 +71,13 @@ def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
 def test_the_best_of_what_was_tried_is_kept(data, monkeypatch):
     monkeypatch.setitem(ENGINES, "krylov", lambda p, e: Candidate(np.full_like(p.moments, 9.0)))
     monkeypatch.setitem(ENGINES, "two_stage", lambda p, e: Candidate(np.zeros_like(p.moments)))
-    solution = solve(made(data), plan_of("two_stage", "krylov"), SolveOptions())
+    solution = solve(made(data), plan_of("two_stage", "krylov"), FitOptions())
     assert solution.status is Status.NOT_REACHED
     assert not solution.coef.any()
 
 
 def test_only_the_engine_that_was_asked_for_is_used(data):
-    solution = solve(made(data), plan_of("direct", "krylov"), SolveOptions(solver="krylov"))
+    solution = solve(made(data), plan_of("direct", "krylov"), FitOptions(solver="krylov"))
     assert solution.estimate.engine == "krylov"
 
 

@@ -11,8 +11,8 @@ from scipy import sparse
 from ling.design import Meter
 from ling.errors import BadOption, NotFinite, WrongShape
 from ling.solvers.gram_problem import RowsUnavailableError, build_gram_problem
-from ling.solvers.problem import build_problem
 from ling.solvers.sufficient_statistics import SufficientStatistics, sufficient_statistics_cost
+from tests.training import make_problem
 
 STORAGES = {
     "C": np.ascontiguousarray,
@@ -228,7 +228,7 @@ def both(rng, alpha, fit_intercept=True, **options):
     """The problem from rows, and from sums of two batches."""
     X, Y, weights = some(rng, offset=1.0)
     alphas = np.full(2, alpha)
-    rows, standardization = build_problem(X, Y, alphas, weights, fit_intercept)
+    rows, standardization = make_problem(X, Y, alphas, weights, fit_intercept)
     parts = [
         SufficientStatistics.from_rows(X[s], Y[s], weights[s], fit_intercept)
         for s in (slice(25), slice(25, 40))

@@ -59,9 +59,15 @@ class CannotWrite(LingError, OSError):
 
 
 class ClusterLost(LingError, RuntimeError):
-    """There is no worker left. `iterate` is how far an iteration had come, if there was one."""
+    """There is no worker left.
 
-    iterate: Any = None
+    `partial_coef` (p, t) are the coefficients that an iteration had reached, in the units of the
+    problem; None if there was no iteration.
+    """
+
+    def __init__(self, message: str, partial_coef: Any = None) -> None:
+        super().__init__(message)
+        self.partial_coef = partial_coef
 
 
 class ClusterMemory(LingError, MemoryError):

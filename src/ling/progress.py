@@ -62,8 +62,11 @@ class FitProgress:
     def begin_stage(self, stage: str, expect: Callable[[], RemainingWork] | None = None) -> None:
         """Begin a stage and notify the listeners.
 
-        `expect()` returns the predicted remaining work. Without it the earlier prediction is kept.
+        `expect()` returns the predicted remaining work. It is called only if there are listeners.
+        Without it the earlier prediction is kept.
         """
+        if not self.listeners:
+            return
         remaining = None if expect is None else expect()
         with self._lock:
             now = time.perf_counter()
@@ -75,6 +78,8 @@ class FitProgress:
 
     def add(self, passes: float) -> None:
         """Count completed passes. They include all partial passes that were reported before."""
+        if not self.listeners:
+            return
         with self._lock:
             now = time.perf_counter()
             decay = 0.5**passes
@@ -85,12 +90,16 @@ class FitProgress:
 
     def add_partial_pass(self, share: float) -> None:
         """Report that a further fraction `share` of the current pass is done."""
+        if not self.listeners:
+            return
         with self._lock:
             self._partial_pass += share
         self._notify()
 
     def finish(self) -> None:
         """Report that the fit is complete."""
+        if not self.listeners:
+            return
         with self._lock:
             self._stage, self._partial_pass, self._expected_passes = DONE_STAGE, 0.0, self._passes
         self._notify()
@@ -131,8 +140,8 @@ class FitProgress:
         return (1 - fraction_done) * planned + fraction_done * measured
 
 
+# Set by `watch` and read by `track_fit` only: everything in between is passed a FitProgress.
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("ling_listeners", default=())
-_current_fit: ContextVar[FitProgress | None] = ContextVar("ling_run", default=None)
 
 
 @contextmanager
@@ -159,30 +168,11 @@ def watch(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def track_fit(*listeners: Listener) -> Iterator[None]:
-    """Count the passes of one fit, for these listeners and for those of `watch`."""
-    fit_progress = FitProgress((*_listeners.get(), *listeners))
-    token = _current_fit.set(fit_progress)
+def track_fit(*listeners: Listener) -> Iterator[FitProgress]:
+    """Yield the progress of one fit, for these listeners and for those of `watch`."""
+    progress = FitProgress((*_listeners.get(), *listeners))
     try:
-        yield
-        fit_progress.finish()
+        yield progress
+        progress.finish()
     finally:
-        fit_progress.is_finished = True
-        _current_fit.reset(token)
-
-
-def has_listeners() -> bool:
-    """True if a fit that begins here has a listener or runs inside a tracked fit."""
-    return bool(_listeners.get()) or _current_fit.get() is not None
-
-
-def current_fit() -> FitProgress | None:
-    """The tracked fit that is running in this context, or None."""
-    return _current_fit.get()
-
-
-def stage(name: str, expect: Callable[[], RemainingWork] | None = None) -> None:
-    """Begin the stage `name` of the current fit; `expect` is called only if the fit is tracked."""
-    fit_progress = _current_fit.get()
-    if fit_progress is not None:
-        fit_progress.begin_stage(name, expect)
+        progress.is_finished = True

@@ -15,7 +15,7 @@ from ling.solvers import nonnegative as module
 from ling.solvers.certificate import certify
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.nonnegative import nonnegative
-from ling.solvers.problem import build_problem
+from tests.training import make_problem
 
 KINDS = {
     "tall": (80, 12, 1.0),
@@ -35,7 +35,7 @@ def made(kind, rng, n_targets=1):
 
 
 def problem_of(X, Y, alpha):
-    return build_problem(X, Y, np.full(Y.shape[1], float(alpha)), None, False)[0]
+    return make_problem(X, Y, np.full(Y.shape[1], float(alpha)), None, False)[0]
 
 
 def exact(X, y, alpha):

@@ -17,8 +17,8 @@ from sklearn.model_selection import (
 )
 
 from ling.model_selection import CVProblem, Splits
-from ling.solvers import problem as problems
 from tests import reference
+from tests.training import make_data, make_problem
 
 ALPHAS = np.geomspace(1e-3, 1e4, 8)
 
@@ -39,11 +39,11 @@ class Data:
 
     def cv_problem(self) -> CVProblem:
         ones = np.ones(self.Y.shape[1])
-        problem, standardization = problems.build_problem(
+        problem, standardization = make_problem(
             self.X, self.Y, ones, self.weights, self.fit_intercept
         )
         return CVProblem.from_problem(
-            problem, standardization, self.Y, self.weights, self.fit_intercept
+            problem, standardization, make_data(self.X, self.Y, self.weights), self.fit_intercept
         )
 
     def splits(self, pairs) -> Splits:

@@ -6,7 +6,6 @@ from scipy import sparse
 
 from ling.design import DenseStorage
 from ling.results import Status
-from ling.solvers import problem as problems
 from ling.solvers.certificate import certify
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
 from ling.solvers.engine import EngineBudget
@@ -17,6 +16,7 @@ from ling.solvers.nystrom import randomized_nystrom_sketch
 from ling.solvers.row_sampling import row_sample_sketch
 from tests import reference
 from tests.solvers.ways import WAYS
+from tests.training import make_problem
 
 TOL = 1e-6
 SKETCHES = randomized_nystrom_sketch, row_sample_sketch
@@ -72,7 +72,7 @@ def build(kind, rng, alphas, way=WAYS["direct"]):
     X, Y, weights = data(kind, rng)
     alphas = np.broadcast_to(np.asarray(alphas, dtype=float), Y.shape[1]).copy()
     if KINDS[kind][5]:
-        problem = problems.build_problem(sparse.csr_array(X), Y, alphas, weights, True)[0]
+        problem = make_problem(sparse.csr_array(X), Y, alphas, weights, True)[0]
     else:
         problem = way.build(X, Y, alphas, weights, True)[0]
     return problem, dense_problem(X, Y, weights)
@@ -120,7 +120,7 @@ def test_many_alphas_are_solved_by_one_eigendecomposition(rng):
     for Z in (X, X.T @ np.linalg.qr(rng.standard_normal((80, 80)))[0]):  # primal, then dual
         Y = rng.standard_normal((len(Z), 12))
         alphas = np.logspace(-3, 3, 12)
-        problem = problems.build_problem(Z, Y, alphas, None, False)[0]
+        problem = make_problem(Z, Y, alphas, None, False)[0]
         candidate = ENGINES["direct"](problem, EngineBudget(TOL))
         assert certify(problem, candidate, TOL)[1] is Status.CERTIFIED
         assert (error(Z, Y, alphas, candidate.coef) <= 1e-9).all()
@@ -209,7 +209,7 @@ def test_where_float32_leaves_no_positive_matrix_float64_takes_over(rng):
 @engines
 def test_nothing_to_explain_gives_zero(engine, rng):
     X = rng.standard_normal((30, 8))
-    problem = problems.build_problem(X, np.full((30, 1), 3.0), np.ones(1), None, True)[0]
+    problem = make_problem(X, np.full((30, 1), 3.0), np.ones(1), None, True)[0]
     candidate = ENGINES[engine](problem, EngineBudget(TOL, 0))
     assert not candidate.coef.any()
     assert certify(problem, candidate, TOL)[0].bound == 0
@@ -264,7 +264,7 @@ def test_a_constant_target_among_others_is_no_obstacle(way, shape, rng):
 
 def test_columns_in_fortran_order_are_solved_too(rng):
     _, (X, Y) = build("spikes", rng, 1.0)
-    turned = problems.build_problem(
+    turned = make_problem(
         DenseStorage(np.asfortranarray(X), compiled=True), Y, np.ones(1), None, False
     )[0]
     candidate = ENGINES["two_stage"](
@@ -276,9 +276,7 @@ def test_columns_in_fortran_order_are_solved_too(rng):
 
 def test_a_sketch_is_no_larger_than_memory_is_for(rng):
     X = matrix(rng, 400, 100, "power")
-    problem = problems.build_problem(
-        X, rng.standard_normal((400, 1)), np.array([1e-9]), None, True
-    )[0]
+    problem = make_problem(X, rng.standard_normal((400, 1)), np.array([1e-9]), None, True)[0]
     assert row_sample_sketch(problem, EngineBudget(TOL, 0, max_rank=7))[0].rank <= 7
     assert row_sample_sketch(problem, EngineBudget(TOL, 0))[0].rank > 7
 
@@ -289,7 +287,7 @@ def test_large_means_in_sparse_data_are_not_certified_away(engine, shape, rng):
     """X X' of sparse X is centred by subtraction, which leaves little here."""
     X = 1e6 + rng.standard_normal(shape)
     y = rng.standard_normal((shape[0], 1))
-    problem = problems.build_problem(sparse.csr_array(X), y, np.ones(1), None, True)[0]
+    problem = make_problem(sparse.csr_array(X), y, np.ones(1), None, True)[0]
     candidate = ENGINES[engine](problem, EngineBudget(1e-4, 0, max_iter=200))
     certificate, _ = certify(problem, candidate, 1e-4)
     found = reference.prediction_error(X, y[:, 0], 1.0, candidate.coef[:, 0], None, True)
@@ -298,8 +296,6 @@ def test_large_means_in_sparse_data_are_not_certified_away(engine, shape, rng):
 
 def test_the_smallest_alpha_does_not_divide_by_zero(rng):
     X = 1e13 * rng.standard_normal((60, 5))
-    problem = problems.build_problem(
-        X, rng.standard_normal((60, 1)), np.array([1e-300]), None, True
-    )[0]
+    problem = make_problem(X, rng.standard_normal((60, 1)), np.array([1e-300]), None, True)[0]
     candidate = ENGINES["two_stage"](problem, EngineBudget(1e-4, 0, max_iter=50))
     assert np.isfinite(candidate.coef).all()

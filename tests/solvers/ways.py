@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from ling.design import DenseStorage
-from ling.solvers import problem as problems
 from ling.solvers.engine import EngineBudget
 from ling.solvers.engines import ENGINES
+from tests.training import make_problem
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Way:
     compiled: bool = False
 
     def build(self, X, *rest):
-        return problems.build_problem(DenseStorage(X, compiled=True) if self.compiled else X, *rest)
+        return make_problem(DenseStorage(X, compiled=True) if self.compiled else X, *rest)
 
     def solve(self, problem, tol, seed=0, **told):
         return ENGINES[self.engine](problem, EngineBudget(tol, seed, **self.told, **told))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,7 @@ def run(path: Path, new: str, to: Path, options: PredictCommandOptions, out: Com
         out.note(f"ignored, as the model does not use them: {abbreviate_list(extra)}")
     score, tally = _empty_score(saved.model), EncodingCounts()
     if isinstance(data.source, ArrowSource):
-        data.source.encoding_counts = tally
+        data = replace(data, source=data.source.with_encoding_counts(tally))
     with (
         out.show_status(f"predicting {data.shape[0]:,} rows"),
         open_prediction_writer(to, data.shape[0]) as written,

@@ -26,7 +26,7 @@ from ling.design.rows import (
 from ling.design.sparse import SparseStorage
 from ling.design.storage import IDENTITY, Storage
 from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape
-from ling.progress import FitProgress
+from ling.progress import FitProgress, RemainingWork
 from ling.results import Cost
 
 log = logging.getLogger("ling")
@@ -61,6 +61,11 @@ class Meter:
             log.debug("%.4g passes over X so far", self.cost.passes)
         if self.progress is not None:
             self.progress.add(passes)
+
+    def begin_stage(self, name: str, expect: Callable[[], RemainingWork] | None = None) -> None:
+        """Report that a stage of the fit begins; `expect()` predicts the remaining work."""
+        if self.progress is not None:
+            self.progress.begin_stage(name, expect)
 
     def _count(self, flops: float, passes: float) -> None:
         with self._lock:

@@ -22,7 +22,7 @@ from ling.design.quantized import GROUP_SIZE, QuantizedMatrix, quantize
 from ling.design.row_source import RowSource, verify_unchanged
 from ling.design.rows import take_rows
 from ling.linalg.threads import single_threaded_blas
-from ling.progress import current_fit
+from ling.progress import FitProgress
 
 MIB = 2**20
 # Largest and smallest size of a block in bytes. The maximum is large enough that starting threads
@@ -43,7 +43,8 @@ T = TypeVar("T")
 class ChunkedStorage(BlockedStorage):
     """The rows of a RowSource, read again in every pass; `rows` selects a subset of them.
 
-    At most `max_resident_bytes` bytes of blocks are in memory at any time.
+    At most `max_resident_bytes` bytes of blocks are in memory at any time. `progress` is told of
+    every block that has been read.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ChunkedStorage(BlockedStorage):
         source: RowSource,
         rows: NDArray[np.intp] | None = None,
         max_resident_bytes: float = MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
+        progress: FitProgress | None = None,
     ) -> None:
         n, p = source.shape
         self.source = source
@@ -61,17 +63,19 @@ class ChunkedStorage(BlockedStorage):
         self.feature_names = source.feature_names
         self.encoding = source.encoding
         self.notes = source.notes
-        self.resident_bytes = max_resident_bytes
+        self.progress = progress
         self.block_bytes = max_resident_bytes / MAX_RESIDENT_BLOCKS
         self._read_bandwidth: float | None = None
 
-    def with_memory_budget(self, budget: float) -> ChunkedStorage:
+    def with_memory_budget(
+        self, budget: float, progress: FitProgress | None = None
+    ) -> ChunkedStorage:
         """Return the storage with blocks that fit into BLOCK_BUDGET_FRACTION of `budget` bytes."""
         max_resident_bytes = min(
             MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
             max(MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES, BLOCK_BUDGET_FRACTION * budget),
         )
-        storage = ChunkedStorage(self.source, self.rows, max_resident_bytes)
+        storage = ChunkedStorage(self.source, self.rows, max_resident_bytes, progress)
         # Measuring the bandwidth reads data, and the source is the same.
         storage._read_bandwidth = self._read_bandwidth
         return storage
@@ -117,7 +121,7 @@ class ChunkedStorage(BlockedStorage):
         if len(rows) > 1 and (np.diff(rows) < 0).any():
             raise AssertionError("rows of data that is read in order have to be in order")
         source_rows = rows if self.rows is None else self.rows[rows]
-        return ChunkedStorage(self.source, source_rows, self.max_resident_bytes)
+        return ChunkedStorage(self.source, source_rows, self.max_resident_bytes, self.progress)
 
     def run(self, call: BlockCall) -> BlockResult:
         """Run the call on one block after the other while the next one is read."""
@@ -133,15 +137,15 @@ class ChunkedStorage(BlockedStorage):
 
         Raises MissingData if a file of the source has changed since it was scanned.
         """
-        start, progress = 0, current_fit()
+        start = 0
         with verify_unchanged(self.source.check_unchanged):
             for block in prefetch(self._read_blocks()):
                 if len(block):
                     yield slice(start, start + len(block)), DenseStorage(block, compiled=True)
                 start += len(block)
                 # The meter reports the last block, with the pass.
-                if progress is not None and start < self.shape[0]:
-                    progress.add_partial_pass(len(block) / self.source.shape[0])
+                if self.progress is not None and start < self.shape[0]:
+                    self.progress.add_partial_pass(len(block) / self.source.shape[0])
 
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether A can be quantised block by block, into one copy in memory."""
@@ -193,10 +197,7 @@ def read_all(design: ChunkedStorage) -> DenseStorage:
     array = np.empty(design.shape, design.dtype)
     for rows, block in design.blocks():
         array[rows] = block.array
-    storage = DenseStorage(array)
-    storage.feature_names, storage.resident_bytes = design.feature_names, float(array.nbytes)
-    storage.notes = design.notes
-    return storage
+    return DenseStorage(array, feature_names=design.feature_names)
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:

@@ -37,7 +37,13 @@ class DenseStorage(MemoryStorage):
     never as a whole.
     """
 
-    def __init__(self, array: np.ndarray[Any, Any], *, compiled: bool | None = None) -> None:
+    def __init__(
+        self,
+        array: np.ndarray[Any, Any],
+        *,
+        compiled: bool | None = None,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> None:
         if array.ndim != 2:
             raise WrongShape(
                 f"X has shape {array.shape}; pass two dimensions, (n_samples, n_features): "
@@ -46,6 +52,7 @@ class DenseStorage(MemoryStorage):
         self.dtype = float_dtype(array.dtype)
         self.array = array
         self.shape = array.shape
+        self.feature_names = feature_names
         self._compiled = compiled
 
     def matmat(self, V: Array) -> Array:
@@ -186,7 +193,7 @@ class DenseStorage(MemoryStorage):
         """Return the storage of the given rows of X: a view if they are contiguous, else a copy."""
         row_slice = as_slice(rows)
         row_block = self.array[rows] if row_slice is None else self.array[row_slice]
-        return DenseStorage(row_block, compiled=self._compiled)
+        return DenseStorage(row_block, compiled=self._compiled, feature_names=self.feature_names)
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""

@@ -184,8 +184,7 @@ class PassCachedStorage(BlockedStorage):
             design.dtype,
             design.feature_names,
         )
-        self.resident_bytes, self.encoding = design.resident_bytes, design.encoding
-        self.notes = (*design.notes, *journal.notes)
+        self.encoding = design.encoding
         self.block_bytes = design.block_bytes
 
     @property

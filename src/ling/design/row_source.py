@@ -199,8 +199,11 @@ def files_fingerprint(paths: tuple[str, ...]) -> str:
 class ArraySource(RowSource):
     """An array in memory or a memory map; blocks are views where dtype and layout allow."""
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(
+        self, array: np.ndarray[Any, Any], feature_names: tuple[str, ...] | None = None
+    ) -> None:
         self.array = array
+        self.feature_names = feature_names
         self.shape = array.shape
         self.dtype = float_dtype(array.dtype)
         self.mapped_file = MappedFile.from_array(array)

@@ -48,8 +48,6 @@ class Storage(ABC):
     feature_names: tuple[str, ...] | None = None
     #: How the columns of a table were encoded as the columns of X; None if there was no table.
     encoding: Any = None
-    #: Bytes of X in memory that count towards the memory use of the fit.
-    resident_bytes: float = 0.0
     #: Bytes of one block of rows; infinite if X is not stored in blocks.
     block_bytes: float = np.inf
     #: Bytes per second at which X is read; None if X is in memory.

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ling._typing import Array
-from ling.design import ArraySource, ChunkedStorage, DenseStorage, as_design
+from ling.design import ArraySource, ChunkedStorage, DenseStorage, Design, Storage
 from ling.design.blocked import BlockedStorage
 from ling.design.pass_cache import PassCache, PassCachedStorage, digest
 from ling.errors import BadOption
-from ling.estimators.fit import FitOptions
+from ling.estimators.fit import fit_options
 from ling.solvers.machine import Machine, measured_machine, parse_memory_budget
+from ling.solvers.options import FitOptions
+from ling.solvers.problem import TrainingData
 
 log = logging.getLogger("ling")
 # Number of rows of X whose values are part of the fingerprint that identifies a fit.
@@ -29,48 +30,48 @@ PARAMETERS_NOT_IN_FINGERPRINT = "checkpoint", "memory_budget", "copy_X", "warm_s
 
 @contextmanager
 def checkpoint_session(
-    model: Any, X: Any, Y: Array, weights: Array | None, splits: Any = None
-) -> Iterator[tuple[Any, FitOptions]]:
-    """Context manager that yields X with its passes cached on disk, and the options of the fit.
+    model: Any, data: TrainingData, splits: Any = None
+) -> Iterator[tuple[TrainingData, FitOptions]]:
+    """Context manager that yields data with its passes cached on disk, and the options of the fit.
 
     A resumed fit gets the seed, the memory budget and the machine speeds of its first start, so
     that it makes the same passes. If `memory_budget` has been changed since, the new budget is
-    used. Without `checkpoint=` X is yielded unchanged. The checkpoint is deleted when the block
-    ends without an error, and kept after any error.
+    used. Without `checkpoint=` the data is yielded unchanged. The checkpoint is deleted when the
+    block ends without an error, and kept after any error.
     """
-    settings = FitOptions.from_estimator(model)
+    options = fit_options(model)
     if model.checkpoint is None:
-        yield X, settings
+        yield data, options
         return
-    design = _as_blocked_storage(X)
-    is_lazy = design.resident_bytes > 0 and not isinstance(X, np.ndarray)
+    reads_source = isinstance(data.design.storage, ChunkedStorage)
+    storage = _as_blocked_storage(data.design.storage)
 
-    def free() -> dict[str, Any]:
+    def make_choices() -> dict[str, Any]:
         """Choices that are made at the first start and stored in the checkpoint."""
         return {
-            "seed": _integer_seed(settings.random_state),
-            "asked": _describe_value(settings.memory_budget),
-            "budget": parse_memory_budget(settings.memory_budget, of_total_memory=is_lazy),
+            "seed": _integer_seed(options.random_state),
+            "asked": _describe_value(options.memory_budget),
+            "budget": parse_memory_budget(options.memory_budget),
             "machine": asdict(measured_machine()),
-            "rate": design.read_bandwidth if is_lazy else None,
+            "rate": storage.read_bandwidth if reads_source else None,
         }
 
-    fingerprint = _fingerprint(model, design, Y, weights, splits)
-    cache = PassCache.open(model.checkpoint, fingerprint, free)
+    fingerprint = _fingerprint(model, storage, data, splits)
+    cache = PassCache.open(model.checkpoint, fingerprint, make_choices)
     for note in cache.notes:
         log.info(note)
     choices = cache.frozen_choices
-    if choices["asked"] != _describe_value(
-        settings.memory_budget
-    ):  # cached passes remain valid with another budget
-        choices |= {name: free()[name] for name in ("asked", "budget")}
+    if choices["asked"] != _describe_value(options.memory_budget):
+        # Cached passes remain valid with another budget.
+        choices |= {name: make_choices()[name] for name in ("asked", "budget")}
         cache.write_header(fingerprint, choices)
-    settings = replace(
-        settings, random_state=choices["seed"], memory_budget=choices["budget"],
+    options = replace(
+        options, random_state=choices["seed"], memory_budget=choices["budget"],
         machine=Machine(**choices["machine"]),
     )  # fmt: skip
+    design = Design(PassCachedStorage(storage, cache), meter=data.design.meter)
     try:
-        yield PassCachedStorage(design, cache), settings
+        yield replace(data, design=design, notes=(*data.notes, *cache.notes)), options
     except BaseException:
         # An error never deletes the checkpoint. It is not known here whether a second start would
         # fail again, and the cached passes may have taken hours.
@@ -79,16 +80,12 @@ def checkpoint_session(
     cache.delete()
 
 
-def _as_blocked_storage(X: Any) -> BlockedStorage:
-    """X (n, p) as a blocked storage, whose passes can be cached; raises if X is sparse."""
-    design = as_design(X).storage
-    if isinstance(design, BlockedStorage):
-        return design
-    if isinstance(design, DenseStorage):
-        storage = ChunkedStorage(ArraySource(design.array))
-        storage.feature_names, storage.resident_bytes = design.feature_names, design.resident_bytes
-        storage.notes = design.notes
+def _as_blocked_storage(storage: Storage) -> BlockedStorage:
+    """The storage as one whose passes can be cached; raises if X is sparse."""
+    if isinstance(storage, BlockedStorage):
         return storage
+    if isinstance(storage, DenseStorage):
+        return ChunkedStorage(ArraySource(storage.array, storage.feature_names))
     raise BadOption("checkpoint is for dense X, and X is sparse; pass checkpoint=None.")
 
 
@@ -101,7 +98,7 @@ def _integer_seed(state: Any) -> int:
 
 
 def _fingerprint(
-    model: Any, design: BlockedStorage, Y: Array, weights: Array | None, splits: Any
+    model: Any, storage: BlockedStorage, data: TrainingData, splits: Any
 ) -> dict[str, Any]:
     """Values that identify a fit: its estimator, parameters, data and splits.
 
@@ -109,11 +106,11 @@ def _fingerprint(
     `N_FINGERPRINT_ROWS` rows. These are evenly spaced, or the first rows if the storage has no row
     access.
     """
-    n, p = design.shape
+    n, p = storage.shape
     n_rows = min(n, N_FINGERPRINT_ROWS)
     rows = (
         np.linspace(0, n - 1, n_rows).astype(np.intp)
-        if design.has_row_access
+        if storage.has_row_access
         else np.arange(n_rows)
     )
     parameters = {
@@ -124,10 +121,10 @@ def _fingerprint(
     return {
         "estimator": type(model).__name__,
         "shape of X": [n, p],
-        "dtype of X": str(design.dtype),
-        "X": digest(design.take(np.unique(rows)), design.fingerprint, design.feature_names),
-        "y": digest(Y),
-        "sample_weight": digest(weights),
+        "dtype of X": str(storage.dtype),
+        "X": digest(storage.take(np.unique(rows)), storage.fingerprint, storage.feature_names),
+        "y": digest(data.targets),
+        "sample_weight": digest(data.weights),
         "splits of cv": digest(splits),
         **parameters,
     }

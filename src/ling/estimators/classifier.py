@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self, overload
@@ -32,8 +32,8 @@ from ling.estimators.cv_fit import (
 from ling.estimators.fit import (
     SKLEARN_SOLVERS,
     SOLVERS,
-    FitOptions,
     PredictionTransform,
+    check_solver,
     fit_context,
     predictions,
     set_fit_attributes,
@@ -46,15 +46,13 @@ from ling.estimators.metadata import (
     route_fit_params,
 )
 from ling.estimators.prediction import BlockPredictionMixin
-from ling.estimators.session import rollback_on_error
-from ling.estimators.validation import (
-    check_alpha_per_target,
-    check_sample_weight,
-    check_training_data,
-)
+from ling.estimators.session import fit_session
+from ling.estimators.validation import check_alpha_per_target, check_sample_weight, training_data
 from ling.estimators.warm_start import solve_warm_started
 from ling.model_selection import CVResults, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
 from ling.model_selection.score_accumulators import Accuracy
+from ling.progress import FitProgress
+from ling.solvers.problem import TrainingData
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,23 +94,21 @@ class BaseRidgeClassifier(
     classes_: NDArray[Any]  # set by `fit`
 
     def _prepare_training_data(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, Any, Array, Array | None, LabelDecoder]:
-        """Validated X, y, targets Y (n, t) of -1 and 1, weights (n,) or None, and the decoder."""
-        X, y = check_training_data(self, X, y, sample_weight)
-        binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(y)
-        decision = LabelDecoder(binarizer)
-        y, weights = self._combine_weights(X, y, sample_weight, decision)
-        return X, y, _one_vs_rest_targets(y, decision), weights, decision
+        self, X: Any, y: Any, sample_weight: Any, progress: FitProgress
+    ) -> tuple[TrainingData, Any, LabelDecoder]:
+        """Validated data with targets (n, t) of -1 and 1, y, and the decoder of predictions."""
+        data, y = training_data(self, X, y, sample_weight, progress)
+        decision = LabelDecoder(LabelBinarizer(pos_label=1, neg_label=-1).fit(y))
+        return *self._encode_classes(data, y, decision), decision
 
     def _revalidate_training_data(
         self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, Any, Array, Array | None]:
-        """Validated X, y, Y and weights as in the fit, without changing the model.
+    ) -> tuple[TrainingData, Any]:
+        """Validated data and y as in the fit, without changing the model.
 
         Raises BadOption if y has a class that the fit has not seen.
         """
-        X, y = check_training_data(self, X, y, sample_weight, reset=False)
+        data, y = training_data(self, X, y, sample_weight, reset=False)
         decision = self._label_decoder
         known = y if decision.is_multilabel else decision.classes
         unknown = np.setdiff1d(y, known)
@@ -121,22 +117,21 @@ class BaseRidgeClassifier(
                 f"y has the class {str(unknown[0])!r}, which the fit has not seen; pass the y of "
                 "the fit."
             )
-        y, weights = self._combine_weights(X, y, sample_weight, decision)
-        return X, y, _one_vs_rest_targets(y, decision), weights
+        return self._encode_classes(data, y, decision)
 
-    def _combine_weights(
-        self, X: Any, y: Any, sample_weight: Any, decision: LabelDecoder
-    ) -> tuple[Any, Array | None]:
-        """y, of shape (n,) unless multilabel, and the product of sample and class weights."""
+    def _encode_classes(
+        self, data: TrainingData, y: Any, decision: LabelDecoder
+    ) -> tuple[TrainingData, Any]:
+        """Data with targets of -1 and 1 and with class weights, and y; (n,) unless multilabel."""
         if not decision.is_multilabel:
             y = column_or_1d(y, warn=True)
-        weights = check_sample_weight(sample_weight, X)
+        weights = data.weights
         if self.class_weight:
             class_weights = compute_sample_weight(self.class_weight, y)
             weights = check_sample_weight(
-                class_weights if weights is None else weights * class_weights, X
+                class_weights if weights is None else weights * class_weights, data.X
             )
-        return y, weights
+        return replace(data, targets=_one_vs_rest_targets(y, decision), weights=weights), y
 
     def _set_label_decoder(self, decision: LabelDecoder) -> None:
         self._label_decoder = decision
@@ -280,15 +275,15 @@ class RidgeClassifier(BaseRidgeClassifier):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t)."""
         started = time.perf_counter()
-        FitOptions.from_estimator(self).check_solver()
-        with rollback_on_error(self, X, y, sample_weight):
-            X, y, Y, weights, decision = self._prepare_training_data(X, y, sample_weight)
-            alphas = check_alpha_per_target(self.alpha, Y.shape[1])
-            with checkpoint_session(self, X, Y, weights) as (X, settings):
-                *_, fit = solve_warm_started(self, X, Y, alphas, weights, settings, started)
+        check_solver(self)
+        with fit_session(self, X, y, sample_weight) as progress:
+            data, y, decision = self._prepare_training_data(X, y, sample_weight, progress)
+            alphas = check_alpha_per_target(self.alpha, data.n_targets)
+            with checkpoint_session(self, data) as (data, options):
+                *_, fit = solve_warm_started(self, data, alphas, options, started)
             set_fit_attributes(self, fit, 2)
             self._set_label_decoder(decision)
-        warn_unless_certified(self, fit, settings)
+        warn_unless_certified(self, fit)
         return self
 
 
@@ -379,30 +374,30 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
         """Choose alpha and fit to X (n_samples, n_features) and classes y."""
         check_store_cv_results(self)
-        with rollback_on_error(self, X, y, sample_weight):
-            X, y, Y, weights, decision = self._prepare_training_data(X, y, sample_weight)
-            to_scorer, to_splitter = route_fit_params(self, weights, params)
-            splits = make_splits(self, X, y, to_splitter)
-            scoring = self._make_scoring(X, y, Y, weights, to_scorer, decision)
-            with checkpoint_session(self, X, Y, weights, splits) as (X, settings):
-                chosen = fit_with_cv(self, X, Y, weights, splits, scoring, settings)
+        with fit_session(self, X, y, sample_weight) as progress:
+            data, y, decision = self._prepare_training_data(X, y, sample_weight, progress)
+            to_scorer, to_splitter = route_fit_params(self, data.weights, params)
+            splits = make_splits(self, data.X, y, to_splitter)
+            scoring = self._make_scoring(data, y, to_scorer, decision)
+            with checkpoint_session(self, data, splits) as (data, options):
+                chosen = fit_with_cv(self, data, splits, scoring, options)
             set_fit_attributes(self, chosen.fit, 2)
             self._set_label_decoder(decision)
-            set_cv_attributes(self, chosen, 2, X.dtype)
+            set_cv_attributes(self, chosen, 2, data.design.dtype)
         warn_about_choice(self, chosen.results)
-        warn_unless_certified(self, chosen.fit, settings)
+        warn_unless_certified(self, chosen.fit)
         return self
 
     def _make_scoring(
-        self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any],
-        decision: LabelDecoder,
-    ) -> Scoring:  # fmt: skip
+        self, data: TrainingData, y: Any, parameters: dict[str, Any], decision: LabelDecoder
+    ) -> Scoring:
         """Scoring of decision values (n, t); `parameters` are the arguments of the scorer."""
+        Y = data.targets
         if self.scoring is None and self.cv is None:
-            return NegMeanSquaredError(Y, weights)
+            return NegMeanSquaredError(Y, data.weights)
         scorer = get_scorer("accuracy") if self.scoring is None else self._check_scorer()
         if self.scoring in (None, "accuracy") and not decision.is_multilabel:
             loss = Accuracy(weights=parameters.get("sample_weight"), Y=Y)
             return MeanScore(scorer, y, decision, score_params=parameters, loss=loss)
-        scorer_X = None if is_prediction_scorer(scorer) else X
+        scorer_X = None if is_prediction_scorer(scorer) else data.X
         return SklearnScorer(scorer, y, decision, scorer_X, False, parameters)

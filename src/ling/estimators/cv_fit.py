@@ -6,15 +6,15 @@ import logging
 import time
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
-from ling.design import as_design
 from ling.errors import BadOption, EdgeOfGrid
-from ling.estimators.fit import FitOptions, FitResult, plan_for, solve_problem
+from ling.estimators.fit import FitContext, FitResult, plan_fit, solve_problem
 from ling.model_selection import CVProblem, CVResults, Scoring, Splits, check_alphas, score_alphas
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.leave_one_out import discard_inexact_form
@@ -26,11 +26,11 @@ from ling.model_selection.strategy import (
     k_fold_strategies,
     leave_one_out_strategy,
 )
-from ling.progress import RemainingWork, stage
-from ling.solvers import problem as problems
+from ling.progress import RemainingWork
 from ling.solvers.engine import as_generator
+from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
-from ling.solvers.problem import Problem, Standardization
+from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
 
 log = logging.getLogger("ling")
 CHOICE_BEST, CHOICE_ONE_STD_ERROR = "best", "one_standard_error"
@@ -54,59 +54,32 @@ class CVFitResult:
 
 
 def fit_with_cv(
-    model: Any, X: Any, Y: Array, weights: Array | None, splits: Splits | None,
-    scoring: Scoring, settings: FitOptions,
-) -> CVFitResult:  # fmt: skip
+    model: Any, data: TrainingData, splits: Splits | None, scoring: Scoring, options: FitOptions
+) -> CVFitResult:
     """Score all alphas, choose one (or one per target), and fit to all samples with it.
 
-    X is (n, p), Y (n, t), weights (n,) or None. `splits` is None for leave-one-out. The alphas are
-    `model.alphas`, or a default grid. Raises BadOption if memory does not allow a choice, or if no
-    score is finite.
+    `splits` is None for leave-one-out. The alphas are `model.alphas`, or a default grid. Raises
+    BadOption if memory does not allow a choice, or if no score is finite.
     """
     started = time.perf_counter()
-    t = Y.shape[1]
     user_alphas = (
         None if model.alphas is None else check_alphas(model.alphas, allow_zero=splits is not None)
     )
-    stage("prepare", lambda: _expected_cost(model, X, t, splits, user_alphas, settings))
-    problem, standardization = problems.build_problem(
-        X, Y, np.ones(t), weights, bool(model.fit_intercept)
+    plan = plan_fit(data, 1, options)
+    meter = data.design.meter
+    meter.begin_stage("prepare", lambda: _expected_cost(model, plan, splits, user_alphas))
+    problem, standardization = build_problem(
+        data, np.ones(data.n_targets), bool(model.fit_intercept)
     )
-    plan = plan_for(as_design(X), t, 1, settings)
-    stage("choose alpha")
+    meter.begin_stage("choose alpha")
     samples = CVProblem.from_problem(
-        problem, standardization, Y, weights, bool(model.fit_intercept), plan.memory_budget
+        problem, standardization, data, bool(model.fit_intercept), plan.memory_budget
     )
     strategies = plan_cv(
-        model, samples, splits, user_alphas, plan, as_generator(settings.random_state)
+        model, samples, splits, user_alphas, plan, as_generator(options.random_state)
     )
-    # Alphas in the units of the problem, in which the strategies work.
-    alpha_scale = standardization.x_scale**2
-    scaled_alphas = None if user_alphas is None else user_alphas / alpha_scale
-    store = bool(model.store_cv_results)
-    for strategy in strategies:
-        results = score_alphas(
-            strategy.predictor, scoring, problem, scaled_alphas, strategy.method, store
-        )
-        if results is not None:
-            break
-        log.info("%s would have taken longer than factorisations do.", strategy.method)
-        stage("choose alpha", lambda: (direct_passes(plan, len(splits or ())), None))
-    assert results is not None  # the last strategy never gives up
-    if strategy.predictor.is_memory_exhausted and is_inconclusive(results):
-        raise BadOption(
-            f"memory_budget is too small to choose alpha for {samples.shape[0]} x "
-            f"{samples.shape[1]}, on top of what blocks of X take; raise it several times, or "
-            "raise tol."
-        )
-    results = replace(
-        results, alphas=results.alphas * alpha_scale if user_alphas is None else user_alphas
-    )
-    if not np.isfinite(results.mean_score).any():
-        raise BadOption(
-            "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
-            "samples."
-        )
+    strategy, results = _score_alphas(model, samples, strategies, scoring, user_alphas, plan)
+    _check_choice(strategy, results)
     alpha_indices = np.asarray(
         results.best if model.choice == CHOICE_BEST else results.one_standard_error
     )
@@ -114,7 +87,52 @@ def fit_with_cv(
         "alpha %s chosen from %d by %s.",
         np.unique(results.alphas[alpha_indices]), len(results.alphas), strategy.method,
     )  # fmt: skip
-    return _fit_chosen_alpha(model, strategy, results, alpha_indices, X, samples, settings, started)
+    return _fit_chosen_alpha(
+        model, strategy, results, alpha_indices, data, samples, options, started
+    )
+
+
+def _score_alphas(
+    model: Any, samples: CVProblem, strategies: list[CVStrategy], scoring: Scoring,
+    user_alphas: Array | None, plan: Plan,
+) -> tuple[CVStrategy, CVResults]:  # fmt: skip
+    """Scores of all alphas by the first strategy that does not give up, and that strategy."""
+    # Alphas in the units of the problem, in which the strategies work.
+    alpha_scale = samples.standardization.x_scale**2
+    scaled_alphas = None if user_alphas is None else user_alphas / alpha_scale
+    store = bool(model.store_cv_results)
+    for strategy in strategies:
+        results = score_alphas(
+            strategy.predictor, scoring, samples.problem, scaled_alphas, strategy.method, store
+        )
+        if results is not None:
+            break
+        log.info("%s would have taken longer than factorisations do.", strategy.method)
+        expect = partial(_remaining_direct, plan, strategy.predictor.n_splits)
+        samples.design.meter.begin_stage("choose alpha", expect)
+    assert results is not None  # the last strategy never gives up
+    alphas = results.alphas * alpha_scale if user_alphas is None else user_alphas
+    return strategy, replace(results, alphas=alphas)
+
+
+def _remaining_direct(plan: Plan, n_splits: int) -> RemainingWork:
+    """Predicted passes of direct cross-validation, after an iterative strategy gave up."""
+    return direct_passes(plan, n_splits), None
+
+
+def _check_choice(strategy: CVStrategy, results: CVResults) -> None:
+    """Raise BadOption if memory did not allow a choice, or if no score is finite."""
+    if strategy.predictor.is_memory_exhausted and is_inconclusive(results):
+        n, p = strategy.predictor.cv_problem.shape
+        raise BadOption(
+            f"memory_budget is too small to choose alpha for {n} x {p}, on top of what blocks of X "
+            "take; raise it several times, or raise tol."
+        )
+    if not np.isfinite(results.mean_score).any():
+        raise BadOption(
+            "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
+            "samples."
+        )
 
 
 def plan_cv(
@@ -148,33 +166,29 @@ def _wants_stochastic_gcv(model: Any) -> bool | None:
 
 
 def _expected_cost(
-    model: Any, X: Any, t: int, splits: Splits | None, given: Array | None,
-    settings: FitOptions,
-) -> RemainingWork:  # fmt: skip
-    """Predicted passes and seconds of the choice of alpha and the final fit; `t` is n_targets."""
-    plan = plan_for(as_design(X), t, 1, settings)
-    n_alphas = DEFAULT_N_ALPHAS if given is None else len(given)
+    model: Any, plan: Plan, splits: Splits | None, user_alphas: Array | None
+) -> RemainingWork:
+    """Predicted passes and seconds of the choice of alpha and the final fit."""
+    n_alphas = DEFAULT_N_ALPHAS if user_alphas is None else len(user_alphas)
     n_splits = None if splits is None else len(splits)
     return expected_cv_cost(plan, n_splits, n_alphas, _wants_stochastic_gcv(model))
 
 
 def _fit_chosen_alpha(
-    model: Any, route: CVStrategy, results: CVResults, at: Array, X: Any, samples: CVProblem,
-    settings: FitOptions, started: float,
+    model: Any, strategy: CVStrategy, results: CVResults, alpha_indices: Array, data: TrainingData,
+    samples: CVProblem, options: FitOptions, started: float,
 ) -> CVFitResult:  # fmt: skip
-    """Fit to all samples with the alphas at the indices `at`, and note how they were chosen."""
+    """Fit to all samples with the chosen alphas, and note how they were chosen."""
     problem, standardization = samples.problem, samples.standardization
-    target_alphas = (
-        np.broadcast_to(results.alphas[at], samples.n_targets) / standardization.x_scale**2
-    )
+    chosen = results.alphas[alpha_indices]
+    target_alphas = np.broadcast_to(chosen, samples.n_targets) / standardization.x_scale**2
     problem = replace(problem, alphas=np.ascontiguousarray(target_alphas))
-    settings = replace(settings, preparation_stage="choose alpha")
-    if route.is_direct:
-        settings = replace(
-            settings, solver="direct", precision="float64", reason="the Gram matrix was there"
-        )
+    reason = ""
+    if strategy.is_direct:
+        options = replace(options, solver="direct", precision="float64")
+        reason = "the Gram matrix was there"
         discard_inexact_form(problem)
-    note = f"alpha was chosen from {len(results.alphas)} by {route.method}."
+    note = f"alpha was chosen from {len(results.alphas)} by {strategy.method}."
     uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
     message = uncertified_choice_message(results)
     if message:
@@ -185,10 +199,11 @@ def _fit_chosen_alpha(
             f" The {which} scored without a proof, and not examined further: proven scores of "
             "larger alphas are already lower than the best."
         )
-    fit = solve_problem(
-        problem, standardization, X, bool(model.fit_intercept), settings, started, (note,)
-    )
-    return CVFitResult(fit, results, at, problem, standardization, _chosen_dof(route, problem))
+    plan = plan_fit(data, len(problem.distinct_alphas), options)
+    context = FitContext(started, (note, *data.notes), "choose alpha", reason)
+    fit = solve_problem(problem, standardization, plan, options, context, bool(model.fit_intercept))
+    dof = _chosen_dof(strategy, problem)
+    return CVFitResult(fit, results, alpha_indices, problem, standardization, dof)
 
 
 def check_store_cv_results(model: Any) -> None:
@@ -271,10 +286,10 @@ def grid_edge_messages(model: Any, results: CVResults) -> list[str]:
     ]
 
 
-def _chosen_dof(route: CVStrategy, problem: Problem) -> Array | None:
+def _chosen_dof(strategy: CVStrategy, problem: Problem) -> Array | None:
     """Effective degrees of freedom (t,) of the chosen alphas, if cross-validation yields them."""
     distinct = problem.distinct_alphas
-    dof_and_error = route.predictor.effective_dof(distinct)
+    dof_and_error = strategy.predictor.effective_dof(distinct)
     return (
         None
         if dof_and_error is None

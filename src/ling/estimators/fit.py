@@ -9,7 +9,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -18,7 +18,7 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
-from ling.design import Design, Storage, as_design
+from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption, NotFinite
 from ling.estimators.open_data import is_dask_collection, map_dask_blocks
@@ -30,10 +30,16 @@ from ling.estimators.validation import (
 from ling.progress import RemainingWork
 from ling.results import Certificate, FitReport, Status
 from ling.solvers.engines import ENGINES
-from ling.solvers.machine import Machine, parse_memory_budget
-from ling.solvers.planning import Plan, ProblemDimensions, plan_solve
-from ling.solvers.problem import Problem, Standardization, intercept_error, relative_to_target_norm
-from ling.solvers.solve import Solution, SolveOptions, solve
+from ling.solvers.options import FitOptions
+from ling.solvers.planning import Plan, plan_solve, problem_dimensions
+from ling.solvers.problem import (
+    Problem,
+    Standardization,
+    TrainingData,
+    intercept_error,
+    relative_to_target_norm,
+)
+from ling.solvers.solve import Solution, solve
 
 log = logging.getLogger("ling")
 PredictionTransform: TypeAlias = Callable[[Array], Any] | None
@@ -71,43 +77,28 @@ def fit_context(method: Method) -> Method:
     return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """Options of a fit: the parameters of an estimator that control how it is solved."""
+def fit_options(model: Any) -> FitOptions:
+    """Options read from the parameters of `model`; defaults for those that it does not have.
 
-    tol: float = 1e-4
-    max_iter: int | None = None
-    solver: str = "auto"
-    positive: bool = False
-    random_state: Any = None
-    precision: str = "auto"
-    memory_budget: float | str | None = None
-    # Machine speeds that the plan uses; None for the measured speeds of this machine.
-    machine: Machine | None = None
-    # Set by estimators that choose the solver themselves: the reason that the report shows, and the
-    # name of the stage before the solve.
-    reason: str = ""
-    preparation_stage: str = "prepare"
+    A solver of scikit-learn is replaced by the one that ling uses for it.
+    """
+    names = (field.name for field in fields(FitOptions) if hasattr(model, field.name))
+    options = FitOptions(**{name: getattr(model, name) for name in names})
+    return replace(options, solver=SKLEARN_SOLVERS.get(options.solver, options.solver))
 
-    @classmethod
-    def from_estimator(cls, model: Any) -> FitOptions:
-        """Options read from the attributes of `model`; defaults for those that it does not have."""
-        values = {name: getattr(model, name) for name in cls.__dataclass_fields__
-                 if hasattr(model, name)}  # fmt: skip
-        return cls(**values)
 
-    def check_solver(self) -> None:
-        """Raise if `solver` cannot do positive=True; log what replaces a scikit-learn solver."""
-        if self.positive and self.solver not in POSITIVE_SOLVERS:
-            raise BadOption(
-                f"solver={self.solver!r} does not support positive=True; pass solver='auto', or "
-                "positive=False."
-            )
-        if self.solver in SKLEARN_SOLVERS:
-            log.info(
-                "solver=%r is one of scikit-learn's; ling uses %r for it.",
-                self.solver, SKLEARN_SOLVERS[self.solver],
-            )  # fmt: skip
+def check_solver(model: Any) -> None:
+    """Raise if `solver` cannot do positive=True; log what replaces a scikit-learn solver."""
+    if model.positive and model.solver not in POSITIVE_SOLVERS:
+        raise BadOption(
+            f"solver={model.solver!r} does not support positive=True; pass solver='auto', or "
+            "positive=False."
+        )
+    if model.solver in SKLEARN_SOLVERS:
+        log.info(
+            "solver=%r is one of scikit-learn's; ling uses %r for it.",
+            model.solver, SKLEARN_SOLVERS[model.solver],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,39 +118,59 @@ class FitResult:
     column_stds: Array
 
 
+@dataclass(frozen=True)
+class FitContext:
+    """What the report of a fit says beyond the solution.
+
+    Attributes
+    ----------
+    started : float
+        `time.perf_counter()` at the start of the fit.
+    notes : tuple of str
+        Notes that come first in the report.
+    preparation_stage : str
+        Name of what comes before the solve.
+    reason : str
+        Why the engine was chosen; "" if the plan chose it.
+    requested_solver : str
+        The user's `solver`, which may be one of scikit-learn's.
+    """
+
+    started: float
+    notes: tuple[str, ...] = ()
+    preparation_stage: str = "prepare"
+    reason: str = ""
+    requested_solver: str = "auto"
+
+
 def solve_problem(
     problem: Problem,
     standardization: Standardization,
-    X: Any,
+    plan: Plan,
+    options: FitOptions,
+    context: FitContext,
     fit_intercept: bool,
-    settings: FitOptions,
-    started: float,
-    notes: tuple[str, ...] = (),
     start: Array | None = None,
 ) -> FitResult:
-    """Plan and solve `problem`; return coefficients in the units of the data, and the report.
+    """Solve `problem`; return coefficients in the units of the data, and the report.
 
-    X is the data that `problem` was built from. `started` is the `time.perf_counter()` at the start
-    of the fit. `notes` come first in the report. `start` (p, t) are initial coefficients in the
-    units of the problem, or None.
+    `start` (p, t) are initial coefficients in the units of the problem, or None.
     """
-    plan = plan_for(as_design(X), problem.n_targets, len(problem.distinct_alphas), settings)
     prepared = time.perf_counter()
-    round_coef = (
-        None if X.dtype == np.float64 else partial(_round_to_dtype, standardization, X.dtype)
-    )
-    solution = solve(problem, plan, solver_options(settings, round_coef, start))
+    dtype = problem.design.dtype
+    cast_coef = None if dtype == np.float64 else partial(_round_to_dtype, standardization, dtype)
+    solution = solve(problem, plan, options, start, cast_coef)
     coef = standardization.coef(solution.coef)
-    _check_finite_coef(coef, X.dtype)
+    _check_finite_coef(coef, dtype)
     intercept = None
     if fit_intercept:
-        intercept, solution = _add_intercept(problem, solution, standardization, coef, X.dtype)
-    report = _make_report(settings, problem, solution, plan, prepared - started, notes, X.dtype)
+        intercept, solution = _add_intercept(problem, solution, standardization, coef, dtype)
+    report = _make_report(options, context, problem, solution, plan, prepared - context.started)
     log.info("%s", report)
     column_stds = problem.column_norms * (
         standardization.x_scale / np.sqrt(standardization.total_weight)
     )
-    return FitResult(coef, intercept, solution, report, X.dtype, column_stds)
+    return FitResult(coef, intercept, solution, report, dtype, column_stds)
 
 
 def checked_x_and_predictions(
@@ -214,7 +225,7 @@ def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:
     model._column_stds = fit.column_stds
 
 
-def warn_unless_certified(model: Any, fit: FitResult, settings: FitOptions) -> None:
+def warn_unless_certified(model: Any, fit: FitResult) -> None:
     """Warn (ConvergenceWarning) if the error bound of the fit exceeds tol.
 
     `fit` has to call this directly: `stacklevel` makes the warning point at the caller of `fit`.
@@ -227,67 +238,23 @@ def warn_unless_certified(model: Any, fit: FitResult, settings: FitOptions) -> N
     if bound > 1:
         proved = "nothing could be proved of the predictions"
     warnings.warn(
-        f"{type(model).__name__}: {proved}, not within tol={settings.tol:g}: "
+        f"{type(model).__name__}: {proved}, not within tol={model.tol:g}: "
         f"{_convergence_advice(model, fit)}",
         ConvergenceWarning,
         stacklevel=4,
     )
 
 
-def plan_for(
-    design: Design, n_targets: int, n_alphas: int, settings: FitOptions, kept: bool = False
-) -> Plan:
-    """Predicted cost of every engine for a design (n, p), as a `Plan`.
-
-    `kept` is True if data from files will have been read into memory before the fit; the plan then
-    does not count the time for reading it.
-    """
-    n, p = design.shape
-    storage = design.storage
-    dimensions = ProblemDimensions(
-        n,
-        p,
-        storage.n_stored,
-        storage.dtype.itemsize,
-        storage.is_dense,
-        n_targets,
-        n_alphas,
-        None if kept else storage.read_bandwidth,
-        storage.is_out_of_core and not kept,
-        storage.block_bytes,
-        design.can_quantize,
-    )
-    budget = fit_budget_bytes(storage, settings)
-    return plan_solve(dimensions, budget, settings.precision, settings.tol, settings.machine)
+def plan_fit(data: TrainingData, n_alphas: int, options: FitOptions) -> Plan:
+    """Predicted cost of every engine for a fit to `data` with so many distinct alphas."""
+    dimensions = problem_dimensions(data.design, data.n_targets, n_alphas)
+    return plan_solve(dimensions, options, data.resident_bytes)
 
 
-def expected_fit_cost(X: Any, alphas: Array, settings: FitOptions) -> RemainingWork:
-    """Predicted passes and seconds of a fit to X; `alphas` (t,) has one value per target."""
-    plan = plan_for(as_design(X), len(alphas), len(np.unique(alphas)), settings)
-    solver = SKLEARN_SOLVERS.get(settings.solver, settings.solver)
-    step = plan.steps[0] if solver == "auto" else plan.estimate_for(solver)
+def expected_cost(plan: Plan, options: FitOptions) -> RemainingWork:
+    """Predicted passes and seconds of a fit with this plan."""
+    step = plan.steps[0] if options.solver == "auto" else plan.estimate_for(options.solver)
     return step.passes, step.seconds
-
-
-def fit_budget_bytes(storage: Storage, settings: FitOptions) -> float:
-    """Bytes that a fit may use: `memory_budget` minus what the storage itself holds in memory."""
-    budget = parse_memory_budget(settings.memory_budget, of_total_memory=storage.resident_bytes > 0)
-    return max(1.0, budget - storage.resident_bytes)
-
-
-def solver_options(
-    settings: FitOptions, stored: Callable[[Array], Array] | None = None, start: Array | None = None
-) -> SolveOptions:
-    """Options of `solve`.
-
-    `stored` maps coefficients (p, t) to what is left of them after rounding to the dtype of X; None
-    if they are stored in float64. `start` (p, t) are initial coefficients.
-    """
-    solver = SKLEARN_SOLVERS.get(settings.solver, settings.solver)
-    return SolveOptions(
-        float(settings.tol), settings.max_iter, solver, settings.random_state,
-        bool(settings.positive), stored, start,
-    )  # fmt: skip
 
 
 def _rounding_advice(dtype: np.dtype[Any]) -> str:
@@ -312,15 +279,15 @@ def _convergence_advice(model: Any, fit: FitResult) -> str:
     )
 
 
-def _engine_reason(settings: FitOptions, solution: Solution) -> str:
+def _engine_reason(options: FitOptions, context: FitContext, solution: Solution) -> str:
     """Why this engine solved the problem, as shown in the report."""
-    if settings.reason:
-        return settings.reason
-    if settings.positive:
+    if context.reason:
+        return context.reason
+    if options.positive:
         return "for coefficients >= 0"
     if solution.status is Status.UNCERTIFIED:
         return "alpha is 0, where iterations cannot tell when to stop"
-    if settings.solver not in ("auto", "sag", "saga", "lbfgs"):
+    if options.solver != "auto":
         return "as asked for"
     if solution.abandoned_engines:
         return "as others did not get there, or would have taken longer"
@@ -389,25 +356,25 @@ def _check_finite_coef(exact: Array, dtype: np.dtype[Any], *stored: Array) -> No
 
 
 def _make_report(
-    settings: FitOptions,
+    options: FitOptions,
+    context: FitContext,
     problem: Problem,
     solution: Solution,
     plan: Plan,
-    preparing: float,
-    before: tuple[str, ...],
-    dtype: np.dtype[Any],
+    preparation_seconds: float,
 ) -> FitReport:
-    """Build the report of a fit; `preparing` is in seconds, `before` are the notes to put first."""
+    """Build the report of a fit."""
     step = solution.estimate
-    notes = [*before, *problem.design.storage.notes]
-    if settings.solver in SKLEARN_SOLVERS:
+    notes = list(context.notes)
+    if context.requested_solver in SKLEARN_SOLVERS:
         notes.append(
-            f"solver={settings.solver!r} is scikit-learn's; ling uses {step.engine} for it."
+            f"solver={context.requested_solver!r} is scikit-learn's; ling uses {step.engine} for "
+            "it."
         )
     if solution.candidate.note:
         notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
     if solution.limited_by_dtype:
-        advice = _rounding_advice(dtype)
+        advice = _rounding_advice(problem.design.dtype)
         notes.append(f"{advice[0].upper()}{advice[1:]}")
     if not step.fits:
         notes.append(f"It takes about {step.n_bytes / 1e6:.3g} MB, more than memory_budget.")
@@ -415,12 +382,12 @@ def _make_report(
         notes.append(f"Given up before: {', '.join(solution.abandoned_engines)}.")
     return FitReport(
         engine=step.engine,
-        reason=_engine_reason(settings, solution),
+        reason=_engine_reason(options, context, solution),
         status=solution.status,
         certificate=solution.certificate,
         cost=problem.design.cost,
-        seconds={settings.preparation_stage: preparing, **solution.seconds},
-        predicted_seconds=step.seconds if settings.preparation_stage == "prepare" else None,
+        seconds={context.preparation_stage: preparation_seconds, **solution.seconds},
+        predicted_seconds=step.seconds if context.preparation_stage == "prepare" else None,
         predicted_bytes=step.n_bytes,
         rank=solution.candidate.rank,
         n_iter=solution.candidate.n_iter,

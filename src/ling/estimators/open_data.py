@@ -14,7 +14,7 @@ from ling.design import ArraySource, ChunkedStorage, Design, Storage
 from ling.design.arrays import float_dtype
 from ling.design.chunked import read_all
 from ling.errors import MissingValue, WrongShape, WrongType
-from ling.progress import READ_STAGE, stage
+from ling.progress import READ_STAGE, FitProgress
 from ling.solvers.machine import parse_memory_budget
 
 log = logging.getLogger("ling")
@@ -31,10 +31,10 @@ SCAN_CALLS = {
 }
 
 
-def open_storage(X: Any, budget: float | str | None = None, encoding: Any = None) -> Storage | None:
+def open_storage(X: Any, budget: float | None = None, encoding: Any = None) -> Storage | None:
     """Storage of X (n, p) if X is lazy, or None if scikit-learn's validation accepts it.
 
-    A memory map is lazy, and read in blocks, if its values take more bytes than the budget. Columns
+    A memory map is lazy, and read in blocks, if its values take more bytes than `budget`. Columns
     of pyarrow tables are encoded as numbers by `encoding`, that of an earlier fit, if it is given.
     """
     from ling.io import Dataset, scan_arrow
@@ -53,7 +53,7 @@ def open_storage(X: Any, budget: float | str | None = None, encoding: Any = None
         return _dask_storage(X)
     if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub":
         n_bytes = X.size * float_dtype(X.dtype).itemsize
-        if n_bytes > parse_memory_budget(budget, of_total_memory=True):
+        if n_bytes > (parse_memory_budget(None) if budget is None else budget):
             return ChunkedStorage(ArraySource(X))
     return None
 
@@ -78,19 +78,22 @@ def _check_plain_storage(X: Design) -> Storage:
     return X.storage
 
 
-def load_or_rechunk(storage: Storage, model: Any) -> Storage:
-    """The storage fitted to the model's memory budget: read into memory, or in blocks that fit.
+def load_or_rechunk(
+    storage: Storage, budget: float, progress: FitProgress
+) -> tuple[Storage, float]:
+    """The storage fitted to a memory budget in bytes, and the bytes of it that are in memory.
 
-    Only chunked storages change. See `IN_MEMORY_BUDGET_FRACTION` for when one is read into memory.
+    A chunked storage is read into memory, or in blocks that fit. See `IN_MEMORY_BUDGET_FRACTION`
+    for when it is read into memory.
     """
     if not isinstance(storage, ChunkedStorage):
-        return storage
-    storage = with_block_size(storage, model)
-    if fits_in_budget(storage, _budget_bytes(model)):
-        log.info("X is read into memory: %.3g MB.", storage.n_bytes / 1e6)
-        stage(READ_STAGE, lambda: (1.0, storage.n_bytes / storage.read_bandwidth))
-        return read_all(storage)
-    return storage
+        return storage, 0.0
+    chunked = storage.with_memory_budget(budget, progress)
+    if not fits_in_budget(chunked, budget):
+        return chunked, chunked.max_resident_bytes
+    log.info("X is read into memory: %.3g MB.", chunked.n_bytes / 1e6)
+    progress.begin_stage(READ_STAGE, lambda: (1.0, chunked.n_bytes / chunked.read_bandwidth))
+    return read_all(chunked), float(chunked.n_bytes)
 
 
 def fits_in_budget(storage: Storage, budget: float) -> bool:
@@ -99,11 +102,6 @@ def fits_in_budget(storage: Storage, budget: float) -> bool:
         isinstance(storage, ChunkedStorage)
         and storage.n_bytes <= IN_MEMORY_BUDGET_FRACTION * budget
     )
-
-
-def with_block_size(storage: ChunkedStorage, model: Any) -> ChunkedStorage:
-    """The storage with blocks of a size that fits the model's memory budget."""
-    return storage.with_memory_budget(_budget_bytes(model))
 
 
 def materialize(values: Any, name: str) -> Any:
@@ -154,9 +152,8 @@ def _dask_storage(X: Any) -> Storage:
 
     if hasattr(X, "map_blocks"):
         return DaskStorage.from_array(X)
-    storage = DaskStorage.from_array(_numeric_dask_array(X))
-    storage.feature_names = tuple(str(name) for name in X.columns)
-    return storage
+    names = tuple(str(name) for name in X.columns)
+    return DaskStorage.from_array(_numeric_dask_array(X), names)
 
 
 def _numeric_dask_array(frame: Any) -> Any:
@@ -200,11 +197,6 @@ def _top_level_package(values: Any) -> str:
     return type(values).__module__.partition(".")[0]
 
 
-def requested_budget(model: Any) -> float | str | None:
-    """The model's `memory_budget` parameter, or None if it has none."""
-    budget: float | str | None = getattr(model, "memory_budget", None)
-    return budget
-
-
-def _budget_bytes(model: Any) -> float:
-    return parse_memory_budget(requested_budget(model), of_total_memory=True)
+def budget_bytes(model: Any) -> float:
+    """The model's `memory_budget` in bytes."""
+    return parse_memory_budget(getattr(model, "memory_budget", None))

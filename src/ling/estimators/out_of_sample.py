@@ -14,25 +14,22 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
-from ling.design import as_design
 from ling.errors import BadOption, WrongShape, WrongType
 from ling.estimators.classifier import BaseRidgeClassifier
 from ling.estimators.cv_fit import check_split_weights, plan_cv
-from ling.estimators.fit import FitOptions, plan_for
+from ling.estimators.fit import fit_options, plan_fit
 from ling.estimators.metadata import make_splits
 from ling.estimators.ridge import Ridge
 from ling.estimators.ridge_cv import RidgeCV
 from ling.estimators.validation import (
-    as_target_matrix,
     check_alpha_per_target,
-    check_sample_weight,
-    check_training_data,
+    training_data,
 )
 from ling.model_selection import CVProblem, HeldOutPredictor, Splits
 from ling.model_selection.splits import RowIndices
 from ling.model_selection.strategy import CVStrategy
-from ling.solvers import problem as problems
 from ling.solvers.planning import Plan
+from ling.solvers.problem import TrainingData, build_problem
 
 # Number of folds for models that have no `cv` parameter.
 N_DEFAULT_FOLDS = 5
@@ -47,21 +44,21 @@ class FittedProblem:
     """
 
     model: Any
-    X: Any
+    data: TrainingData
     y: Any
     cv_problem: CVProblem
     alphas: Array
     plan: Plan
 
-    @cached_property
+    @property
     def is_out_of_core(self) -> bool:
         """True if X is read or computed anew in every pass."""
-        return as_design(self.X).is_out_of_core
+        return self.data.design.is_out_of_core
 
     @property
     def is_from_storage(self) -> bool:
         """True if X comes from files or a cluster, even if it has been read into memory."""
-        return as_design(self.X).storage.resident_bytes > 0
+        return self.data.resident_bytes > 0
 
     @property
     def spread(self) -> Array:
@@ -122,21 +119,20 @@ def rebuild_problem(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Fi
         )
     check_is_fitted(model, "coef_")
     if isinstance(model, BaseRidgeClassifier):
-        X, y, Y, weights = model._revalidate_training_data(X, y, sample_weight)
+        data, y = model._revalidate_training_data(X, y, sample_weight)
     else:
-        X, y = check_training_data(model, X, y, sample_weight, y_numeric=True, reset=False)
-        Y, weights = as_target_matrix(y), check_sample_weight(sample_weight, X)
-    _check_same_data(model, X, Y, weights)
+        data, y = training_data(model, X, y, sample_weight, y_numeric=True, reset=False)
+    _check_same_data(model, data)
     alphas = check_alpha_per_target(
-        getattr(model, "alpha_", getattr(model, "alpha", None)), Y.shape[1]
+        getattr(model, "alpha_", getattr(model, "alpha", None)), data.n_targets
     )
     fit_intercept = bool(model.fit_intercept)
-    problem, standardization = problems.build_problem(X, Y, alphas, weights, fit_intercept)
-    plan = plan_for(as_design(X), Y.shape[1], 1, FitOptions.from_estimator(model))
+    problem, standardization = build_problem(data, alphas, fit_intercept)
+    plan = plan_fit(data, 1, fit_options(model))
     samples = CVProblem.from_problem(
-        problem, standardization, Y, weights, fit_intercept, plan.memory_budget
+        problem, standardization, data, fit_intercept, plan.memory_budget
     )
-    return FittedProblem(model, X, y, samples, alphas, plan)
+    return FittedProblem(model, data, y, samples, alphas, plan)
 
 
 def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
@@ -173,21 +169,21 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
     return HeldOut(predictions, _describe_splits(splits), certified, notes)
 
 
-def _check_same_data(model: Any, X: Any, Y: Array, weights: Array | None) -> None:
-    """Raise unless X and Y have as many rows and targets as in the fit."""
-    n, expected = X.shape[0], model.report_.shape[0]
-    if (
-        hasattr(model, "n_samples_seen_") and weights is not None
-    ):  # n_samples_seen_ counts no weights of 0
-        n = int(np.count_nonzero(weights))
+def _check_same_data(model: Any, data: TrainingData) -> None:
+    """Raise unless X and y have as many rows and targets as in the fit."""
+    n, expected = data.design.shape[0], model.report_.shape[0]
+    # n_samples_seen_ does not count samples of weight 0.
+    if hasattr(model, "n_samples_seen_") and data.weights is not None:
+        n = int(np.count_nonzero(data.weights))
     if n != expected:
         raise WrongShape(
             f"X has {n} rows, and the model was fitted to {expected}; pass the X and y of the fit."
         )
     t = np.atleast_2d(model.coef_).shape[0]
-    if Y.shape[1] != t:
+    if data.n_targets != t:
         raise WrongShape(
-            f"y has {Y.shape[1]} targets, and the model was fitted to {t}; pass the y of the fit."
+            f"y has {data.n_targets} targets, and the model was fitted to {t}; pass the y of the "
+            "fit."
         )
 
 
@@ -201,9 +197,9 @@ def _model_splits(fitted_problem: FittedProblem) -> tuple[Splits | None, tuple[s
         # Splitting must not advance the random state of the model's own splitter.
         model_copy.cv = copy.deepcopy(model.cv)
     try:
-        return make_splits(model_copy, fitted_problem.X, fitted_problem.y, {}), _random_splits_note(
-            model.cv
-        )
+        return make_splits(
+            model_copy, fitted_problem.data.X, fitted_problem.y, {}
+        ), _random_splits_note(model.cv)
     except ValueError as error:
         # The splitter needs groups, or cv was an iterator that is exhausted.
         why = f"The splits of the model's cv could not be made again: {error}"
@@ -298,7 +294,7 @@ def _refit_predictions(
 ) -> Iterator[tuple[RowIndices, Array]]:
     """Yield (test rows, predictions) for positive=True, which needs a separate fit per split."""
     model, samples = fitted_problem.model, fitted_problem.cv_problem
-    X = as_design(fitted_problem.X)
+    X = fitted_problem.data.design
     Y = samples.to_data_units(samples.Y.copy())
     for number in range(len(splits)):
         train, test = splits.train_rows(number), splits.test_rows(number)

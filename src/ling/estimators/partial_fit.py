@@ -10,29 +10,29 @@ from typing import Any, Self
 import numpy as np
 
 from ling._typing import Array
-from ling.design import Meter, as_design
 from ling.errors import BadOption
 from ling.estimators.fit import (
-    FitOptions,
+    FitContext,
     FitResult,
+    check_solver,
     fit_context,
+    fit_options,
     set_fit_attributes,
     solve_problem,
     warn_unless_certified,
 )
-from ling.estimators.session import rollback_on_error
+from ling.estimators.session import fit_session
 from ling.estimators.uncertainty import PosteriorState, UncertaintyMixin
 from ling.estimators.validation import (
-    as_target_matrix,
     check_alpha_per_target,
-    check_sample_weight,
-    check_training_data,
+    training_data,
 )
-from ling.progress import current_fit, stage
 from ling.results import Certificate, Status
 from ling.solvers.gram_problem import GramProblem, RowsUnavailableError, build_gram_problem
 from ling.solvers.machine import parse_memory_budget
-from ling.solvers.problem import Standardization
+from ling.solvers.options import FitOptions
+from ling.solvers.planning import plan_solve, problem_dimensions
+from ling.solvers.problem import Standardization, TrainingData
 from ling.solvers.sufficient_statistics import SufficientStatistics, sufficient_statistics_cost
 
 log = logging.getLogger("ling")
@@ -88,8 +88,9 @@ class PartialFitMixin(UncertaintyMixin):
         True
         """
         started = time.perf_counter()
-        settings = _partial_fit_options(self)
-        with rollback_on_error(self, X, y, sample_weight):
+        check_solver(self)
+        options = _partial_fit_options(self)
+        with fit_session(self, X, y, sample_weight) as progress:
             is_first = self._sufficient_statistics is None
             if is_first and remove:
                 raise BadOption(
@@ -98,20 +99,25 @@ class PartialFitMixin(UncertaintyMixin):
                 )
             if is_first and hasattr(self, "coef_"):
                 log.warning("partial_fit starts anew: fit keeps nothing that could be added to.")
-            X, y = check_training_data(self, X, y, sample_weight, y_numeric=True, reset=is_first)
-            Y, weights = as_target_matrix(y), check_sample_weight(sample_weight, X)
-            alphas = check_alpha_per_target(self.alpha, Y.shape[1])
+            data, y = training_data(
+                self, X, y, sample_weight, progress, y_numeric=True, reset=is_first
+            )
+            alphas = check_alpha_per_target(self.alpha, data.n_targets)
             self._check_statistics(alphas)
-            _check_gram_fits_budget(X.shape[1], Y.shape[1], len(np.unique(alphas)), settings)
-            stage("summarise", lambda: (sufficient_statistics_cost(X, Y.shape[1]).passes, None))
-            batch = SufficientStatistics.from_rows(X, Y, weights, bool(self.fit_intercept))
+            _check_gram_fits_budget(data, len(np.unique(alphas)), options)
+            cost = sufficient_statistics_cost(data.design, data.n_targets)
+            progress.begin_stage("summarise", lambda: (cost.passes, None))
+            batch = SufficientStatistics.from_rows(
+                data.design, data.targets, data.weights, bool(self.fit_intercept)
+            )
             summary = _update_statistics(self._sufficient_statistics, batch, remove)
-            fit, posterior = self._fit_from_statistics(summary, alphas, X, settings, started)
+            data.design.meter.add(cost.flops, cost.passes)
+            fit, posterior = self._fit_from_statistics(summary, alphas, data, options, started)
             set_fit_attributes(self, fit, y.ndim)
             self._posterior_state = posterior
             self._sufficient_statistics = summary
             self.n_samples_seen_ = summary.n_counted
-        warn_unless_certified(self, fit, settings)
+        warn_unless_certified(self, fit)
         return self
 
     def _reset_partial_fit(self) -> None:
@@ -123,21 +129,23 @@ class PartialFitMixin(UncertaintyMixin):
         self,
         summary: SufficientStatistics,
         alphas: Array,
-        X: Any,
-        settings: FitOptions,
+        data: TrainingData,
+        options: FitOptions,
         started: float,
     ) -> tuple[FitResult, PosteriorState | None]:
         """Fit from sufficient statistics, and the state that `coef_std_errors()` and the like need.
 
-        X is the batch that was added or removed last. The state is None if it is not kept.
+        `data` is the batch that was added or removed last. The state is None if it is not kept.
         """
         try:
-            problem, standardization, fit = _solve_statistics(summary, alphas, X, settings, started)
+            problem, standardization, fit = _solve_statistics(
+                summary, alphas, data, options, started
+            )
         except RowsUnavailableError:
             problem, standardization, fit = _solve_statistics(
-                summary, alphas, X, settings, started, with_rows=True
+                summary, alphas, data, options, started, with_rows=True
             )
-        posterior = self._compute_posterior_state(problem, standardization, fit, settings)
+        posterior = self._compute_posterior_state(problem, standardization, fit, options)
         if posterior is not None:
             posterior = replace(posterior, squares=problem.residual_squares(fit.solution.coef))
         fit = _with_mean_error(fit, problem, summary)
@@ -147,40 +155,35 @@ class PartialFitMixin(UncertaintyMixin):
 
 
 def _solve_statistics(
-    summary: SufficientStatistics, alphas: Array, X: Any, settings: FitOptions, started: float,
-    with_rows: bool = False,
+    summary: SufficientStatistics, alphas: Array, data: TrainingData, options: FitOptions,
+    started: float, with_rows: bool = False,
 ) -> tuple[GramProblem, Standardization, FitResult]:  # fmt: skip
     """Build the problem that belongs to sufficient statistics, and solve it.
 
-    X is the last batch; its passes are part of the reported cost. `with_rows` builds p rows with
-    the same X'X, for algorithms that need rows.
+    `data` is the last batch; its passes are part of the reported cost. `with_rows` builds p rows
+    with the same X'X, for algorithms that need rows.
     """
-    meter, cost = Meter(progress=current_fit()), sufficient_statistics_cost(X, summary.n_targets)
-    meter.add(cost.flops, cost.passes)
-    problem, standardization = build_gram_problem(summary, alphas, meter, X.dtype, with_rows)
-    storage_notes = as_design(X).storage.notes
-    notes = (f"The passes were over {X.shape[0]} rows.", *storage_notes)
-    fit = solve_problem(
-        problem, standardization, problem.design, summary.centred, settings, started, notes
-    )
+    dtype, meter = data.design.dtype, data.design.meter
+    problem, standardization = build_gram_problem(summary, alphas, meter, dtype, with_rows)
+    notes = (f"The passes were over {data.design.shape[0]} rows.", *data.notes)
+    context = FitContext(started, notes, "summarise", "from sufficient statistics")
+    dimensions = problem_dimensions(problem.design, problem.n_targets, len(problem.distinct_alphas))
+    plan = plan_solve(dimensions, options)
+    fit = solve_problem(problem, standardization, plan, options, context, summary.centred)
     return problem, standardization, fit
 
 
 def _partial_fit_options(model: Any) -> FitOptions:
     """Options of a fit from sufficient statistics: solver and precision are fixed."""
-    settings = FitOptions.from_estimator(model)
-    settings.check_solver()
-    solver = "auto" if settings.positive else "direct"
-    return replace(
-        settings, solver=solver, precision="float64", reason="from sufficient statistics",
-        preparation_stage="summarise",
-    )  # fmt: skip
+    solver = "auto" if model.positive else "direct"
+    return replace(fit_options(model), solver=solver, precision="float64")
 
 
-def _check_gram_fits_budget(p: int, t: int, n_alphas: int, settings: FitOptions) -> None:
+def _check_gram_fits_budget(data: TrainingData, n_alphas: int, options: FitOptions) -> None:
     """Raise if matrices of p (p + t) numbers exceed the memory budget."""
-    n_bytes = 8.0 * (N_GRAM_COPIES + n_alphas) * p * (p + t)
-    budget = parse_memory_budget(settings.memory_budget)
+    p = data.design.shape[1]
+    n_bytes = 8.0 * (N_GRAM_COPIES + n_alphas) * p * (p + data.n_targets)
+    budget = parse_memory_budget(options.memory_budget)
     if n_bytes > budget:
         raise BadOption(
             f"partial_fit keeps n_features^2 numbers and takes {n_bytes / 1e6:.3g} MB for {p} "

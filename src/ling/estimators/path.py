@@ -18,22 +18,20 @@ from ling._typing import Array
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption
-from ling.estimators.fit import FitOptions, plan_for
-from ling.estimators.session import rollback_on_error
+from ling.estimators.fit import plan_fit
+from ling.estimators.session import fit_session
 from ling.estimators.validation import (
-    as_target_matrix,
     check_same_columns,
-    check_sample_weight,
-    check_training_data,
     open_prediction_data,
+    training_data,
 )
 from ling.model_selection import CVProblem, check_alphas, default_alpha_grid
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.path import expected_path_cost, solution_path
-from ling.progress import stage
 from ling.results import Cost
-from ling.solvers import problem as problems
 from ling.solvers.engine import as_generator
+from ling.solvers.options import FitOptions
+from ling.solvers.problem import TrainingData, build_problem, intercept_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +110,7 @@ class RidgePath:
     def predict(self, X: Any) -> Array:
         """Predictions for all alphas: (n_samples, n_alphas) or (n_samples, n_alphas, n_targets)."""
         coef_rows = self.coef.reshape(-1, self.coef.shape[-1])
-        design = open_prediction_data(self, X) or as_design(X)
+        design = as_design(open_prediction_data(self, X) or X)
         check_same_columns(self, design.shape[1], None)
         with verify_memmaps_unchanged(X):
             products = design.matmat(coef_rows.T.astype(np.float64))
@@ -129,14 +127,13 @@ class RidgePath:
 
 
 class _ValidationEstimator(BaseEstimator):
-    """Stand-in for the estimator that scikit-learn's validation needs; its messages name it."""
+    """Stand-in for the estimator that scikit-learn's validation needs."""
+
+    estimator_name = "ridge_path"
 
     def __init__(self, memory_budget: float | str | None = None, verbose: int = 0) -> None:
         self.memory_budget = memory_budget
         self.verbose = verbose
-
-
-_ValidationEstimator.__name__ = "ridge_path"
 
 
 def ridge_path(
@@ -181,11 +178,17 @@ def ridge_path(
         if alphas is None
         else check_alphas(alphas, allow_zero=False, hint="; for alpha = 0 use Ridge(alpha=0)")
     )
-    settings = FitOptions(tol=tol, random_state=random_state, memory_budget=memory_budget)
+    options = FitOptions(tol=tol, random_state=random_state, memory_budget=memory_budget)
     estimator = _ValidationEstimator(memory_budget, int(verbose))
-    with rollback_on_error(estimator, X, y, sample_weight):
+    started = time.perf_counter()
+    with fit_session(estimator, X, y, sample_weight) as progress:
+        data, y = training_data(
+            estimator, X, y, sample_weight, progress, y_numeric=True,
+            estimator_name=estimator.estimator_name,
+        )  # fmt: skip
+        names = getattr(estimator, "feature_names_in_", None)
         path = _compute_path(
-            estimator, X, y, sample_weight, user_alphas, bool(fit_intercept), settings
+            data, names, user_alphas, bool(fit_intercept), y.ndim == 1, options, started
         )
         estimator.report_ = path
     _warn_unless_certified(path)
@@ -193,56 +196,51 @@ def ridge_path(
 
 
 def _compute_path(
-    inputs: _ValidationEstimator,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    given: Array | None,
+    data: TrainingData,
+    feature_names: Any,
+    user_alphas: Array | None,
     fit_intercept: bool,
-    settings: FitOptions,
+    is_single_target: bool,
+    options: FitOptions,
+    started: float,
 ) -> RidgePath:
-    """Validate the data, solve for all alphas and return the path in the units of the data."""
-    started = time.perf_counter()
-    X, y = check_training_data(inputs, X, y, sample_weight, y_numeric=True)
-    weights, Y = check_sample_weight(sample_weight, X), as_target_matrix(y)
-    n_targets = Y.shape[1]
-    n_alphas = DEFAULT_N_ALPHAS if given is None else len(given)
-    plan = plan_for(as_design(X), n_targets, 1, settings)
-    stage("prepare", lambda: expected_path_cost(plan, n_alphas))
-    problem, standardization = problems.build_problem(
-        X, Y, np.ones(n_targets), weights, fit_intercept
-    )
+    """Solve for all alphas and return the path in the units of the data."""
+    plan = plan_fit(data, 1, options)
+    n_alphas = DEFAULT_N_ALPHAS if user_alphas is None else len(user_alphas)
+    meter = data.design.meter
+    meter.begin_stage("prepare", lambda: expected_path_cost(plan, n_alphas))
+    problem, standardization = build_problem(data, np.ones(data.n_targets), fit_intercept)
     samples = CVProblem.from_problem(
-        problem, standardization, Y, weights, fit_intercept, plan.memory_budget
+        problem, standardization, data, fit_intercept, plan.memory_budget
     )
-    scaled_alphas = (
-        default_alpha_grid(problem) if given is None else given / standardization.x_scale**2
-    )
-    stage("solve for all alphas")
+    scaled_alphas = default_alpha_grid(problem)
+    if user_alphas is not None:
+        scaled_alphas = user_alphas / standardization.x_scale**2
+    meter.begin_stage("solve for all alphas")
     path = solution_path(
-        samples, scaled_alphas, plan, settings.tol, as_generator(settings.random_state)
+        samples, scaled_alphas, plan, options.tol, as_generator(options.random_state)
     )
     coef = np.stack([standardization.coef(W) for W in path.coef])
-    intercept = np.zeros((len(scaled_alphas), n_targets))
+    intercept = np.zeros((len(scaled_alphas), data.n_targets))
     bounds = path.bounds
     if fit_intercept:
         intercept = np.stack([standardization.intercept(W) for W in coef])
-        bounds = bounds + [problems.intercept_error(problem, standardization, W) for W in path.coef]
+        bounds = bounds + [intercept_error(problem, standardization, W) for W in path.coef]
     error = path.residual_squares * standardization.y_scale**2 / standardization.n_counted
-    is_single_target = y.ndim == 1
+    alphas = scaled_alphas * standardization.x_scale**2
     return RidgePath(
-        alphas=scaled_alphas * standardization.x_scale**2 if given is None else given,
+        alphas=alphas if user_alphas is None else user_alphas,
         coef=coef[:, :, 0] if is_single_target else coef.transpose(0, 2, 1),
         intercept=intercept[:, 0] if is_single_target else intercept,
         bounds=bounds[:, 0] if is_single_target else bounds,
         training_error=error[:, 0] if is_single_target else error,
-        tol=settings.tol,
+        tol=options.tol,
         method=path.method,
         seconds=time.perf_counter() - started,
         cost=problem.design.cost,
-        n_features_in_=X.shape[1],
-        feature_names_in_=getattr(inputs, "feature_names_in_", None),
-        encoding_=getattr(inputs, "encoding_", None),
+        n_features_in_=problem.shape[1],
+        feature_names_in_=feature_names,
+        encoding_=data.encoding,
         _compute_edf=path.effective_dof,
     )
 

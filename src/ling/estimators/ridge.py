@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -18,24 +19,22 @@ from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.fit import (
     SKLEARN_SOLVERS,
     SOLVERS,
-    FitOptions,
+    check_solver,
     fit_context,
-    plan_for,
     set_fit_attributes,
     warn_unless_certified,
 )
 from ling.estimators.open_data import fits_in_budget, open_storage
 from ling.estimators.partial_fit import PartialFitMixin
-from ling.estimators.session import rollback_on_error
+from ling.estimators.session import fit_session
 from ling.estimators.validation import (
-    as_target_matrix,
     check_alpha_per_target,
-    check_sample_weight,
-    check_training_data,
+    training_data,
 )
 from ling.estimators.warm_start import solve_warm_started
 from ling.solvers.machine import parse_memory_budget
-from ling.solvers.planning import Plan
+from ling.solvers.options import FitOptions
+from ling.solvers.planning import Plan, plan_solve, problem_dimensions
 
 
 class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -182,22 +181,20 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets)."""
         started = time.perf_counter()
-        FitOptions.from_estimator(self).check_solver()
-        with rollback_on_error(self, X, y, sample_weight):
-            X, y = check_training_data(self, X, y, sample_weight, y_numeric=True)
-            weights = check_sample_weight(sample_weight, X)
-            Y = as_target_matrix(y)
-            alphas = check_alpha_per_target(self.alpha, Y.shape[1])
+        check_solver(self)
+        with fit_session(self, X, y, sample_weight) as progress:
+            data, y = training_data(self, X, y, sample_weight, progress, y_numeric=True)
+            alphas = check_alpha_per_target(self.alpha, data.n_targets)
             self._check_statistics(alphas)
-            with checkpoint_session(self, X, Y, weights) as (X, settings):
+            with checkpoint_session(self, data) as (data, options):
                 problem, standardization, fit = solve_warm_started(
-                    self, X, Y, alphas, weights, settings, started
+                    self, data, alphas, options, started
                 )
-                posterior = self._compute_posterior_state(problem, standardization, fit, settings)
+                posterior = self._compute_posterior_state(problem, standardization, fit, options)
             set_fit_attributes(self, fit, y.ndim)
             self._posterior_state = posterior
             self._reset_partial_fit()
-        warn_unless_certified(self, fit, settings)
+        warn_unless_certified(self, fit)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -235,10 +232,12 @@ def plan(
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
     engine ...
     """
-    storage = open_storage(X, memory_budget) or as_design(X).storage
-    budget = parse_memory_budget(memory_budget, of_total_memory=True)
+    budget = parse_memory_budget(memory_budget)
+    storage = open_storage(X, budget) or as_design(X).storage
+    resident_bytes = 0.0
     if isinstance(storage, ChunkedStorage):
         storage = storage.with_memory_budget(budget)
+        resident_bytes = storage.max_resident_bytes
     design = as_design(storage)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     if y is not None and np.shape(y)[0] != design.shape[0]:
@@ -246,6 +245,9 @@ def plan(
             f"X has {design.shape[0]} rows and y has {np.shape(y)[0]}: pass as many rows of y as "
             "of X."
         )
-    settings = FitOptions(tol=tol, precision=precision, memory_budget=memory_budget)
+    options = FitOptions(tol=tol, precision=precision, memory_budget=memory_budget)
     n_alphas = len(np.unique(check_alpha_per_target(alpha, n_targets)))
-    return plan_for(design, n_targets, n_alphas, settings, fits_in_budget(storage, budget))
+    dimensions = problem_dimensions(design, n_targets, n_alphas)
+    if fits_in_budget(storage, budget):  # read into memory before the fit
+        dimensions = replace(dimensions, read_bandwidth=None, is_out_of_core=False)
+    return plan_solve(dimensions, options, resident_bytes)

@@ -32,9 +32,9 @@ from ling.estimators.metadata import (
     make_splits,
     route_fit_params,
 )
-from ling.estimators.session import rollback_on_error
+from ling.estimators.session import fit_session
 from ling.estimators.uncertainty import UncertaintyMixin
-from ling.estimators.validation import as_target_matrix, check_sample_weight, check_training_data
+from ling.estimators.validation import training_data
 from ling.model_selection import (
     CVResults,
     MeanScore,
@@ -45,6 +45,7 @@ from ling.model_selection import (
     check_alphas,
 )
 from ling.model_selection.score_accumulators import SquaredError
+from ling.solvers.problem import TrainingData
 
 
 class RidgeCV(
@@ -185,37 +186,33 @@ class RidgeCV(
         check_store_cv_results(self)
         if self.alphas is not None:
             self._check_statistics(check_alphas(self.alphas, allow_zero=self.cv is not None))
-        with rollback_on_error(self, X, y, sample_weight):
-            X, y = check_training_data(self, X, y, sample_weight, y_numeric=True)
-            weights = check_sample_weight(sample_weight, X)
-            Y = as_target_matrix(y)
-            to_scorer, to_splitter = route_fit_params(self, weights, params)
-            splits = make_splits(self, X, y, to_splitter)
-            scoring = self._make_scoring(X, y, Y, weights, to_scorer)
-            with checkpoint_session(self, X, Y, weights, splits) as (X, settings):
-                chosen = fit_with_cv(self, X, Y, weights, splits, scoring, settings)
+        with fit_session(self, X, y, sample_weight) as progress:
+            data, y = training_data(self, X, y, sample_weight, progress, y_numeric=True)
+            to_scorer, to_splitter = route_fit_params(self, data.weights, params)
+            splits = make_splits(self, data.X, y, to_splitter)
+            scoring = self._make_scoring(data, to_scorer)
+            with checkpoint_session(self, data, splits) as (data, options):
+                chosen = fit_with_cv(self, data, splits, scoring, options)
                 posterior = self._compute_posterior_state(
                     chosen.problem,
                     chosen.standardization,
                     chosen.fit,
-                    settings,
+                    options,
                     chosen.effective_dof,
                 )
             set_fit_attributes(self, chosen.fit, y.ndim)
-            set_cv_attributes(self, chosen, y.ndim, X.dtype)
+            set_cv_attributes(self, chosen, y.ndim, data.design.dtype)
             self._posterior_state = posterior
         warn_about_choice(self, chosen.results)
-        warn_unless_certified(self, chosen.fit, settings)
+        warn_unless_certified(self, chosen.fit)
         return self
 
-    def _make_scoring(
-        self, X: Any, y: Any, Y: Array, weights: Array | None, parameters: dict[str, Any]
-    ) -> Scoring:
-        """Scoring of predictions (n, t) against Y; `parameters` are the arguments of the scorer."""
-        per_target = bool(self.alpha_per_target) and Y.shape[1] > 1
-        Y = np.asarray(Y, dtype=np.float64)
+    def _make_scoring(self, data: TrainingData, parameters: dict[str, Any]) -> Scoring:
+        """Scoring of predictions (n, t); `parameters` are the arguments of the scorer."""
+        per_target = bool(self.alpha_per_target) and data.n_targets > 1
+        Y = np.asarray(data.targets, dtype=np.float64)
         if self.scoring is None and self.cv is None:
-            return NegMeanSquaredError(Y, weights, per_target)
+            return NegMeanSquaredError(Y, data.weights, per_target)
         score_weights = parameters.get("sample_weight")
         if self.scoring in (None, "r2"):
             return R2Score(Y, score_weights, per_target)
@@ -225,7 +222,7 @@ class RidgeCV(
             return MeanScore(
                 scorer, Y, per_target=per_target, score_params=parameters, loss=loss, sign=-1.0
             )
-        scorer_X = None if is_prediction_scorer(scorer) else X
+        scorer_X = None if is_prediction_scorer(scorer) else data.X
         return SklearnScorer(scorer, Y, None, scorer_X, per_target, parameters)
 
     def __sklearn_tags__(self) -> Any:

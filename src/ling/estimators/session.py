@@ -8,7 +8,7 @@ from typing import Any
 
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.estimators.callbacks import CallbackAdapter
-from ling.progress import Listener, has_listeners, track_fit
+from ling.progress import FitProgress, Listener, track_fit
 from ling.progress_bar import progress_listener, write_stderr
 
 # Attributes that survive the rollback of a failed fit: the coefficients reached so far, from which
@@ -17,24 +17,20 @@ KEPT_ON_FAILURE = "_partial_coef", "_callback_fit_ctx", "_skl_callbacks_to_teard
 
 
 @contextmanager
-def rollback_on_error(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Iterator[None]:
+def fit_session(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitProgress]:
     """Context manager for a fit: on any error, all attributes of `model` are restored.
 
-    Attributes in `KEPT_ON_FAILURE` are not restored. Progress is shown if the model is verbose, and
-    reported to callbacks and listeners. Memory-mapped arguments are checked for changes during the
-    fit.
+    Attributes in `KEPT_ON_FAILURE` are not restored. Yields the progress of the fit, which is shown
+    if the model is verbose, and reported to callbacks and listeners. Memory-mapped arguments are
+    checked for changes during the fit.
     """
     before = dict(vars(model))
     try:
-        if model.verbose or "_skl_callbacks" in before or has_listeners():
-            with (
-                _show_progress(model, X, y, sample_weight),
-                verify_memmaps_unchanged(X, y, sample_weight),
-            ):
-                yield
-        else:
-            with verify_memmaps_unchanged(X, y, sample_weight):
-                yield
+        with (
+            _report_progress(model, X, y, sample_weight) as progress,
+            verify_memmaps_unchanged(X, y, sample_weight),
+        ):
+            yield progress
     except BaseException:
         state = vars(model)
         surviving = {name: state[name] for name in KEPT_ON_FAILURE if name in state}
@@ -44,18 +40,19 @@ def rollback_on_error(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
 
 
 @contextmanager
-def _show_progress(model: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[None]:
+def _report_progress(model: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[FitProgress]:
     """Report progress of a fit to a progress bar and to scikit-learn's callbacks, where used."""
     listeners: list[Listener] = []
     callbacks = None
     with ExitStack() as stack:
         if model.verbose:
-            listeners.append(stack.enter_context(progress_listener(title=type(model).__name__)))
+            title = getattr(model, "estimator_name", type(model).__name__)
+            listeners.append(stack.enter_context(progress_listener(title=title)))
         if hasattr(model, "_skl_callbacks"):
             callbacks = CallbackAdapter(model, X, y, sample_weight)
             listeners.append(callbacks)
-        with track_fit(*listeners):
-            yield
+        with track_fit(*listeners) as progress:
+            yield progress
     if callbacks is not None:
         callbacks.close()
     if model.verbose > 1:

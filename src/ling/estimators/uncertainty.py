@@ -15,19 +15,13 @@ from ling._typing import Array
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption
-from ling.estimators.fit import (
-    FitOptions,
-    FitResult,
-    checked_x_and_predictions,
-    fit_budget_bytes,
-    plan_for,
-    predictions,
-    solver_options,
-)
+from ling.estimators.fit import FitResult, checked_x_and_predictions, predictions
 from ling.estimators.prediction import BlockPredictionMixin
 from ling.model_selection.path import CANCELLATION_THRESHOLD
-from ling.progress import stage
 from ling.solvers.engine import as_generator
+from ling.solvers.machine import parse_memory_budget
+from ling.solvers.options import FitOptions
+from ling.solvers.planning import plan_solve, problem_dimensions
 from ling.solvers.posterior import Posterior, cheap_posterior, compute_posterior
 from ling.solvers.problem import Problem, Standardization
 from ling.solvers.solve import solve
@@ -158,24 +152,29 @@ class UncertaintyMixin(BlockPredictionMixin):
         problem: Problem,
         standardization: Standardization,
         fit: FitResult,
-        settings: FitOptions,
-        known: Array | None = None,
+        options: FitOptions,
+        effective_dof: Array | None = None,
     ) -> PosteriorState | None:
-        """What standard errors need, if it is small or asked for; `known` are the degrees."""
+        """What standard errors need, if it is small or asked for.
+
+        `effective_dof` (t,) are the effective degrees of freedom, if they are already known.
+        """
         posterior = None
         if fit.solution.estimate.engine == "nonnegative":
             return None
-        stage("statistics")
+        problem.design.meter.begin_stage("statistics")
         if self.statistics:
-            budget = fit_budget_bytes(problem.design.storage, settings)
-            rng = as_generator(settings.random_state)
-            posterior = compute_posterior(problem, budget, _draw_solver(problem, settings), rng)
+            budget = parse_memory_budget(options.memory_budget)
+            rng = as_generator(options.random_state)
+            posterior = compute_posterior(problem, budget, _draw_solver(problem, options), rng)
         elif self.statistics is None:
             posterior = cheap_posterior(problem)
-        if posterior is None and known is None:
+        if posterior is None and effective_dof is None:
             return None
         squares = _residual_squares(problem, fit.solution.coef)
-        return PosteriorState(posterior, known, squares, standardization, fit.intercept is not None)
+        return PosteriorState(
+            posterior, effective_dof, squares, standardization, fit.intercept is not None
+        )
 
 
 def _residual_squares(problem: Problem, W: Array) -> Array:
@@ -189,12 +188,12 @@ def _residual_squares(problem: Problem, W: Array) -> Array:
     return np.asarray(problem.gradient(W)[1] ** 2)
 
 
-def _draw_solver(problem: Problem, settings: FitOptions) -> Any:
-    """Coefficients of a problem like this one, as near as draws need them."""
-    rough = replace(settings, tol=DRAW_TOL, solver="auto", max_iter=None, positive=False)
+def _draw_solver(problem: Problem, options: FitOptions) -> Callable[[Problem], Array]:
+    """Function that solves a problem with the same X as accurately as random draws need it."""
+    rough = replace(options, tol=DRAW_TOL, solver="auto", max_iter=None, positive=False)
 
-    def solved(drawn: Problem) -> Array:
-        plan = plan_for(problem.design, drawn.n_targets, 1, rough)
-        return solve(drawn, plan, solver_options(rough)).coef
+    def solve_drawn(drawn: Problem) -> Array:
+        plan = plan_solve(problem_dimensions(problem.design, drawn.n_targets, 1), rough)
+        return solve(drawn, plan, rough).coef
 
-    return solved
+    return solve_drawn

@@ -12,41 +12,68 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from sklearn.utils.validation import _check_y as check_y
 
 from ling._typing import Array
-from ling.design import ChunkedStorage, DenseStorage, Design, Storage, as_design
+from ling.design import ChunkedStorage, DenseStorage, Design, Meter, Storage, as_design
 from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
-from ling.estimators.open_data import (
-    load_or_rechunk,
-    materialize,
-    open_storage,
-    requested_budget,
-    with_block_size,
-)
+from ling.estimators.open_data import budget_bytes, load_or_rechunk, materialize, open_storage
+from ling.progress import FitProgress
+from ling.solvers.problem import TrainingData
 
 
-def check_training_data(
-    model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
-) -> tuple[Any, Any]:
-    """Validated X (n, p), in float32 or float64, and y (n,) or (n, t).
+def training_data(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    progress: FitProgress | None = None,
+    *,
+    estimator_name: str = "",
+    **options: Any,
+) -> tuple[TrainingData, Any]:
+    """The validated data of a fit, and y of shape (n,) or (n, t) as the user gave it.
 
-    X is an array, a CSR matrix, or a `Storage`. It is a storage if it is lazy (files, tables or
-    Dask), and also if its columns have names, so that errors can name them. `options` are those of
-    scikit-learn's `validate_data`: with `y_numeric` y has to be numeric, and with reset=False X has
-    to have the columns of the earlier fit.
+    This is the only place where the X of a fit is opened. `options` are those of scikit-learn's
+    `validate_data`: with `y_numeric` y has to be numeric, and with reset=False X has to have the
+    columns of the earlier fit. Messages call the estimator `estimator_name`, by default by the name
+    of its class.
     """
-    _check_y_given(model, X, y)
+    estimator_name = estimator_name or type(model).__name__
+    _check_y_given(estimator_name, X, y)
     y = materialize(y, "y")
     check_not_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # class labels may be text
-    is_reset = options.get("reset", True)
-    storage = (
-        open_storage(X, requested_budget(model)) if is_reset else open_prediction_data(model, X)
-    )
-    if storage is not None:
-        y = _check_targets(model, storage, y, numeric)
+    is_reset, budget = options.get("reset", True), budget_bytes(model)
+    progress = FitProgress(()) if progress is None else progress
+    storage = open_storage(X, budget) if is_reset else _open_like_fit(model, X, budget)
+    encoding, resident_bytes = None, 0.0
+    notes: tuple[str, ...] = ()
+    if storage is None:
+        options = {"estimator": estimator_name, **options}
+        X, y = _validate_arrays(model, X, y, numeric, options)
+        storage = _with_feature_names(model, X)
+    else:
+        y = _check_targets(estimator_name, storage, y, numeric)
         if is_reset:
             set_feature_attributes(model, storage)
-        return load_or_rechunk(storage, model), y
-    if is_reset and hasattr(model, "encoding_"):  # left from an earlier fit to a table
+        encoding, notes = storage.encoding, storage.notes
+        storage, resident_bytes = load_or_rechunk(storage, budget, progress)
+        X = storage
+    data = TrainingData(
+        X,
+        Design(storage, meter=Meter(progress=progress)),
+        as_target_matrix(y),
+        check_sample_weight(sample_weight, X),
+        encoding,
+        resident_bytes,
+        notes,
+    )
+    return data, y
+
+
+def _validate_arrays(
+    model: Any, X: Any, y: Any, numeric: dict[str, Any], options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Validated X (n, p) in memory, in float32 or float64, and y (n,) or (n, t)."""
+    if options.get("reset", True) and hasattr(model, "encoding_"):  # of an earlier fit to a table
         del model.encoding_
     with name_argument_in_errors(X=X, **numeric):
         # The first pass over X detects non-finite numbers in it, so they are not looked for here;
@@ -56,7 +83,7 @@ def check_training_data(
             ensure_all_finite=False, **options,
         )  # fmt: skip
         _check_not_text(y, numeric)
-    return with_feature_names(model, X), y
+    return X, y
 
 
 def check_prediction_rows(model: Any, X: Any) -> Any:
@@ -74,42 +101,36 @@ def check_prediction_rows(model: Any, X: Any) -> Any:
             if "contains NaN" not in str(error) and "contains infinity" not in str(error):
                 raise
             unchecked = validate_data(model, X, ensure_all_finite=False, **options)
-            _storage_of(with_feature_names(model, unchecked)).check_finite()
+            _with_feature_names(model, unchecked).check_finite()
             raise
 
 
-def with_feature_names(model: Any, X: Any) -> Any:
-    """X, as a `DenseStorage` with feature names if it is an array and the model has names."""
+def _with_feature_names(model: Any, X: Any) -> Storage:
+    """The storage of an array or a sparse matrix; errors about an array name its columns."""
     names = getattr(model, "feature_names_in_", None)
     if names is None or not isinstance(X, np.ndarray):
-        return X
-    design = DenseStorage(X)
-    design.feature_names = tuple(names)
-    return design
+        return as_design(X).storage
+    return DenseStorage(X, feature_names=tuple(names))
 
 
-def _storage_of(X: Any) -> Storage:
-    return as_design(X).storage
-
-
-def _check_y_given(model: Any, X: Any, y: Any) -> None:
+def _check_y_given(estimator_name: str, X: Any, y: Any) -> None:
     if y is not None:
         return
     open_storage(X)  # raises, with better advice, if X is a Dataset or a path
     where = "fit(data.X, data.y)" if isinstance(X, Storage | Design) else "fit(X, y)"
     raise WrongType(
-        f"This {type(model).__name__} estimator requires y to be passed, but the target y is None; "
+        f"This {estimator_name} estimator requires y to be passed, but the target y is None; "
         f"pass a target for every row: {where}."
     )
 
 
-def _check_targets(model: Any, storage: Storage, y: Any, numeric: dict[str, Any]) -> Any:
+def _check_targets(estimator_name: str, storage: Storage, y: Any, numeric: dict[str, Any]) -> Any:
     """Validated y (n,) or (n, t) for an X in a storage; `numeric` is {} if y may be text."""
     n = storage.shape[0]
     if n == 0:
         raise WrongShape("X has no rows; at least one is needed.")
     with name_argument_in_errors(**numeric):
-        y = check_y(y, multi_output=True, y_numeric=bool(numeric), estimator=model)
+        y = check_y(y, multi_output=True, y_numeric=bool(numeric), estimator=estimator_name)
         _check_not_text(y, numeric)
     if len(y) != n:
         raise WrongShape(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
@@ -143,10 +164,17 @@ def open_prediction_data(model: Any, X: Any) -> Storage | None:
 
     Raises unless its columns are those of the fit.
     """
-    storage = open_storage(X, requested_budget(model), getattr(model, "encoding_", None))
+    budget = budget_bytes(model)
+    storage = _open_like_fit(model, X, budget)
+    return storage.with_memory_budget(budget) if isinstance(storage, ChunkedStorage) else storage
+
+
+def _open_like_fit(model: Any, X: Any, budget: float) -> Storage | None:
+    """Storage of X, encoded as in the fit of `model`, if X is lazy; raises if columns differ."""
+    storage = open_storage(X, budget, getattr(model, "encoding_", None))
     if storage is not None:
         check_same_columns(model, storage.shape[1], storage.feature_names)
-    return with_block_size(storage, model) if isinstance(storage, ChunkedStorage) else storage
+    return storage
 
 
 def check_same_columns(model: Any, p: int, columns: tuple[str, ...] | None) -> None:

@@ -10,27 +10,32 @@ import numpy as np
 
 from ling._typing import Array
 from ling.errors import ClusterLost
-from ling.estimators.fit import FitOptions, FitResult, expected_fit_cost, solve_problem
-from ling.progress import stage
-from ling.solvers.problem import Problem, Standardization, build_problem
+from ling.estimators.fit import (
+    FitContext,
+    FitResult,
+    expected_cost,
+    plan_fit,
+    solve_problem,
+)
+from ling.solvers.options import FitOptions
+from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
 
 
 def solve_warm_started(
-    model: Any, X: Any, Y: Array, alphas: Array, weights: Array | None, settings: FitOptions,
-    started: float,
-) -> tuple[Problem, Standardization, FitResult]:  # fmt: skip
-    """Build the ridge problem of X (n, p), Y (n, t) and alphas (t,), and solve it.
+    model: Any, data: TrainingData, alphas: Array, options: FitOptions, started: float
+) -> tuple[Problem, Standardization, FitResult]:
+    """Build the ridge problem of the data with alphas (t,), and solve it.
 
     With `model.warm_start` the iterations start from the coefficients of an earlier fit. `started`
     is the `time.perf_counter()` at the start of the fit.
     """
     fit_intercept = bool(model.fit_intercept)
-    stage("prepare", lambda: expected_fit_cost(X, alphas, settings))
-    problem, standardization = build_problem(X, Y, alphas, weights, fit_intercept)
+    plan = plan_fit(data, len(np.unique(alphas)), options)
+    data.design.meter.begin_stage("prepare", lambda: expected_cost(plan, options))
+    problem, standardization = build_problem(data, alphas, fit_intercept)
+    context = FitContext(started, data.notes, requested_solver=model.solver)
     with _warm_start(model, problem, standardization) as start:
-        fit = solve_problem(
-            problem, standardization, X, fit_intercept, settings, started, start=start
-        )
+        fit = solve_problem(problem, standardization, plan, options, context, fit_intercept, start)
     return problem, standardization, fit
 
 
@@ -46,8 +51,8 @@ def _warm_start(
     try:
         yield _initial_coef(model, problem, standardization) if model.warm_start else None
     except ClusterLost as error:
-        if error.iterate is not None:
-            model._partial_coef = standardization.coef(error.iterate)
+        if error.partial_coef is not None:
+            model._partial_coef = standardization.coef(error.partial_coef)
         raise
     vars(model).pop("_partial_coef", None)
 

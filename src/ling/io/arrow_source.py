@@ -49,17 +49,28 @@ class ArrowSource(RowSource):
     """The encoded columns of a table."""
 
     def __init__(
-        self, rows: FragmentedTable, encoding: Encoding, dtype: Any, unknown: str = "error"
+        self,
+        rows: FragmentedTable,
+        encoding: Encoding,
+        dtype: Any,
+        unknown: str = "error",
+        encoding_counts: EncodingCounts | None = None,
     ) -> None:
         self.table = rows
         self.encoding = encoding
         self.unknown = unknown
-        #: Counts what is filled in or ignored from when it is there.
-        self.encoding_counts: EncodingCounts | None = None
+        # Counts values that are filled in or ignored while blocks are read; None counts nothing.
+        self.encoding_counts = encoding_counts
         self.shape = (rows.n_rows, encoding.width)
         self.dtype = np.dtype(dtype)
         self.feature_names = encoding.names
         self.versions = rows.versions
+
+    def with_encoding_counts(self, counts: EncodingCounts) -> ArrowSource:
+        """The same source, which adds what it fills in or ignores to `counts`."""
+        source = ArrowSource(self.table, self.encoding, self.dtype, self.unknown, counts)
+        source.notes = self.notes
+        return source
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """Columns copied into blocks in Fortran's order, as Arrow holds columns too."""

@@ -14,7 +14,7 @@ from ling.design import AffineMap, Design
 from ling.design.arrays import broadcast_scalar
 from ling.model_selection.score_accumulators import FoldScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
-from ling.solvers.problem import Problem, Standardization
+from ling.solvers.problem import Problem, Standardization, TrainingData
 
 # Bytes of float64 rows of X that are gathered at a time.
 GATHER_BYTES = 2**25
@@ -41,19 +41,16 @@ class CVProblem:
 
     @classmethod
     def from_problem(
-        cls, problem: Problem, standardization: Standardization, Y: Array, weights: Array | None,
+        cls, problem: Problem, standardization: Standardization, data: TrainingData,
         fit_intercept: bool, memory_budget: float = float("inf"),
     ) -> CVProblem:  # fmt: skip
-        """Cross-validation problem from a problem and from the targets and weights it was built of.
-
-        `weights=None` stands for weights of 1.
-        """
-        targets, row_weights = problem.targets, broadcast_scalar(len(Y))
-        if weights is not None:
+        """Cross-validation problem from a problem and from the data that it was built of."""
+        targets, row_weights = problem.targets, broadcast_scalar(len(data.targets))
+        if data.weights is not None:
             targets = (
-                np.asarray(Y, dtype=np.float64) - standardization.y_mean
+                np.asarray(data.targets, dtype=np.float64) - standardization.y_mean
             ) / standardization.y_scale
-            row_weights = weights
+            row_weights = data.weights
         return cls(problem, standardization, targets, row_weights, fit_intercept, memory_budget)
 
     @property

@@ -264,9 +264,6 @@ class _FixedRegressor(RegressorMixin, BaseEstimator):
         return self.values
 
 
-_FixedRegressor.__name__ = "RidgeCV"  # the name that scikit-learn's messages show
-
-
 class _FixedClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that returns precomputed decision values."""
 
@@ -289,6 +286,3 @@ class _FixedClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Class labels of the precomputed decision values; X is ignored."""
         return self.label_decoder(self.values)
-
-
-_FixedClassifier.__name__ = "RidgeClassifierCV"

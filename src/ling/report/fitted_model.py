@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ling._typing import Array
+from ling.design import as_design
 from ling.errors import BadOption, WrongType
 from ling.estimators.validation import check_sample_weight
-from ling.solvers import problem as problems
-from ling.solvers.problem import Problem, Standardization
+from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
 
 
 def check_fitted_model(model: Any, X: Any) -> tuple[Any, Array]:
@@ -45,7 +45,5 @@ def problem_without_targets(
     model: Any, X: Any, weights: Any, alphas: Array
 ) -> tuple[Problem, Standardization]:
     """X as the model centres and weights it."""
-    Y = np.zeros((X.shape[0], 1))
-    return problems.build_problem(
-        X, Y, alphas, check_sample_weight(weights, X), bool(model.fit_intercept)
-    )
+    data = TrainingData(X, as_design(X), np.zeros((X.shape[0], 1)), check_sample_weight(weights, X))
+    return build_problem(data, alphas, bool(model.fit_intercept))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ling.estimators.open_data import requested_budget
 from ling.report import coefficients
 from ling.report.cv_display import CVDisplay
 from ling.report.html_layout import not_shown, target_views, text_beside_figure, wrap_figure
@@ -202,10 +201,10 @@ def _target_coefficients(facts: ReportData, target: int) -> str:
 
 
 def _describe_memory(facts: ReportData) -> str:
-    asked, read = requested_budget(facts.model), facts.fitted_problem.is_from_storage
-    allowed = format_bytes(parse_memory_budget(asked, read))
-    if asked is None:  # what is free is another number every time
-        allowed = f"a quarter of all, {allowed}," if read else "half of what is free"
+    budget = facts.model.memory_budget
+    allowed = format_bytes(parse_memory_budget(budget))
+    if budget is None:
+        allowed = f"a quarter of all, {allowed},"
     planned = facts.report.predicted_bytes
     about = "" if planned is None else f"about {format_bytes(planned)} planned, "
     return f"{about}{allowed} allowed"

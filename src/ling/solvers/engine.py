@@ -26,12 +26,11 @@ def as_generator(state: Any) -> np.random.Generator:
 
 @contextmanager
 def attach_partial_solution(iterate: Callable[[], Array]) -> Iterator[None]:
-    """Attach `iterate()`, the current coefficients, to a ClusterLost error raised in the block."""
+    """Raise a ClusterLost error of the block again with `iterate()`, the current coefficients."""
     try:
         yield
     except ClusterLost as error:
-        error.iterate = iterate()
-        raise
+        raise ClusterLost(str(error), iterate()) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,8 @@ from ling.solvers.memory_limits import memory_limit
 log = logging.getLogger("ling")
 # Version of the cache file for speeds; entries of other versions are ignored.
 MACHINE_FILE_VERSION = 4
+# Fraction of the memory that this process may use that a fit takes without a memory_budget.
+DEFAULT_BUDGET_FRACTION = 0.25
 # Units of memory sizes in bytes. "B" is last, because all others end with it.
 BYTE_UNITS = {
     "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -65,19 +67,15 @@ class Machine:
 DEFAULT_MACHINE = Machine(2e10, 3e10, 5e10, 1e11, 3e10, 5e8, 3e8)
 
 
-def parse_memory_budget(
-    budget: float | str | None, of_total_memory: bool = False, root: str | Path = "/"
-) -> float:
+def parse_memory_budget(budget: float | str | None, root: str | Path = "/") -> float:
     """Memory budget in bytes, from a number, a text like "2GB", or None.
 
-    None means half of the free memory, or a quarter of the total with `of_total_memory`. Both
-    respect the limits on this process (`ling.solvers.memory_limits`); `root` is the folder that
-    holds /proc and /sys.
+    None means a quarter of the memory that this process may use: that of the machine, or less if a
+    limit is set on the process (`ling.solvers.memory_limits`). It does not depend on how much is
+    free, so that plans are reproducible. `root` is the folder that holds /proc and /sys.
     """
-    if budget is None and of_total_memory:
-        return max(1.0, 0.25 * _total_memory(int(time.monotonic()), root))
     if budget is None:
-        return max(1.0, 0.5 * _free_memory(int(time.monotonic()), root))
+        return max(1.0, DEFAULT_BUDGET_FRACTION * _total_memory(int(time.monotonic()), root))
     if isinstance(budget, str):
         text = budget.strip().upper()
         for unit, bytes_per_unit in BYTE_UNITS.items():
@@ -97,40 +95,13 @@ def parse_memory_budget(
 
 
 @lru_cache(maxsize=1)
-def _free_memory(second: int, root: str | Path) -> float:
-    """Bytes that this process can still use.
-
-    `second` is the current time in seconds; it limits the cached query to one per second.
-    """
-    return min(_available_memory(root), memory_limit(root).free)
-
-
-def _available_memory(root: str | Path) -> float:
-    """Bytes available without swapping.
-
-    Linux reports them, page cache included. On other systems free pages are counted.
-    """
-    try:
-        with Path(root, "proc/meminfo").open(encoding="ascii") as lines:
-            entry = next(line for line in lines if line.startswith("MemAvailable:"))
-        return 1024.0 * float(entry.split()[1])
-    except (OSError, StopIteration, IndexError, ValueError):
-        log.debug("no /proc/meminfo; asking for free pages instead")
-    try:
-        free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 4e9  # bytes; an assumption for systems that do not report it
-    return float(free_bytes)
-
-
-@lru_cache(maxsize=1)
 def _total_memory(second: int, root: str | Path) -> float:
     """Bytes that this process may use in total; cached for one `second`."""
     try:
         total_bytes = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
         total_bytes = 8e9  # bytes; an assumption for systems that do not report it
-    return min(total_bytes, memory_limit(root).total)
+    return min(total_bytes, memory_limit(root))
 
 
 def measured_machine() -> Machine:

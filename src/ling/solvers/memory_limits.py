@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-# Files of a control group, by the type of file system it is mounted as: the limits, what is in use,
-# and the fields of memory.stat with the page cache, which the kernel takes back.
+# Files with the limits of a control group, by the type of file system that it is mounted as.
 _LIMIT_FILES = {"cgroup2": ("memory.max", "memory.high"), "cgroup": ("memory.limit_in_bytes",)}
-_USAGE_FILE = {"cgroup2": "memory.current", "cgroup": "memory.usage_in_bytes"}
-_CACHE_FIELDS = {
-    "cgroup2": ("inactive_file", "active_file"),
-    "cgroup": ("total_inactive_file", "total_active_file"),
-}
 
 
-@dataclass(frozen=True)
-class MemoryLimit:
-    """Bytes that may be used in all, and those that are not in use yet; inf without a limit."""
+def memory_limit(root: str | Path = "/") -> float:
+    """The tightest limit on this process in bytes; infinite if there is none.
 
-    total: float = float("inf")
-    free: float = float("inf")
-
-    def __and__(self, other: MemoryLimit) -> MemoryLimit:
-        return MemoryLimit(min(self.total, other.total), min(self.free, other.free))
-
-
-def memory_limit(root: str | Path = "/") -> MemoryLimit:
-    """The tightest limit on this process: of its control groups, and of `ulimit -v` and `-d`.
-
-    `root` is the folder that holds /proc and /sys.
+    Limits are those of its control groups, and of `ulimit -v` and `-d`. `root` is the folder that
+    holds /proc and /sys.
     """
-    return _cgroup_limit(Path(root)) & _resource_limit()
+    return min(_cgroup_limit(Path(root)), _resource_limit())
 
 
-def _cgroup_limit(root: Path) -> MemoryLimit:
-    """The tightest limit of the process's control group and of all groups that contain it.
+def _cgroup_limit(root: Path) -> float:
+    """The tightest limit in bytes of the process's control group and of all groups around it.
 
     Version 1 and version 2 may both be mounted. Whatever cannot be read sets no limit.
     """
-    limit = MemoryLimit()
+    limit = math.inf
     paths = _cgroup_paths(_read(root / "proc/self/cgroup"))
     for kind, mounted_path, mount_point in _cgroup_mounts(_read(root / "proc/self/mountinfo")):
         if kind in paths:
             mount = root / mount_point.lstrip("/")
             for folder in _with_parents(mount, _inside(paths[kind], mounted_path)):
-                limit &= _folder_limit(folder, kind)
+                limit = min(limit, _folder_limit(folder, kind))
     return limit
 
 
@@ -107,16 +91,10 @@ def _with_parents(mount: Path, inside: PurePosixPath) -> Iterator[Path]:
         yield mount / folder
 
 
-def _folder_limit(folder: Path, kind: str) -> MemoryLimit:
-    """The limit of one group. What it uses includes page cache, part of which counts as free."""
+def _folder_limit(folder: Path, kind: str) -> float:
+    """The limit of one group in bytes; infinite if it has none."""
     limits = [_number(_read(folder / name)) for name in _LIMIT_FILES[kind]]
-    total = min((limit for limit in limits if limit is not None), default=None)
-    if total is None:
-        return MemoryLimit()
-    used = _number(_read(folder / _USAGE_FILE[kind])) or 0.0
-    fields = dict(re.findall(r"^(\w+) (\d+)$", _read(folder / "memory.stat"), re.MULTILINE))
-    cached = sum(float(fields.get(name, 0)) for name in _CACHE_FIELDS[kind])
-    return MemoryLimit(total, max(0.0, total - max(0.0, used - cached)))
+    return min((limit for limit in limits if limit is not None), default=math.inf)
 
 
 def _number(text: str) -> float | None:
@@ -131,17 +109,13 @@ def _read(file: Path) -> str:
         return ""
 
 
-def _resource_limit() -> MemoryLimit:
-    """The limits on the address space and on the data segment, and what is left of them."""
+def _resource_limit() -> float:
+    """The smaller of the limits on the address space and on the data segment, in bytes."""
     try:
         import resource
     except ImportError:  # not a Unix
-        return MemoryLimit()
-    fields = _read(Path("/proc/self/statm")).split()
-    limit = MemoryLimit()
-    for name, field in (("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)):
-        soft = resource.getrlimit(getattr(resource, name))[0]
-        if soft != resource.RLIM_INFINITY:
-            used = float(fields[field]) * resource.getpagesize() if len(fields) > field else 0.0
-            limit &= MemoryLimit(float(soft), max(0.0, soft - used))
-    return limit
+        return math.inf
+    soft_limits = (resource.getrlimit(getattr(resource, name))[0]
+                   for name in ("RLIMIT_AS", "RLIMIT_DATA"))  # fmt: skip
+    return min((float(soft) for soft in soft_limits if soft != resource.RLIM_INFINITY),
+               default=math.inf)  # fmt: skip

@@ -8,9 +8,16 @@ from functools import lru_cache
 
 import numpy as np
 
+from ling.design import Design
 from ling.design.blocked import ROW_GRAM_BLOCK_BYTES
 from ling.linalg import threads
-from ling.solvers.machine import DEFAULT_MACHINE, Machine, measured_machine
+from ling.solvers.machine import (
+    DEFAULT_MACHINE,
+    Machine,
+    measured_machine,
+    parse_memory_budget,
+)
+from ling.solvers.options import FitOptions
 
 log = logging.getLogger("ling")
 BYTES_PER_MIB = 2**20
@@ -148,20 +155,34 @@ class Plan:
         )
 
 
-def plan_solve(
-    shape: ProblemDimensions,
-    memory_budget: float,
-    precision: str,
-    tol: float,
-    machine: Machine | None = None,
-) -> Plan:
+def problem_dimensions(design: Design, n_targets: int, n_alphas: int) -> ProblemDimensions:
+    """The dimensions of the ridge problem of a design."""
+    storage = design.storage
+    return ProblemDimensions(
+        *design.shape,
+        storage.n_stored,
+        storage.dtype.itemsize,
+        storage.is_dense,
+        n_targets,
+        n_alphas,
+        storage.read_bandwidth,
+        storage.is_out_of_core,
+        storage.block_bytes,
+        design.can_quantize,
+    )
+
+
+def plan_solve(shape: ProblemDimensions, options: FitOptions, resident_bytes: float = 0.0) -> Plan:
     """Plan with an estimate for every engine: cheapest first, those that do not fit last.
 
-    Without a `machine`, its speeds are measured, except for small problems.
+    `resident_bytes` of the memory budget are already taken by X. Without `options.machine`, the
+    speeds of the machine are measured, except for small problems.
     """
+    machine = options.machine
     if machine is None:
         machine = DEFAULT_MACHINE if shape.nnz <= MAX_UNMEASURED_ENTRIES else measured_machine()
-    predictions = _estimate_all(shape, machine, precision, tol)
+    memory_budget = max(1.0, parse_memory_budget(options.memory_budget) - resident_bytes)
+    predictions = _estimate_all(shape, machine, options.precision, options.tol)
     by_engine: dict[str, EngineEstimate] = {}
     for estimate in predictions:  # keep the first variant of an engine that fits
         if estimate.engine not in by_engine or not by_engine[estimate.engine].fits:

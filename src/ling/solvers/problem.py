@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design import Design, Meter, QuantizedMatrix, as_design
+from ling.design import Design, QuantizedMatrix
 from ling.design.arrays import FLOAT64_MAX
 from ling.errors import NotFinite
 from ling.linalg.rounding import sum_noise
-from ling.progress import current_fit
 from ling.solvers.gram_cache import GramCache
 
 log = logging.getLogger("ling")
@@ -26,6 +25,40 @@ UNSCALED_RANGE = 1e-25, 1e25
 SAFE_SQUARES_RANGE = 1e-200, 1e200
 # Units of X are at least this much of sqrt(alpha), so that alpha stays in range as well.
 MIN_SCALE_TO_ROOT_ALPHA = 1e-145
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """The validated data of a fit.
+
+    Attributes
+    ----------
+    X : array, sparse matrix or Storage of shape (n, p)
+        What splitters and scorers are given.
+    design : Design
+        X, neither centred nor weighted. Its meter counts the passes of the fit.
+    targets : array of shape (n, t)
+    weights : array of shape (n,) or None
+    encoding : Encoding or None
+        How the columns of a table became the columns of X.
+    resident_bytes : float
+        Bytes of X that ling itself holds in memory; they count towards the memory budget.
+    notes : tuple of str
+        Remarks for the report of the fit about how X was opened.
+    """
+
+    X: Any
+    design: Design
+    targets: Array
+    weights: Array | None = None
+    encoding: Any = None
+    resident_bytes: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets t."""
+        return int(self.targets.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,15 +250,15 @@ def relative_to_target_norm(problem: Problem, error: Array) -> Array:
 
 
 def build_problem(
-    X: Any, Y: Array, alphas: Array, weights: Array | None, fit_intercept: bool
+    data: TrainingData, alphas: Array, fit_intercept: bool
 ) -> tuple[Problem, Standardization]:
-    """The problem that data, alphas and weights stand for; one pass for means, X'Y and norms.
+    """The problem of the data with one alpha per target; one pass for means, X'Y and norms.
 
     Non-finite data show in those sums, so there is no pass to look for them.
     """
-    storage = as_design(X).storage
+    storage, weights = data.design.storage, data.weights
     n, p = storage.shape
-    Y = np.asarray(Y, dtype=np.float64)
+    Y: Array = np.asarray(data.targets, dtype=np.float64)
     with np.errstate(over="ignore"):
         raw_target_norms = _weighted_column_norms(Y, weights)
     if not np.isfinite(raw_target_norms).all():
@@ -253,7 +286,7 @@ def build_problem(
     y_scale = np.array([_power_of_two_scale(size) for size in raw_target_norms])
     alphas = _scale_alphas(alphas, x_scale)
     scale = None if x_scale == 1.0 else np.full(p, 1.0 / x_scale)
-    design = Design(storage, meter=Meter(progress=current_fit()))
+    design = data.design
     if fit_intercept or weights is not None or scale is not None:
         shift = x_mean if fit_intercept else None
         design = design.standardized(shift, scale, weights)

@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from ling._typing import Array
 from ling.errors import BadOption
-from ling.progress import RemainingWork, stage
+from ling.progress import RemainingWork
 from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.engines import ENGINES
 from ling.solvers.nonnegative import N_GRAM_SIZED_ARRAYS, nonnegative
+from ling.solvers.options import FitOptions
 from ling.solvers.planning import (
     QUANTIZATION_PASSES,
     EngineEstimate,
@@ -36,22 +37,8 @@ MAX_ATTEMPTS_PER_ENGINE = 3
 PREDICTABLE_ENGINES = "direct", "row_sketch"
 
 
-@dataclass(frozen=True)
-class SolveOptions:
-    """What the user asked for; `solver` "auto" leaves the choice to the plan.
-
-    `positive` asks for coefficients >= 0. `stored` is what becomes of coefficients that are kept in
-    a coarser dtype, None for no change; the certificate is of what is kept. `start` is where
-    iterations start from.
-    """
-
-    tol: float = 1e-4
-    max_iter: int | None = None
-    solver: str = "auto"
-    random_state: Any = None
-    positive: bool = False
-    cast_coef: Callable[[Array], Array] | None = None
-    start: Array | None = None
+#: Coefficients (p, t), rounded as they will be stored.
+CastCoef: TypeAlias = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,18 +67,28 @@ class Solution:
         return self.candidate.coef
 
 
-def solve(problem: Problem, plan: Plan, options: SolveOptions) -> Solution:
-    """Coefficients within `tol` of the exact ones, or a status that says why not."""
+def solve(
+    problem: Problem,
+    plan: Plan,
+    options: FitOptions,
+    start: Array | None = None,
+    cast_coef: CastCoef | None = None,
+) -> Solution:
+    """Coefficients within `options.tol` of the exact ones, or a status that says why not.
+
+    Iterations start from `start` (p, t). `cast_coef` maps coefficients to what is left of them when
+    they are stored in float32; the certificate is for the stored coefficients.
+    """
     best: Solution | None = None
     tried: list[str] = []
-    for step, budget in _engines_to_try(problem, plan, options):
+    for step, budget in _engines_to_try(problem, plan, options, start):
         tried.append(step.engine)
         log.info(
             "%d x %d by %s, which is expected to take %.2g s, %.3g MB and %.3g passes.",
             *problem.shape, step.engine, step.seconds, step.n_bytes / 1e6, step.passes,
         )  # fmt: skip
         for _ in range(MAX_ATTEMPTS_PER_ENGINE):
-            found = _run_engine(problem, step, budget, options)
+            found = _run_engine(problem, step, budget, options, cast_coef)
             best = found if best is None else _better_solution(problem, best, found)
             if found.is_final:
                 return _with_abandoned_engines(best, tried)
@@ -113,7 +110,7 @@ def _with_abandoned_engines(best: Solution, tried: list[str]) -> Solution:
 
 
 def _engines_to_try(
-    problem: Problem, plan: Plan, options: SolveOptions
+    problem: Problem, plan: Plan, options: FitOptions, start: Array | None
 ) -> Iterator[tuple[EngineEstimate, EngineBudget]]:
     """Engines in the order of the plan, where there is a choice."""
     if options.positive:
@@ -141,7 +138,7 @@ def _engines_to_try(
             quantization_passes=QUANTIZATION_PASSES,
             quantized_pass_cost=quantized_pass_cost(plan.shape, plan.machine),
             can_sample_rows=plan.shape.dense,
-            start=options.start,
+            start=start,
             max_rank=step.most,
             max_bytes=plan.memory_budget,
         )
@@ -190,17 +187,20 @@ def _estimate_min_norm(problem: Problem, plan: Plan) -> EngineEstimate:
 
 
 def _run_engine(
-    problem: Problem, step: EngineEstimate, budget: EngineBudget, options: SolveOptions
+    problem: Problem,
+    step: EngineEstimate,
+    budget: EngineBudget,
+    options: FitOptions,
+    cast_coef: CastCoef | None,
 ) -> Solution:
     started = time.perf_counter()
-    stage(f"solve with {step.engine}", partial(_remaining_cost, problem, step))
+    meter = problem.design.meter
+    meter.begin_stage(f"solve with {step.engine}", partial(_remaining_cost, problem, step))
     engine = nonnegative if options.positive else ENGINES[step.engine]
     exact = engine(problem, budget)
-    candidate = (
-        exact if options.cast_coef is None else _cast_candidate(problem, exact, options.cast_coef)
-    )
+    candidate = exact if cast_coef is None else _cast_candidate(problem, exact, cast_coef)
     solved = time.perf_counter()
-    stage("certify", lambda: (problem.design.pass_fraction, None))  # one pass, and often none
+    meter.begin_stage("certify", lambda: (problem.design.pass_fraction, None))  # at most one pass
     certificate, status = certify(problem, candidate, budget.tol, options.positive)
     coarse = (
         candidate is not exact
@@ -219,14 +219,12 @@ def _remaining_cost(problem: Problem, step: EngineEstimate) -> RemainingWork:
     return passes, None if formed else step.seconds
 
 
-def _cast_candidate(
-    problem: Problem, candidate: Candidate, stored: Callable[[Array], Array]
-) -> Candidate:
+def _cast_candidate(problem: Problem, candidate: Candidate, cast_coef: CastCoef) -> Candidate:
     """The candidate as it will be kept, and its engine's bound made to cover that.
 
     A change d of w moves the error by at most sum_j sqrt(||x_j||^2 + alpha) |d_j|; no pass.
     """
-    coef = stored(candidate.coef)
+    coef = cast_coef(candidate.coef)
     if candidate.bound is None:
         return replace(candidate, coef=coef)
     lengths = np.sqrt(problem.safe_column_norms[:, None] ** 2 + problem.alphas)

@@ -39,16 +39,17 @@ class DaskStorage(BlockedStorage):
 
     def __init__(
         self, blocks: ClusterBlocks | LocalBlocks, layout: RowLayout, p: int, dtype: np.dtype[Any],
-        notes: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (), feature_names: tuple[str, ...] | None = None,
     ) -> None:  # fmt: skip
         self.blocks = blocks
         self.layout = layout
         self.shape = (layout.parts[-1].stop if layout.parts else 0, p)
         self.dtype = dtype
         self.notes = notes
+        self.feature_names = feature_names
 
     @classmethod
-    def from_array(cls, X: Any) -> DaskStorage:
+    def from_array(cls, X: Any, feature_names: tuple[str, ...] | None = None) -> DaskStorage:
         """Return the storage of X on the cluster of the Client or, without one, in this process."""
         dtype = _check_array(X)
         client = _find_client(X)
@@ -61,7 +62,8 @@ class DaskStorage(BlockedStorage):
             placed_by_us = not (persisted_by_user and is_persisted(X))
             X = persist(client, _with_c_order(X))
             blocks = ClusterBlocks(client, X, heights, p * X.dtype.itemsize, placed_by_us)
-        return cls(blocks, RowLayout.from_heights(heights, p), p, dtype, notes + joined)
+        layout = RowLayout.from_heights(heights, p)
+        return cls(blocks, layout, p, dtype, notes + joined, feature_names)
 
     @property
     def has_row_access(self) -> bool:
@@ -90,7 +92,8 @@ class DaskStorage(BlockedStorage):
         if len(rows) > 1 and (np.diff(rows) < 0).any():
             raise AssertionError("rows of data that lies in blocks have to be in order")
         p = self.shape[1]
-        return DaskStorage(self.blocks, self.layout.subset(rows), p, self.dtype, self.notes)
+        layout = self.layout.subset(rows)
+        return DaskStorage(self.blocks, layout, p, self.dtype, self.notes, self.feature_names)
 
     def __repr__(self) -> str:
         n, p = self.shape

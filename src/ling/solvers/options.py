@@ -1,0 +1,40 @@
+"""The options of a fit, in one record that every solver and every strategy reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ling.solvers.machine import Machine
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options that control how a problem is solved.
+
+    Attributes
+    ----------
+    tol : float
+        Relative error bound that predictions have to reach.
+    max_iter : int or None
+        Largest number of iterations; None means no limit.
+    solver : str
+        Name of an engine, or "auto" to let the plan choose.
+    positive : bool
+        Whether coefficients have to be >= 0.
+    precision : {"auto", "float64", "float32"}
+    random_state : None, int or RandomState
+    memory_budget : float, str or None
+        Bytes, text such as "2GB", or None for a quarter of the memory that this process may use.
+    machine : Machine or None
+        Machine speeds that the plan uses; None for the measured speeds of this machine.
+    """
+
+    tol: float = 1e-4
+    max_iter: int | None = None
+    solver: str = "auto"
+    positive: bool = False
+    precision: str = "auto"
+    random_state: Any = None
+    memory_budget: float | str | None = None
+    machine: Machine | None = None
