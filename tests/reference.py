@@ -49,6 +49,14 @@ def extreme_ridge(X, y, alpha, digits=80):
         return np.array([float(value) for value in w])
 
 
+def inverse_diagonal(X, alpha, digits=80):
+    """The diagonal of (X'X + alpha I)^-1 in `digits` decimal digits, then rounded; for tiny X."""
+    with mpmath.workdps(digits):
+        A = mpmath.matrix(np.asarray(X, dtype=np.float64).tolist())
+        inverse = (A.T * A + mpmath.mpf(float(alpha)) * mpmath.eye(A.cols)) ** -1
+        return np.array([float(inverse[j, j]) for j in range(A.cols)])
+
+
 def prediction_error(
     X, y, alpha, coef, weights=None, fit_intercept=True, digits=700, intercept=None
 ):

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from ling import Ridge, RidgeCV
 from ling.errors import BadOption
+from tests import reference
 
 
 def data(n=60, p=5, t=None, seed=0, noise=0.5):
@@ -80,6 +81,48 @@ def test_every_kind_of_data(kind):
     assert np.allclose(model.coef_std_errors().ravel(), unit * exact.coef_std_errors(), rtol=1e-4)
     std = model.predict(new, return_std=True)[1]
     assert np.allclose(std.ravel(), exact.predict(data()[0], return_std=True)[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [1e-20, 1e-12, 1e-3, 1.0])
+def test_standard_errors_of_columns_of_very_different_sizes(alpha):
+    X, y = data(60, 25)
+    scale = 10.0 ** np.linspace(-6, 6, 25)
+    model = Ridge(alpha, solver="direct").fit(X * scale, y)
+    exact = reference.inverse_diagonal((X - X.mean(axis=0)) * scale, alpha)
+    known = np.sqrt(model.noise_variance_ * exact)
+    np.testing.assert_allclose(model.coef_std_errors(), known, rtol=1e-6)
+    assert model.edf_ == pytest.approx(25 - alpha * exact.sum())
+
+
+def test_standard_errors_follow_the_units_of_the_columns():
+    """An alpha that is small beside every column: without effect in any unit."""
+    X, y = data(60, 25)
+    scale = 10.0 ** np.linspace(-6, 6, 25)
+    known = Ridge(1e-20, solver="direct").fit(X, y).coef_std_errors()
+    errors = Ridge(1e-20, solver="direct").fit(X * scale, y).coef_std_errors()
+    np.testing.assert_allclose(errors * scale, known, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("alpha", [1e-20, 1e-10])
+def test_dependent_columns_have_standard_errors(alpha):
+    """X'X + alpha I is singular, up to rounding."""
+    X, y = data()
+    X = np.column_stack([X, X[:, 0] + X[:, 1]])
+    model = Ridge(alpha, solver="direct").fit(X, y)
+    assert (np.isfinite(model.coef_std_errors()) & (model.coef_std_errors() > 0)).all()
+    # The dependent column adds nothing to the predictions.
+    known = Ridge(alpha, solver="direct").fit(X[:, :-1], y).predict(X[:, :-1], return_std=True)[1]
+    assert np.allclose(model.predict(X, return_std=True)[1], known, rtol=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_constant_column_has_no_degree_of_freedom():
+    X, y = data()
+    X = np.column_stack([X, np.full(len(X), 3.0)])
+    model = Ridge(1e-20, solver="direct").fit(X, y)
+    assert model.edf_ == pytest.approx(5)
+    assert model.coef_std_errors()[-1] == pytest.approx(np.sqrt(model.noise_variance_ / 1e-20))
 
 
 @pytest.mark.parametrize("estimator", [Ridge(0.1, statistics=True), RidgeCV(statistics=True)])

@@ -5,13 +5,12 @@ import pytest
 from scipy import sparse
 
 from ling.design import DenseStorage
+from ling.linalg.cholesky import proven_min_eigenvalue
 from ling.results import Status
-from ling.solvers.certificate import certify
+from ling.solvers.certificate import LowRankMinorant, ZeroMinorant, certify
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
 from ling.solvers.engine import EngineBudget
 from ling.solvers.engines import ENGINES
-from ling.solvers.gram_cholesky import proven_min_eigenvalue
-from ling.solvers.minorant import LowRankMinorant, ZeroMinorant
 from ling.solvers.nystrom import randomized_nystrom_sketch
 from ling.solvers.row_sampling import row_sample_sketch
 from tests import reference

@@ -1,19 +1,23 @@
 """Scaled Cholesky factors, for Gram matrices whose columns have very different norms.
 
 Rounding in a tridiagonal form is relative to the largest entry, and may exceed the entries of small
-columns. A Cholesky factor of the matrix scaled to a unit diagonal does not have this problem, but
-is computed for one alpha at a time.
+columns. Rounding in a Cholesky factor is relative to the norms of the columns, so that only the
+condition of the matrix scaled to a unit diagonal matters. No diagonal scaling gives a much smaller
+one (van der Sluis 1969; Higham 2002, section 10.1). But a factor is computed for one alpha at a
+time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
 from ling._typing import Array
+from ling.linalg.potrf import potrf
 from ling.linalg.rounding import EPS
 from ling.linalg.tridiagonal import EIGENVALUE_NOISE, HouseholderTridiagonal, tridiagonalize
 
@@ -22,10 +26,90 @@ from ling.linalg.tridiagonal import EIGENVALUE_NOISE, HouseholderTridiagonal, tr
 MIN_COLUMN_TO_NOISE_RATIO = 1e5
 # ... or if the matrix has more columns than this, as a factor for every alpha would take too long.
 MAX_CHOLESKY_SIZE = 3000
+FLOAT64_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledCholesky:
+    """The factorisation A + alpha I = D^1/2 L L' D^1/2, where L L' has a unit diagonal.
+
+    `factor` is L (m, m), and `scale` (m,) the diagonal of D^1/2.
+    """
+
+    factor: Array
+    scale: Array
+
+    def solve(self, C: Array) -> Array:
+        """(A + alpha I)^-1 C, for C (m, k); 2 m^2 FLOPs per column."""
+        inner, _ = lapack.dpotrs(self.factor, C / self.scale[:, None], lower=True)
+        return np.asarray(inner / self.scale[:, None])
+
+    def half_solve(self, C: Array) -> Array:
+        """L^-1 D^-1/2 C (m, k): the squared norm of a column is c'(A + alpha I)^-1 c."""
+        # LAPACK is called directly, because SciPy's checks take longer than a small solve.
+        solution: Array = lapack.dtrtrs(self.factor, C / self.scale[:, None], lower=True)[0]
+        return solution
+
+    @cached_property
+    def inverse_factor(self) -> Array:
+        """M = L^-1 D^-1/2 (m, m), for which M'M = (A + alpha I)^-1."""
+        inverse: Array = lapack.dtrtri(self.factor, lower=True)[0]
+        inverse /= self.scale
+        return inverse
+
+    @property
+    def inverse_diagonal(self) -> Array:
+        """The diagonal (m,) of (A + alpha I)^-1."""
+        return np.asarray(np.einsum("ij,ij->j", self.inverse_factor, self.inverse_factor))
+
+
+def scaled_cholesky(A: Array, alpha: float | Array, lift: float = 0.0) -> ScaledCholesky | None:
+    """Factor A + alpha I, for a symmetric A (m, m); m^3 / 3 FLOPs and m^2 numbers of memory.
+
+    None if it is not positive definite, up to rounding. `alpha` may be an array (m,) that is added
+    to the diagonal entry by entry. `lift` is added to the unit diagonal of the scaled matrix.
+    """
+    scaled = scaled_to_unit_diagonal(A, alpha)
+    if scaled is None:
+        return None
+    H, scale = scaled
+    H[np.diag_indices_from(H)] += lift
+    factor, info = potrf(H, lower=True, clean=True, overwrite=True)
+    return None if info else ScaledCholesky(factor, scale)
+
+
+def scaled_to_unit_diagonal(A: Array, alpha: float | Array) -> tuple[Array, Array] | None:
+    """H = D^-1/2 (A + alpha I) D^-1/2, a copy in Fortran order, and the diagonal of D^1/2.
+
+    None if a diagonal entry of A + alpha I is not positive.
+    """
+    diagonal = np.diag(A) + alpha
+    if not (diagonal > 0).all():
+        return None
+    scale = np.sqrt(diagonal)
+    # A is symmetric: its transpose is A in Fortran order, which LAPACK overwrites.
+    H = np.array(A.T if A.flags.c_contiguous else A, dtype=np.float64, order="F")
+    H /= scale[:, None]
+    H /= scale
+    H[np.diag_indices_from(H)] = 1.0
+    return H, scale
+
+
+def proven_min_eigenvalue(H: Array, wanted: float, noise: float, overwrite: bool = False) -> float:
+    """`wanted` if it is proved that H >= wanted I, otherwise 0; H (m, m) is symmetric.
+
+    The proof is that a factorisation of H - (wanted + noise) I succeeds, where `noise` bounds its
+    rounding error (Rump 2006). m^3 / 3 FLOPs.
+    """
+    shifted = H if overwrite else H.copy(order="F")
+    shifted[np.diag_indices_from(H)] -= wanted + noise
+    # LAPACK overwrites matrices in Fortran order, and would copy others.
+    shifted = shifted if shifted.flags.f_contiguous else shifted.T
+    return 0.0 if potrf(shifted, lower=False, overwrite=True)[1] else wanted
+
+
+@dataclass(frozen=True, eq=False)
+class CholeskyForm:
     """Same interface as `HouseholderTridiagonal`, for a symmetric A (m, m) with Q = I."""
 
     A: Array
@@ -48,18 +132,13 @@ class ScaledCholesky:
 
     def solve(self, C: Array, alpha: float) -> Array:
         """(A + alpha I)^-1 C for C (m, k), by a Cholesky factorisation: m^3 / 3 FLOPs."""
-        factor, scale = self._factorize(alpha)
-        inner, _ = lapack.dpotrs(factor, C / scale[:, None], lower=True)
-        return np.asarray(inner / scale[:, None])
+        return self._factorize(alpha).solve(C)
 
     def quadratic_forms(self, Z: Array, alphas: Array, *, reuse_kernel: bool = False) -> Array:
         """z'(A + alpha I)^-1 z (n, n_alphas) for every row z of Z (n, m) and every alpha."""
         forms = np.empty((len(Z), len(alphas)))
         for column, alpha in enumerate(alphas):
-            factor, scale = self._factorize(float(alpha))
-            half_solution = linalg.solve_triangular(
-                factor, (Z / scale).T, lower=True, check_finite=False
-            )
+            half_solution = self._factorize(float(alpha)).half_solve(Z.T)
             forms[:, column] = np.einsum("ij,ij->j", half_solution, half_solution)
         return forms
 
@@ -68,41 +147,32 @@ class ScaledCholesky:
 
         trace A (A + alpha I)^-1 = m - alpha trace (A + alpha I)^-1.
         """
-        dof = np.empty(len(alphas))
-        for index, alpha in enumerate(alphas):
-            factor, scale = self._factorize(float(alpha))
-            inverse_factor = lapack.dtrtri(factor, lower=True)[0] / scale
-            dof[index] = len(self) - alpha * float((inverse_factor**2).sum())
-        return dof
+        traces = [float(self._factorize(float(alpha)).inverse_diagonal.sum()) for alpha in alphas]
+        return np.asarray(len(self) - alphas * traces)
 
     def relative_error(self, alphas: Array) -> Array:
         """Estimated relative error of solutions for each alpha: negligible, so 0."""
         return np.zeros(len(alphas))
 
-    def _factorize(self, alpha: float) -> tuple[Array, Array]:
-        """L and the diagonal of D^1/2 with D^1/2 L L' D^1/2 = A + alpha I.
-
-        If rounding makes the scaled matrix indefinite, its diagonal is raised by a small multiple
-        of EPS.
-        """
-        scale = np.sqrt(np.diag(self.A) + max(alpha, np.finfo(np.float64).tiny))
-        H = self.A / scale / scale[:, None]
+    def _factorize(self, alpha: float) -> ScaledCholesky:
+        """Factor A + alpha I; if rounding makes it indefinite, raise the unit diagonal a little."""
+        # A Gram matrix has a negative diagonal entry only by rounding. Twice its size is added, as
+        # no lift of the unit diagonal could help.
+        shift = np.maximum(max(alpha, FLOAT64_TINY), -2 * np.diag(self.A))
         lift = 0.0
-        while True:
-            np.fill_diagonal(H, 1.0 + lift)
-            factor, info = lapack.dpotrf(H, lower=True, clean=True)
-            if not info:
-                return factor, scale
-            lift = max(8 * EPS * len(H), 4 * lift)
+        while np.isfinite(lift):
+            factor = scaled_cholesky(self.A, shift, lift)
+            if factor is not None:
+                return factor
+            lift = max(8 * EPS * len(self), 4 * lift)
+        raise linalg.LinAlgError("the matrix is not finite")
 
 
-def symmetric_form(A: Array, least: float) -> HouseholderTridiagonal | ScaledCholesky:
-    """Tridiagonal form of A, or `ScaledCholesky` where it is too inaccurate for alphas >= least."""
+def symmetric_form(A: Array, least: float) -> HouseholderTridiagonal | CholeskyForm:
+    """Tridiagonal form of A, or `CholeskyForm` where it is too inaccurate for alphas >= least."""
     squares = np.diag(A)
     smallest = float(squares[squares > 0].min(initial=np.inf))
     too_inaccurate = (
         MIN_COLUMN_TO_NOISE_RATIO * EIGENVALUE_NOISE * float(squares.sum()) > smallest + least
     )
-    return (
-        ScaledCholesky(A) if too_inaccurate and len(A) <= MAX_CHOLESKY_SIZE else tridiagonalize(A)
-    )
+    return CholeskyForm(A) if too_inaccurate and len(A) <= MAX_CHOLESKY_SIZE else tridiagonalize(A)

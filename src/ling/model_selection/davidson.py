@@ -10,12 +10,10 @@ of passes to a fraction.
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from ling._typing import Array
-from ling.linalg.orthogonalize import thin_svd
-from ling.linalg.rounding import EPS
-from ling.solvers.minorant import LowRankMinorant, Minorant, ZeroMinorant, nystrom_slack
+from ling.linalg.ritz import ColumnBuffer, RitzSpace, orthonormalize_against, thin_svd
+from ling.solvers.certificate import nystrom_minorant
 
 # Minimum distance, in grid positions, between two alphas whose residuals of the same target extend
 # the subspace in one step. Residuals of closer alphas have almost the same direction.
@@ -23,27 +21,26 @@ MIN_ALPHA_SEPARATION = 3
 # The diagonal preconditioner is used only if the 90 % quantile of the squared column norms exceeds
 # the 10 % quantile by this factor. Otherwise it would only disturb the Krylov subspace.
 DIAGONAL_PRECONDITIONER_RATIO = 3.0
-# Ritz vectors whose Ritz value is below this fraction of the largest one are left out of the
-# minorant, because they amplify rounding errors.
-MIN_EIGENVALUE_RATIO = 1e-11
 # A normalised new direction counts as linearly dependent on V if less than this length is left
 # after orthogonalisation.
 DEPENDENCE_TOL = 1e-10
+# Columns of V for which memory is allocated at first.
+INITIAL_CAPACITY = 32
 # Maximum number of elements of the residuals that are computed at once.
 RESIDUAL_BATCH_ELEMENTS = 2**23
 
 
-class DavidsonSubspace:
-    """Orthonormal basis V with X'X V and V'X'X V, for right-hand sides `rhs` of shape (p, t).
+class DavidsonSubspace(RitzSpace):
+    """Orthonormal basis V with X'X V and T = V'X'X V, for right-hand sides `rhs` of shape (p, t).
 
     `gram_diagonal`, of shape (p,), is the diagonal of X'X. `product_error` is the
     rounding error that products with X'X may have.
     """
 
     def __init__(self, rhs: Array, gram_diagonal: Array, product_error: float) -> None:
+        super().__init__(len(rhs), INITIAL_CAPACITY)
         self.rhs = rhs
         self.product_error = product_error
-        self.dimension = 0
         self.exhausted = not rhs.any()
         low, high = (
             np.quantile(gram_diagonal[gram_diagonal > 0], [0.1, 0.9])
@@ -55,29 +52,19 @@ class DavidsonSubspace:
             if high > DIAGONAL_PRECONDITIONER_RATIO * low
             else np.zeros(len(gram_diagonal))
         )
-        self._buffers = [np.empty((len(rhs), 32), order="F") for _ in range(2)]
-        self._projected_gram: Array = np.zeros((0, 0))
+        self._gram_basis = ColumnBuffer(len(rhs), INITIAL_CAPACITY)
         self._projected_rhs: Array = np.zeros((0, rhs.shape[1]))
-        self._ritz_cache: tuple[Array, Array] | None = None
-
-    @property
-    def basis(self) -> Array:
-        """V, the orthonormal basis of shape (p, dimension)."""
-        return self._buffers[0][:, : self.dimension]
 
     @property
     def gram_basis(self) -> Array:
         """X'X V, of shape (p, dimension)."""
-        return self._buffers[1][:, : self.dimension]
+        return self._gram_basis.columns
 
     def solution_coordinates(self, alphas: Array) -> Array:
         """Coordinates of the Galerkin solutions in the basis V, (dimension, n_alphas, t)."""
-        theta, Z = self._ritz_pairs()
+        Z = self.ritz_pairs()[1]
         C = Z.T @ self._projected_rhs
-        shifted = np.maximum(theta, 0.0)[:, None] + alphas
-        # If Ritz value and alpha are below rounding, the component of C is rounding error, too.
-        is_significant = shifted > EPS * theta.max(initial=0.0)
-        inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=is_significant)
+        inverse = 1.0 / self.shifted_ritz_values(alphas)
         shape = self.dimension, len(alphas), C.shape[1]
         flat_coordinates = (inverse[:, :, None] * C[:, None, :]).reshape(
             shape[0], shape[1] * shape[2]
@@ -101,15 +88,10 @@ class DavidsonSubspace:
         They use the Nyström approximation of X'X from V, which is a minorant: it lies below X'X.
         """
         t = self.rhs.shape[1]
-        minorant: Minorant = ZeroMinorant()
-        if self.dimension:
-            theta, Z = self._ritz_pairs()
-            is_significant = theta > MIN_EIGENVALUE_RATIO * theta[-1]
-            factor = self.gram_basis @ (Z[:, is_significant] / np.sqrt(theta[is_significant]))
-            U, S = thin_svd(factor)
-            minorant = LowRankMinorant(
-                U, S**2, nystrom_slack(factor, theta[is_significant], self.product_error)
-            )
+        theta, Z = self.significant_ritz_pairs()
+        minorant = nystrom_minorant(
+            self.gram_basis @ (Z / np.sqrt(theta)), theta, self.product_error
+        )
         batch_bounds = []
         for batch in self._alpha_batches(alphas):
             R = self.residuals(batch).reshape(len(self.rhs), -1)
@@ -170,23 +152,10 @@ class DavidsonSubspace:
         if not block.shape[1]:
             self.exhausted = True
             return
-        m, size = self.dimension, self.dimension + block.shape[1]
-        for buffer_index, new_vectors in enumerate((block, product)):
-            if size > self._buffers[buffer_index].shape[1]:
-                larger_buffer = np.empty((len(block), 2 * size), order="F")
-                larger_buffer[:, :m] = self._buffers[buffer_index][:, :m]
-                self._buffers[buffer_index] = larger_buffer
-            self._buffers[buffer_index][:, m:size] = new_vectors
-        self.dimension = size
-        new_columns = self.basis.T @ product
-        projected_gram = np.empty((size, size))
-        projected_gram[:m, :m] = self._projected_gram
-        projected_gram[:, m:] = new_columns
-        projected_gram[m:, :m] = new_columns[:m].T
-        projected_gram[m:, m:] = (new_columns[m:] + new_columns[m:].T) / 2
-        self._projected_gram = projected_gram
+        self.append_basis(block)
+        self._gram_basis.append(product)
+        self.append_projection(self.basis.T @ product)
         self._projected_rhs = np.vstack([self._projected_rhs, block.T @ self.rhs])
-        self._ritz_cache = None
 
     def _orthogonalize(self, block: Array) -> Array:
         """Orthonormal basis of the part of `block` that is orthogonal to V."""
@@ -195,14 +164,5 @@ class DavidsonSubspace:
         for _ in range(2):  # a second Gram-Schmidt step is enough
             block = block - V @ (V.T @ block)
         U, S = thin_svd(block)
-        U = U[:, S > DEPENDENCE_TOL]
-        U = U - V @ (V.T @ U)
-        return np.asarray(linalg.qr(U, mode="economic", check_finite=False)[0])
-
-    def _ritz_pairs(self) -> tuple[Array, Array]:
-        if self._ritz_cache is None:
-            empty = np.zeros(0), np.zeros((0, 0))
-            self._ritz_cache = (
-                linalg.eigh(self._projected_gram, check_finite=False) if self.dimension else empty
-            )
-        return self._ritz_cache
+        # Normalising a small remainder amplifies its components along V, so it is projected again.
+        return orthonormalize_against(U[:, S > DEPENDENCE_TOL], V)[0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import Design, as_design
-from ling.linalg.cholesky import ScaledCholesky, symmetric_form
+from ling.linalg.cholesky import CholeskyForm, symmetric_form
 from ling.linalg.rounding import EPS
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
@@ -42,7 +42,7 @@ class FoldFit:
     the intercept takes: y_shift - x_shift'w.
     """
 
-    form: HouseholderTridiagonal | ScaledCholesky
+    form: HouseholderTridiagonal | CholeskyForm
     rhs: Array
     make_test_design: Callable[[], Design]
     x_shift: Array

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ling._typing import Array
-from ling.linalg.cholesky import ScaledCholesky, symmetric_form
+from ling.linalg.cholesky import CholeskyForm, symmetric_form
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
 from ling.model_selection.direct_folds import MAX_ROUNDING_ERROR, FoldFit, unweighted_kernel
@@ -83,7 +83,7 @@ class _PrimalLeaveOneOut:
         self.cv_problem = samples
         self.full_fit: FoldFit | None = None
 
-    def form(self, alphas: Array) -> HouseholderTridiagonal | ScaledCholesky:
+    def form(self, alphas: Array) -> HouseholderTridiagonal | CholeskyForm:
         """Made for the first alphas; more of them hardly need another."""
         return self._full_fit(alphas).form
 

@@ -18,9 +18,8 @@ from ling.model_selection.strategy import (
     is_iteration_worthwhile,
 )
 from ling.progress import RemainingWork
+from ling.solvers.certificate import ZeroMinorant, dual_rounding, gradient_rounding
 from ling.solvers.direct import gram_error_bound, solve_with_refinement
-from ling.solvers.gradient_rounding import dual_rounding, gradient_rounding
-from ling.solvers.minorant import ZeroMinorant
 from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
 

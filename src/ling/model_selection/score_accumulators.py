@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.rows import RowReduction, per_row, take_rows
-from ling.linalg.cholesky import ScaledCholesky
+from ling.linalg.cholesky import CholeskyForm
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 
 
@@ -183,7 +183,7 @@ class LeaveOneOutScores(ScoreAccumulator):
     X'X. `W`, of shape (p, n_alphas * t), are the coefficients in the coordinates of z.
     """
 
-    form: HouseholderTridiagonal | ScaledCholesky
+    form: HouseholderTridiagonal | CholeskyForm
     Q: Array
     W: Array
     alphas: Array

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import AffineRowTransform
+from ling.solvers.certificate import Minorant, dual_rounding
 from ling.solvers.engine import Candidate, attach_partial_solution
-from ling.solvers.gradient_rounding import dual_rounding
-from ling.solvers.minorant import Minorant
 from ling.solvers.problem import Problem
 
 # Iterate to this fraction of tol. The recurrence may drift from the true gradient, and the rounding

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from scipy import linalg
 
 from ling._typing import Array
-from ling.linalg.potrf import potrf
+from ling.linalg.cholesky import proven_min_eigenvalue, scaled_cholesky
 from ling.linalg.rounding import EPS, EPS32, sum_noise
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
-from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
-from ling.solvers.engine import Candidate, EngineBudget, evaluate_bound
-from ling.solvers.gradient_rounding import dual_rounding
-from ling.solvers.gram_cholesky import (
-    apply_inverse,
-    cholesky_minorant,
-    inverse_cholesky,
-    proven_min_eigenvalue,
-    scaled_cholesky,
+from ling.solvers.certificate import (
+    BestOf,
+    CholeskyMinorant,
+    ZeroMinorant,
+    cholesky_with_minorant,
+    dual_rounding,
+    evaluate_bound,
 )
-from ling.solvers.minorant import BestOf, CholeskyMinorant, ZeroMinorant
+from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
+from ling.solvers.engine import Candidate, EngineBudget
+from ling.solvers.inverse_factor import InverseFactor
 from ling.solvers.problem import Problem
 
 # From this many alphas on, one tridiagonal form is cheaper than a Cholesky factor for each.
 MIN_ALPHAS_FOR_TRIDIAGONAL = 8
-# Squares, and products with a square root, of numbers up to this are in the range of float32.
+# The float32 path is used only if column norms and sqrt(alpha) lie between 1 / this and this, so
+# that their squares, and products of a square with a norm, stay within the range of float32 (3e38).
 FLOAT32_SAFE_MAX = 1e12
+# Iterations on X that correct a solution from the float32 Gram matrix. Each reduces the error by a
+# constant factor; if so many do not reach tol, float32 is too coarse, and float64 is used.
 MAX_REFINEMENT_STEPS = 30
 FLOAT32_NOTE = "Gram matrix in float32, proved and refined in float64"
 ILL_CONDITIONED_NOTE = "by singular values, as X'X is too ill-conditioned"
@@ -37,8 +39,8 @@ ILL_CONDITIONED_NOTE = "by singular values, as X'X is too ill-conditioned"
 def direct(problem: Problem, budget: EngineBudget) -> Candidate:
     """Solve (X'X + alpha I) w = X'y, or w = X'(X X' + alpha I)^-1 y, to full precision.
 
-    One pass, n p min(n, p) FLOPs, min(n, p)^2 numbers. Steps of refinement follow where rounding
-    has left more than tol. alpha = 0 gives the solution of least norm.
+    One pass, n p min(n, p) FLOPs, min(n, p)^2 numbers of memory. Iterative refinement follows where
+    rounding has left an error above tol. For alpha = 0 the result is the minimum-norm solution.
     """
     n, p = problem.shape
     if (problem.alphas == 0).any():
@@ -49,107 +51,114 @@ def direct(problem: Problem, budget: EngineBudget) -> Candidate:
 
 
 def _solve_primal(problem: Problem, budget: EngineBudget) -> Candidate:
+    """Solve (X'X + alpha I) w = X'y, for p <= n.
+
+    In float32 if the budget allows it, otherwise by one tridiagonal form for many alphas, or by a
+    Cholesky factor for each alpha. By singular values if X'X + alpha I is not positive definite.
+    """
     if budget.low_precision:
-        found = _solve_primal_float32(problem, budget)
-        if found is not None:
-            return found
+        candidate = _solve_primal_float32(problem, budget)
+        if candidate is not None:
+            return candidate
     G = problem.gram()
-    many = len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL
-    if many or problem.gram_cache.form is not None:
-        found = _solve_primal_tridiagonal(problem, G)
-        if many or problem.is_within_tol(np.asarray(found.bound), budget.tol):
-            return found
+    has_many_alphas = len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL
+    if has_many_alphas or problem.gram_cache.form is not None:
+        candidate = _solve_primal_tridiagonal(problem, G)
+        if has_many_alphas or problem.is_within_tol(np.asarray(candidate.bound), budget.tol):
+            return candidate
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
-    parts: list[CholeskyMinorant] = []
+    minorants: list[CholeskyMinorant] = []
     for alpha in problem.distinct_alphas:
-        mine = problem.alphas == alpha
-        with_proof = scaled_cholesky(problem, G, float(alpha))
-        if with_proof is None:
+        same_alpha = problem.alphas == alpha
+        proven = cholesky_with_minorant(G, float(alpha), problem.shape[0], problem.gram_error_scale)
+        if proven is None:
             return _solve_by_svd(problem, budget, ILL_CONDITIONED_NOTE)
-        factor, part = with_proof
-        parts.append(part)
-        solve = partial(_cholesky_solve, factor, part.scale)
-        C = problem.moments[:, mine]
-        W[:, mine] = solve(C)
-        gradient = C - G @ W[:, mine] - alpha * W[:, mine]
-        W[:, mine] += solve(gradient)  # one step of refinement: p^2, next to nothing
-        gradient = C - G @ W[:, mine] - alpha * W[:, mine]
-        bound[mine] = np.sqrt(part.quadratic_form(gradient, problem.alphas[mine]))
-        floor = part.diagonal_floor(float(alpha))
-        bound[mine] += gram_rounding(problem, floor, W[:, mine], problem.raw_target_norms[mine])
-    return Candidate(W, BestOf(parts), bound)
-
-
-def _cholesky_solve(factor: Array, scale: Array, C: Array) -> Array:
-    """(D^1/2 L L' D^1/2)^-1 C."""
-    inner, _ = linalg.lapack.dpotrs(factor, C / scale[:, None], lower=True)
-    return np.asarray(inner / scale[:, None])
+        factor, minorant = proven
+        minorants.append(minorant)
+        C = problem.moments[:, same_alpha]
+        coef = factor.solve(C)
+        coef += factor.solve(C - G @ coef - alpha * coef)  # one step of refinement: only p^2 FLOPs
+        gradient = C - G @ coef - alpha * coef
+        W[:, same_alpha] = coef
+        bound[same_alpha] = np.sqrt(minorant.quadratic_form(gradient, problem.alphas[same_alpha]))
+        bound[same_alpha] += gram_rounding(
+            problem,
+            minorant.diagonal_floor(float(alpha)),
+            coef,
+            problem.raw_target_norms[same_alpha],
+        )
+    return Candidate(W, BestOf(minorants), bound)
 
 
 def gram_rounding(problem: Problem, floor: Array | float, W: Array, spread: Array) -> Array:
-    """What rounding in X'X and X'y can add to the error of a gradient made from them.
+    """Bound (t,) on what rounding in X'X and X'y adds to the error bound of W (p, t).
 
-    The j-th entry is off by at most a few eps ||x_j|| (||y|| + sum_k ||x_k|| |w_k|), which a floor
-    under X'X + alpha I divides.
+    It holds for a gradient X'y - (X'X + alpha I) w computed from both. Entry j has an error of at
+    most a few eps ||x_j|| (||y|| + sum_k ||x_k|| |w_k|). In the bound it is divided by
+    sqrt(floor_j), because X'X + alpha I >= diag(floor); `floor` is (p,) or a scalar. `spread` (t,)
+    holds the norms ||y|| before centring.
     """
     noise = sum_noise(problem.shape[0])
-    columns = np.sqrt((problem.raw_column_norms**2 / floor).sum())
-    fitted = problem.raw_column_norms @ np.abs(W)
-    return np.asarray(noise * columns * (spread + fitted))
+    gradient_factor = np.sqrt((problem.raw_column_norms**2 / floor).sum())
+    fitted_norms = problem.raw_column_norms @ np.abs(W)  # (t,), at least ||X w||
+    return np.asarray(noise * gradient_factor * (spread + fitted_norms))
 
 
 def _solve_primal_float32(problem: Problem, budget: EngineBudget) -> Candidate | None:
-    """The Gram matrix in float32, and conjugate gradients in float64 on X itself.
+    """Factor the Gram matrix in float32, then refine by conjugate gradients in float64 on X.
 
-    None where float32 leaves no positive matrix.
+    All targets have the same alpha. None if numbers are out of float32's range, if the float32
+    matrix is not positive definite, or if the refinement does not reach tol.
     """
     alpha = float(problem.distinct_alphas[0])
-    sizes = np.append(problem.raw_column_norms, np.sqrt(alpha))
-    if sizes.max() > FLOAT32_SAFE_MAX or sizes[sizes > 0].min() < 1 / FLOAT32_SAFE_MAX:
+    norms = np.append(problem.raw_column_norms, np.sqrt(alpha))
+    if norms.max() > FLOAT32_SAFE_MAX or norms[norms > 0].min() < 1 / FLOAT32_SAFE_MAX:
         return None
     G = problem.design.gram(np.float32)
     scale = np.sqrt(np.diag(G).astype(np.float64) + alpha)
-    narrow = (1 / scale).astype(np.float32)
-    G *= narrow[:, None]
-    G *= narrow
+    inverse_scale = (1 / scale).astype(np.float32)
+    G *= inverse_scale[:, None]
+    G *= inverse_scale
     G[np.diag_indices_from(G)] = 1.0
     n, p = problem.shape
-    factoring = sum_noise(p, eps=EPS32) * p
-    noise = factoring + sum_noise(n, eps=EPS32) * float(
+    # Rounding errors of the factorisation and of the scaled G, as in `cholesky_with_minorant`.
+    factor_noise = sum_noise(p, eps=EPS32) * p
+    noise = factor_noise + sum_noise(n, eps=EPS32) * float(
         ((problem.safe_column_norms / scale) ** 2).sum()
     )
-    least = alpha / float((scale**2).max())
-    if noise >= least / 2:
-        least = max(least, proven_min_eigenvalue(G, 1.2 * noise, factoring))
-    inverse = inverse_cholesky(G, problem.uses_compiled_loops)
+    min_eigenvalue = alpha / float((scale**2).max())
+    if noise >= min_eigenvalue / 2:
+        proven = proven_min_eigenvalue(G, 1.2 * noise, factor_noise)
+        min_eigenvalue = max(min_eigenvalue, proven)
+    inverse = InverseFactor.from_scaled(G, scale, problem.uses_compiled_loops)
     if inverse is None:
         return None
-    part = cholesky_minorant(inverse, scale, alpha, noise, least)
-    W = apply_inverse(inverse, scale, problem.moments)
-    found, gradient = evaluate_bound(problem, Candidate(W, part, note=FLOAT32_NOTE))
-    if found.bound is not None and problem.is_within_tol(found.bound, budget.tol):
-        return found
-    shares = np.full(problem.n_targets, part.lower_ratio)
-    found = conjugate_gradients(
+    minorant = inverse.minorant(alpha, noise, min_eigenvalue)
+    W = inverse.apply(problem.moments)
+    candidate, gradient = evaluate_bound(problem, Candidate(W, minorant, note=FLOAT32_NOTE))
+    if candidate.bound is not None and problem.is_within_tol(candidate.bound, budget.tol):
+        return candidate
+    lower_ratios = np.full(problem.n_targets, minorant.lower_ratio)
+    candidate = conjugate_gradients(
         problem,
-        Preconditioner(lambda R, _: apply_inverse(inverse, scale, R), shares),
-        part,
+        Preconditioner(lambda R, _: inverse.apply(R), lower_ratios),
+        minorant,
         tol=budget.tol,
         max_iter=MAX_REFINEMENT_STEPS,
         start=W,
         residual=gradient,
     )
-    reached = found.squared_bound is not None and problem.is_within_tol(
-        np.sqrt(found.squared_bound), budget.tol
+    has_converged = candidate.squared_bound is not None and problem.is_within_tol(
+        np.sqrt(candidate.squared_bound), budget.tol
     )
-    if not reached or not np.isfinite(found.coef).all():
+    if not has_converged or not np.isfinite(candidate.coef).all():
         return None
-    return replace(found, n_iter=None, note=FLOAT32_NOTE)
+    return replace(candidate, n_iter=None, note=FLOAT32_NOTE)
 
 
 def _solve_primal_tridiagonal(problem: Problem, G: Array) -> Candidate:
-    """One tridiagonal form for all alphas; G tells the gradient."""
+    """Solve for all alphas with one tridiagonal form of G = X'X; the bound is computed from G."""
     form = problem.gram_cache.form or tridiagonalize(G)
     W, gradient = solve_with_refinement(form, G, problem.moments, problem.alphas)
     bound = gram_error_bound(problem, W, gradient, problem.alphas, problem.raw_target_norms)
@@ -159,60 +168,70 @@ def _solve_primal_tridiagonal(problem: Problem, G: Array) -> Candidate:
 def gram_error_bound(
     problem: Problem, W: Array, gradient: Array, alphas: Array, spread: Array
 ) -> Array:
-    """What a gradient made from X'X proves of W, column by column; `spread` is that of raw y."""
+    """Error bound (t,) for W (p, t) from its gradient (p, t), computed with an explicit X'X.
+
+    `alphas` (t,) has one alpha for each column of W, and `spread` (t,) the norm ||y|| of its target
+    before centring.
+    """
     bound: Array = np.sqrt(ZeroMinorant().quadratic_form(gradient, alphas))
     for alpha in np.unique(alphas):
-        mine = alphas == alpha
-        bound[mine] += gram_rounding(problem, float(alpha), W[:, mine], spread[mine])
+        same_alpha = alphas == alpha
+        bound[same_alpha] += gram_rounding(
+            problem, float(alpha), W[:, same_alpha], spread[same_alpha]
+        )
     return bound
 
 
 def solve_with_refinement(
     form: HouseholderTridiagonal, A: Array, C: Array, alphas: Array
 ) -> tuple[Array, Array]:
-    """W = (A + alpha I)^-1 C with a step of refinement, and what is left of C."""
+    """W = (A + alpha I)^-1 C with one step of refinement, and the residual C - (A + alpha I) W.
+
+    `form` is that of A (m, m); `alphas` (k,) has one alpha for each column of C (m, k).
+    """
     W = form.solve_columns(C, alphas)
     W += form.solve_columns(C - A @ W - alphas * W, alphas)
     return W, C - A @ W - alphas * W
 
 
 def _solve_dual(problem: Problem, budget: EngineBudget) -> Candidate:
-    """w = X'c, (X X' + alpha I) c = y; the error is below ||y - (X X' + alpha I) c||."""
+    """Solve w = X'c, (X X' + alpha I) c = y, for p > n.
+
+    The error of w is at most ||rho||, rho = y - (X X' + alpha I) c.
+    """
     K = problem.row_gram()
-    n = len(K)
     C = np.empty_like(problem.targets)
     rho = np.empty_like(problem.targets)
     form = problem.gram_cache.form
     if form is None and len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL:
         form = tridiagonalize(K)
     for alpha in problem.distinct_alphas:
-        mine = problem.alphas == alpha
-        Y = problem.targets[:, mine]
+        same_alpha = problem.alphas == alpha
+        Y = problem.targets[:, same_alpha]
         if form is not None:
-            C[:, mine], rho[:, mine] = solve_with_refinement(form, K, Y, problem.alphas[mine])
+            C[:, same_alpha], rho[:, same_alpha] = solve_with_refinement(
+                form, K, Y, problem.alphas[same_alpha]
+            )
             continue
-        # K is symmetric: its transpose is K in Fortran order, which potrf overwrites.
-        H = np.array(K.T if K.flags.c_contiguous else K, order="F")
-        H[np.diag_indices(n)] += alpha
-        factor, info = potrf(H, lower=True, overwrite=True)
-        if info:
+        factor = scaled_cholesky(K, float(alpha))
+        if factor is None:
             return _solve_by_svd(problem, budget, ILL_CONDITIONED_NOTE)
-        solve = partial(linalg.cho_solve, (factor, True), check_finite=False)
-        c = solve(Y)
-        c += solve(Y - K @ c - alpha * c)
-        C[:, mine] = c
-        rho[:, mine] = Y - K @ c - alpha * c
+        c = factor.solve(Y)
+        c += factor.solve(Y - K @ c - alpha * c)
+        C[:, same_alpha] = c
+        rho[:, same_alpha] = Y - K @ c - alpha * c
     W = problem.design.rmatmat(C)
     bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C, from_kernel_matrix=True)
     return Candidate(W, ZeroMinorant(), bound)
 
 
 def _solve_by_svd(problem: Problem, budget: EngineBudget, note: str) -> Candidate:
-    """W = V diag(d / (d^2 + alpha)) U'Y, for conditions that X'X, with their square, cannot bear.
+    """W = V diag(d / (d^2 + alpha)) U'Y from the singular value decomposition X = U diag(d) V'.
 
-    And for alpha = 0, where singular values that are rounding are left out: the solution of least
-    norm. X is made dense for it, if that fits; otherwise the eigenvalues of its Gram matrix have to
-    do, and the certificate tells how well they did.
+    For X'X that is numerically singular: its condition is the square of X's. Also for alpha = 0,
+    where singular values below rounding are left out, which gives the minimum-norm solution. The
+    SVD needs X as a dense array. If that does not fit into memory, eigenvectors of the Gram matrix
+    are used instead. They are less accurate, and the certificate shows by how much.
     """
     n, p = problem.shape
     if 24.0 * n * p <= budget.max_bytes:
@@ -234,14 +253,18 @@ def _solve_by_svd(problem: Problem, budget: EngineBudget, note: str) -> Candidat
 
 
 def _apply_ridge_filter(C: Array, d: Array, alphas: Array, rounding: float) -> Array:
-    """C / (d^2 + alpha), and 0 for singular values d that are rounding where alpha is 0."""
-    below = d[:, None] ** 2 + alphas
-    kept = (d > rounding * d.max(initial=0.0))[:, None] | (alphas > 0)
-    return np.divide(C, below, out=np.zeros_like(C), where=kept & (below > 0))
+    """C / (d^2 + alpha), for C (k, t), singular values d (k,) and alphas (t,).
+
+    Where alpha is 0, the result is 0 for singular values below `rounding` times the largest.
+    """
+    shifted = d[:, None] ** 2 + alphas
+    is_significant = (d > rounding * d.max(initial=0.0))[:, None] | (alphas > 0)
+    return np.divide(C, shifted, out=np.zeros_like(C), where=is_significant & (shifted > 0))
 
 
 def _svd_with_fallback(X: Array) -> tuple[Array, Array, Array]:
+    """U (n, k), d (k,) and V' (k, p), k = min(n, p), by LAPACK's gesdd, or by gesvd if it fails."""
     try:
         return linalg.svd(X, full_matrices=False, check_finite=False)
-    except linalg.LinAlgError:  # the fast algorithm does not always converge; the old one does
+    except linalg.LinAlgError:  # divide and conquer (gesdd) does not always converge; QR does
         return linalg.svd(X, full_matrices=False, check_finite=False, lapack_driver="gesvd")

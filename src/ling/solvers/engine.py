@@ -12,9 +12,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.errors import ClusterLost
-from ling.solvers.gradient_rounding import gradient_rounding
-from ling.solvers.minorant import Minorant, ZeroMinorant
-from ling.solvers.problem import Problem
+from ling.solvers.certificate import Minorant, ZeroMinorant
 
 
 def as_generator(state: Any) -> np.random.Generator:
@@ -143,22 +141,3 @@ class Candidate:
     note: str = ""
     residual: Array | None = None
     squared_bound: Array | None = None
-
-
-def evaluate_bound(problem: Problem, candidate: Candidate) -> tuple[Candidate, Array]:
-    """The candidate with its error bound (t,), and its gradient (p, t); one pass."""
-    gradient, residual = problem.gradient(candidate.coef)
-    bound = error_bound(problem, candidate, gradient) + gradient_rounding(
-        problem, candidate.minorant, candidate.coef, residual
-    )
-    return replace(candidate, bound=bound), gradient
-
-
-def error_bound(problem: Problem, candidate: Candidate, gradient: Array) -> Array:
-    """Error bound (t,) that follows from the gradient (p, t), without the rounding terms."""
-    minorant, alphas = candidate.minorant, problem.alphas
-    bound: Array = np.sqrt(minorant.quadratic_form(gradient, alphas))
-    if candidate.residual is None or candidate.squared_bound is None:
-        return bound
-    drift = minorant.quadratic_form(gradient - candidate.residual, alphas)
-    return np.asarray(np.minimum(bound, np.sqrt(candidate.squared_bound) + np.sqrt(drift)))

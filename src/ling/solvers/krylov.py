@@ -13,23 +13,21 @@ import numpy as np
 from scipy import linalg
 
 from ling._typing import Array
-from ling.linalg.orthogonalize import thin_svd
-from ling.linalg.rounding import EPS, product_noise
+from ling.linalg.ritz import RitzSpace, orthonormalize_against
+from ling.linalg.rounding import product_noise
 from ling.linalg.threads import single_threaded_blas
+from ling.solvers.certificate import LowRankMinorant, Minorant, nystrom_minorant
 from ling.solvers.conjugate_gradients import TOL_SAFETY_FACTOR
 from ling.solvers.engine import Candidate, EngineBudget, attach_partial_solution
-from ling.solvers.minorant import LowRankMinorant, Minorant, ZeroMinorant, nystrom_slack
 from ling.solvers.problem import Problem
 
 # Directions of a new block with singular values below this fraction of the largest entry of T (of 1
 # in the first block, whose columns are normalised) are dropped as linearly dependent.
 DEPENDENT_RTOL = 1e-12
-# Ritz directions below this fraction of the largest Ritz value amplify rounding, and are dropped.
-RITZ_VALUE_RTOL = 1e-11
 
 
-class KrylovSpace:
-    """Orthonormal basis of a block Krylov space, and the projection of X'X onto it.
+class KrylovSpace(RitzSpace):
+    """Orthonormal basis of a block Krylov space, and the projection T of X'X onto it.
 
     X'X basis = [basis, next_block] [T; (0 .. 0 B)]. The caller multiplies X'X with `next_block`,
     which takes one pass, and passes the product to `extend`.
@@ -39,18 +37,8 @@ class KrylovSpace:
         self.n_features = len(block)
         lengths = np.linalg.norm(block, axis=0)
         self.next_block = _orthonormalize(block / np.where(lengths > 0, lengths, 1.0))[0]
-        self.dimension = 0
-        self.T: Array = np.zeros((0, 0))
         self.B: Array = np.zeros((self.next_block.shape[1], 0))
-        self._buffer: Array = np.empty(
-            (self.n_features, 8 * max(1, self.next_block.shape[1])), order="F"
-        )
-        self._ritz_cache: tuple[Array, Array] | None = None
-
-    @property
-    def basis(self) -> Array:
-        """The orthonormal basis (p, dimension)."""
-        return self._buffer[:, : self.dimension]
+        super().__init__(self.n_features, 8 * self.next_block.shape[1])
 
     @property
     def is_invariant(self) -> bool:
@@ -59,28 +47,20 @@ class KrylovSpace:
 
     def extend(self, product: Array) -> None:
         """Append `next_block` to the basis; `product` is X'X next_block (p, width)."""
-        m, width = self.dimension, self.next_block.shape[1]
-        self._append_block(self.next_block)
+        self.append_basis(self.next_block)
         basis = self.basis
         # Two projections are enough: after the second, V is orthogonal to the basis up to rounding.
-        column = basis.T @ product
-        V = product - basis @ column
+        columns = basis.T @ product
+        V = product - basis @ columns
         correction = basis.T @ V
         V -= basis @ correction
-        column += correction
-        T = np.zeros((m + width, m + width))
-        T[:m, :m] = self.T
-        T[:, m:] = column
-        T[m:, :m] = column[:m].T
-        T[m:, m:] = (column[m:] + column[m:].T) / 2
-        next_block, B = _orthonormalize(V, float(np.abs(T).max()))
+        self.append_projection(columns + correction)
+        next_block, B = _orthonormalize(V, float(np.abs(self.T).max()))
         # The remainder V may be small. Normalising it amplifies its components along the basis, so
         # the new block is projected once more.
-        next_block -= basis @ (basis.T @ next_block)
-        next_block, R = linalg.qr(next_block, mode="economic", check_finite=False)
+        next_block, R = orthonormalize_against(next_block, basis)
         n_left = self.n_features - basis.shape[1]
-        self.T, self.next_block, self.B = T, next_block[:, :n_left], (R @ B)[:n_left]
-        self._ritz_cache = None
+        self.next_block, self.B = next_block[:, :n_left], (R @ B)[:n_left]
 
     def solve_projected(self, wanted: Array, alphas: Array) -> tuple[Array, Array]:
         """Solution of (T + alpha I) y = `wanted` for each column and its alpha, and the gradient.
@@ -88,13 +68,8 @@ class KrylovSpace:
         `wanted` (dimension, t) is the projected right-hand side. The solution is (dimension, t).
         The gradient is in the coordinates of [basis, next_block] and is 0 in the basis.
         """
-        theta, Z = self._ritz_pairs()
-        theta = np.maximum(theta, 0.0)
-        C = Z.T @ wanted
-        shifted = theta[:, None] + alphas
-        # If theta and alpha are both below rounding, the entry of C in that direction is too.
-        above_noise = shifted > EPS * theta[-1]
-        Y: Array = Z @ np.divide(C, shifted, out=np.zeros_like(C), where=above_noise)
+        Z = self.ritz_pairs()[1]
+        Y: Array = Z @ (Z.T @ wanted / self.shifted_ritz_values(alphas))
         residual = self.B @ Y[len(Y) - self.B.shape[1] :]
         return Y, np.vstack([np.zeros_like(Y), residual])
 
@@ -104,36 +79,10 @@ class KrylovSpace:
         It is M T^-1 M' with M = [T; (0 .. 0 B)], and lies below X'X. `noise` is the error of the
         products with X'X, which the slack covers.
         """
-        m, b = self.dimension, self.B.shape[1]
-        if not m:
-            return ZeroMinorant()
-        theta, Z = self._ritz_pairs()
-        retained = theta > RITZ_VALUE_RTOL * theta[-1]
-        if not retained.any():
-            return ZeroMinorant()
-        factor = np.vstack([self.T @ Z[:, retained], self.B @ Z[m - b :, retained]]) / np.sqrt(
-            theta[retained]
-        )
-        U, S = thin_svd(factor)
-        return LowRankMinorant(
-            U, S**2, nystrom_slack(factor, theta[retained], noise) if noise else 0.0
-        )
-
-    def _ritz_pairs(self) -> tuple[Array, Array]:
-        if self._ritz_cache is None:
-            self._ritz_cache = linalg.eigh(self.T, check_finite=False)
-        return self._ritz_cache
-
-    def _append_block(self, block: Array) -> None:
-        dimension = self.dimension + block.shape[1]
-        if dimension > self._buffer.shape[1]:
-            buffer = np.empty(
-                (self.n_features, max(dimension, 2 * self._buffer.shape[1])), order="F"
-            )
-            buffer[:, : self.dimension] = self.basis
-            self._buffer = buffer
-        self._buffer[:, self.dimension : dimension] = block
-        self.dimension = dimension
+        theta, Z = self.significant_ritz_pairs()
+        last_block = slice(len(Z) - self.B.shape[1], None)
+        factor = np.vstack([self.T @ Z, self.B @ Z[last_block]]) / np.sqrt(theta)
+        return nystrom_minorant(factor, theta, noise)
 
 
 def krylov(problem: Problem, budget: EngineBudget) -> Candidate:

@@ -8,9 +8,8 @@ from scipy import linalg
 from scipy.optimize import nnls
 
 from ling._typing import Array
+from ling.solvers.certificate import BestOf, Minorant, ZeroMinorant, cholesky_with_minorant
 from ling.solvers.engine import Candidate, EngineBudget
-from ling.solvers.gram_cholesky import scaled_cholesky
-from ling.solvers.minorant import BestOf, Minorant, ZeroMinorant
 from ling.solvers.problem import Problem
 
 # Iterations of NNLS per feature. Lawson & Hanson's method adds one feature per iteration, and
@@ -29,18 +28,22 @@ def nonnegative(problem: Problem, budget: EngineBudget) -> Candidate:
     """
     G = problem.design.gram(np.float64)
     W = np.zeros_like(problem.moments)
-    parts: list[Minorant] = [ZeroMinorant()]
+    minorants: list[Minorant] = [ZeroMinorant()]
     all_converged = True
     for alpha in problem.distinct_alphas:
         same_alpha = np.flatnonzero(problem.alphas == alpha)
-        factored = scaled_cholesky(problem, G, float(alpha)) if alpha > 0 else None
-        if factored is None:
+        proven = (
+            cholesky_with_minorant(G, float(alpha), problem.shape[0], problem.gram_error_scale)
+            if alpha > 0
+            else None
+        )
+        if proven is None:
             A, B, scale = _qr_reduce(problem, float(alpha), same_alpha)
         else:
-            factor, part = factored
-            parts.append(part)
-            A, scale = factor.T, part.scale
-            B = part.half_solve(problem.moments[:, same_alpha] / scale[:, None])
+            factor, minorant = proven
+            minorants.append(minorant)
+            A, scale = factor.factor.T, factor.scale
+            B = factor.half_solve(problem.moments[:, same_alpha])
         for t, b in zip(same_alpha, B.T, strict=True):
             v, converged = _nnls(A, b)
             W[:, t] = v / scale
@@ -50,7 +53,7 @@ def nonnegative(problem: Problem, budget: EngineBudget) -> Candidate:
         notes.append("where several coefficients >= 0 fit equally well, one of them is given")
     if not all_converged:
         notes.append("the active set was not found")
-    return Candidate(W, BestOf(parts), note="; ".join(notes))
+    return Candidate(W, BestOf(minorants), note="; ".join(notes))
 
 
 def _nnls(A: Array, b: Array) -> tuple[Array, bool]:
@@ -62,19 +65,19 @@ def _nnls(A: Array, b: Array) -> tuple[Array, bool]:
 
 
 def _qr_reduce(
-    problem: Problem, alpha: float, mine: NDArray[np.intp]
+    problem: Problem, alpha: float, targets: NDArray[np.intp]
 ) -> tuple[Array, Array, Array]:
     """R and Q'[Y; 0] with Q R = [X; sqrt(alpha) I] D^-1/2, and the diagonal of D^1/2.
 
-    D scales the columns to norm 1; `mine` are the indices of the targets in Y.
+    D scales the columns to norm 1; `targets` are the indices of the targets in Y.
     """
     n, p = problem.shape
     scale = np.sqrt(problem.column_norms**2 + alpha)
     scale[scale == 0] = 1.0
     X = problem.design.take(np.arange(n)) / scale
-    XY = np.hstack([X, problem.targets[:, mine]])
+    XY = np.hstack([X, problem.targets[:, targets]])
     if alpha > 0:
-        penalty_rows = np.hstack([np.diag(np.sqrt(alpha) / scale), np.zeros((p, len(mine)))])
+        penalty_rows = np.hstack([np.diag(np.sqrt(alpha) / scale), np.zeros((p, len(targets)))])
         XY = np.vstack([XY, penalty_rows])
-    R = linalg.qr(XY, mode="r", overwrite_a=True, check_finite=False)[0][: p + len(mine)]
+    R = linalg.qr(XY, mode="r", overwrite_a=True, check_finite=False)[0][: p + len(targets)]
     return R[:, :p], R[:, p:], scale

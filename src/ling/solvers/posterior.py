@@ -1,8 +1,8 @@
-"""What is known of w after a fit: (X'X + alpha I)^-1, exactly or from random draws.
+"""The posterior covariance of w: (X'X + alpha I)^-1, exactly or from random draws.
 
 Under the Gaussian model y ~ N(Xw, s^2 I), w ~ N(0, s^2 / alpha I), ridge regression is the mean of
-w given y, and s^2 (X'X + alpha I)^-1 its covariance. Its trace with X'X is the effective number of
-degrees of freedom.
+w given y, and s^2 (X'X + alpha I)^-1 its covariance. The trace of X'X (X'X + alpha I)^-1 is the
+effective number of degrees of freedom.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.design import Design
+from ling.linalg.cholesky import scaled_cholesky
 from ling.linalg.gram import form_gram
-from ling.linalg.potrf import potrf
 from ling.linalg.rounding import EPS
 from ling.solvers.problem import Problem
 
-# Draws of w for each alpha: variances from them have a relative standard error of sqrt(2 / draws).
+# Draws of w for each alpha. Variances estimated from them have a relative standard error of
+# sqrt(2 / draws), 12.5 %.
 N_POSTERIOR_DRAWS = 128
-# Up to this many bytes are kept without being asked for.
+# Posteriors of at most this many bytes are kept after every fit, unless the user declines it.
 MAX_FREE_POSTERIOR_BYTES = 2**23
 
 
 class Posterior(ABC):
-    """(X'X + alpha I)^-1, for the alpha of every target."""
+    """(X'X + alpha I)^-1 (p, p), for the alpha of each of t targets."""
 
     alphas: Array
 
     @property
     @abstractmethod
     def effective_dof(self) -> Array:
-        """trace X'X (X'X + alpha I)^-1, target by target."""
+        """trace X'X (X'X + alpha I)^-1 for each target, (t,)."""
 
     @property
     @abstractmethod
     def inverse_diagonal(self) -> Array:
-        """The diagonal of the inverse, (p, t)."""
+        """The diagonal of (X'X + alpha I)^-1 for each target, (p, t)."""
 
     @abstractmethod
     def quadratic_forms(self, rows: Design) -> Array:
@@ -49,87 +50,102 @@ class Posterior(ABC):
 
     @property
     def method(self) -> str:
-        """How it was found."""
+        """How the posterior was computed, for the user."""
         return "exact"
+
+    def _per_target(self, by_alpha: dict[float, Array]) -> Array:
+        """Stack the arrays (k,) of each alpha into (k, t), or scalars into (t,)."""
+        return np.stack([by_alpha[float(alpha)] for alpha in self.alphas], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
 class FromGram(Posterior):
-    """By the Cholesky factor of X'X + alpha I, made when it is asked for; p^2 numbers."""
+    """From the Cholesky factor of X'X + alpha I, computed on first use; p^2 numbers per alpha.
+
+    `gram` is X'X (p, p).
+    """
 
     gram: Array
     alphas: Array
 
     @cached_property
     def _inverse_factors(self) -> dict[float, Array]:
-        """L^-1 for each alpha: the inverse is L^-T L^-1."""
-        return {
-            float(alpha): _inverse_cholesky(self.gram, alpha) for alpha in np.unique(self.alphas)
-        }
+        """M (p, p) with M'M = (X'X + alpha I)^-1, for each alpha."""
+        # Only M is kept, because the factor itself would double the memory.
+        return {float(a): _inverse_factor(self.gram, float(a)) for a in np.unique(self.alphas)}
 
     @cached_property
     def inverse_diagonal(self) -> Array:
-        """Sums of squares of the columns of L^-1."""
-        found = {a: np.einsum("ij,ij->j", M, M) for a, M in self._inverse_factors.items()}
-        return np.column_stack([found[float(alpha)] for alpha in self.alphas])
+        """Sums of squares of the columns of M, (p, t)."""
+        return self._per_target({a: _row_squares(M.T) for a, M in self._inverse_factors.items()})
 
     @property
     def effective_dof(self) -> Array:
-        """p - alpha trace (X'X + alpha I)^-1."""
+        """p - alpha trace (X'X + alpha I)^-1, (t,)."""
         return np.asarray(len(self.gram) - self.alphas * self.inverse_diagonal.sum(axis=0))
 
     def quadratic_forms(self, rows: Design) -> Array:
-        """||L^-1 x||^2."""
-        found = {}
-        for alpha, M in self._inverse_factors.items():
-            found[alpha] = rows.map_rows(partial(_mapped_row_squares, M))
-        return np.column_stack([found[float(alpha)] for alpha in self.alphas])
+        """||M x||^2 for each row x, (n_rows, t)."""
+        return self._per_target(
+            {
+                alpha: rows.map_rows(partial(_mapped_row_squares, M))
+                for alpha, M in self._inverse_factors.items()
+            }
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class FromRows(Posterior):
-    """For p > n: (I - X'(X X' + alpha I)^-1 X) / alpha; n p numbers."""
+    """From (I - X'(X X' + alpha I)^-1 X) / alpha, for p > n; n p numbers of memory per alpha.
+
+    `rows` is X (n, p).
+    """
 
     rows: Array
     alphas: Array
 
     @cached_property
     def _whitened_rows(self) -> dict[float, Array]:
-        """L^-1 X for each alpha, L L' = X X' + alpha I."""
+        """M X (n, p) with M'M = (X X' + alpha I)^-1, for each alpha."""
         K = form_gram(self.rows.T)
-        return {float(a): _inverse_cholesky(K, a) @ self.rows for a in np.unique(self.alphas)}
+        return {float(a): _inverse_factor(K, float(a)) @ self.rows for a in np.unique(self.alphas)}
 
     @cached_property
     def inverse_diagonal(self) -> Array:
-        """What is left of 1 / alpha, but not less than each feature alone would leave."""
-        squares = np.einsum("ij,ij->j", self.rows, self.rows)
-        found = {}
-        for alpha, half in self._whitened_rows.items():
-            left = (1 - np.einsum("ij,ij->j", half, half)) / alpha
-            found[alpha] = np.maximum(left, 1 / (squares + alpha))
-        return np.column_stack([found[float(alpha)] for alpha in self.alphas])
+        """(1 - ||M x_j||^2) / alpha for each column x_j of X, (p, t)."""
+        squares = _row_squares(self.rows.T)
+        diagonals = {}
+        for alpha, whitened in self._whitened_rows.items():
+            # Rounding may leave too little of the difference. With feature j alone the entry is
+            # 1 / (||x_j||^2 + alpha), and other features can only increase it.
+            difference = (1 - _row_squares(whitened.T)) / alpha
+            diagonals[alpha] = np.maximum(difference, 1 / (squares + alpha))
+        return self._per_target(diagonals)
 
     @property
     def effective_dof(self) -> Array:
-        """trace X'(X X' + alpha I)^-1 X."""
-        found = {alpha: float((half**2).sum()) for alpha, half in self._whitened_rows.items()}
-        return np.array([found[float(alpha)] for alpha in self.alphas])
+        """trace X'(X X' + alpha I)^-1 X = ||M X||_F^2, (t,)."""
+        return self._per_target(
+            {alpha: (whitened**2).sum() for alpha, whitened in self._whitened_rows.items()}
+        )
 
     def quadratic_forms(self, rows: Design) -> Array:
-        """(||x||^2 - ||L^-1 X x||^2) / alpha."""
+        """(||x||^2 - ||M X x||^2) / alpha for each row x, (n_rows, t)."""
         squares = rows.map_rows(_row_squares)
-        found = {}
-        for alpha, half in self._whitened_rows.items():
-            left = squares - rows.map_rows(partial(_mapped_row_squares, half))
-            found[alpha] = np.maximum(left, EPS * squares) / alpha
-        return np.column_stack([found[float(alpha)] for alpha in self.alphas])
+        forms = {}
+        for alpha, whitened in self._whitened_rows.items():
+            difference = squares - rows.map_rows(partial(_mapped_row_squares, whitened))
+            # The difference is positive, but rounding may leave 0 or less of it.
+            forms[alpha] = np.maximum(difference, EPS * squares) / alpha
+        return self._per_target(forms)
 
 
 @dataclass(frozen=True, eq=False)
 class FromDraws(Posterior):
-    """From draws d with covariance (X'X + alpha I)^-1; `draws` is (p, n_draws) for each alpha.
+    """From random draws d with covariance (X'X + alpha I)^-1.
 
-    `sizes` are ||X d||^2, whose mean is the trace.
+    `draws` has an array (p, n_draws) for each alpha, and `sizes` an array (n_draws,) of ||X d||^2,
+    whose mean estimates the effective degrees of freedom.
     """
 
     draws: dict[float, Array]
@@ -138,28 +154,32 @@ class FromDraws(Posterior):
 
     @property
     def inverse_diagonal(self) -> Array:
-        """Mean squares of the draws."""
-        return np.column_stack([(self.draws[float(a)] ** 2).mean(axis=1) for a in self.alphas])
+        """Mean squares of the draws, (p, t)."""
+        return self._per_target({alpha: (D**2).mean(axis=1) for alpha, D in self.draws.items()})
 
     @property
     def effective_dof(self) -> Array:
-        """The mean of ||X d||^2."""
-        return np.array([self.sizes[float(alpha)].mean() for alpha in self.alphas])
+        """The mean of ||X d||^2, (t,)."""
+        return self._per_target({alpha: sizes.mean() for alpha, sizes in self.sizes.items()})
 
     def quadratic_forms(self, rows: Design) -> Array:
-        """The mean of (x'd)^2."""
-        found = {a: (rows.matmat(D) ** 2).mean(axis=1) for a, D in self.draws.items()}
-        return np.column_stack([found[float(alpha)] for alpha in self.alphas])
+        """The mean of (x'd)^2 for each row x, (n_rows, t)."""
+        return self._per_target(
+            {alpha: (rows.matmat(D) ** 2).mean(axis=1) for alpha, D in self.draws.items()}
+        )
 
     @property
     def method(self) -> str:
-        """With its relative standard error."""
+        """The number of draws and the relative standard error of variances."""
         n_draws = next(iter(self.draws.values())).shape[1]
         return f"from {n_draws} random draws: variances have {np.sqrt(2 / n_draws):.0%} error"
 
 
 def cheap_posterior(problem: Problem) -> Posterior | None:
-    """What can be kept for next to nothing: None if it would take much, or alpha is 0."""
+    """The exact posterior if it is cheap, otherwise None; None where alpha is 0.
+
+    Cheap means at most MAX_FREE_POSTERIOR_BYTES and, for p <= n, that the fit has computed X'X.
+    """
     n, p = problem.shape
     if (problem.alphas == 0).any() or 8 * p * min(n, p) > MAX_FREE_POSTERIOR_BYTES:
         return None
@@ -171,9 +191,10 @@ def cheap_posterior(problem: Problem) -> Posterior | None:
 def compute_posterior(
     problem: Problem, budget: float, solve: Callable[[Problem], Array], rng: np.random.Generator
 ) -> Posterior:
-    """Exactly where memory allows a factorisation, and from draws otherwise.
+    """The exact posterior if its matrices fit into `budget` bytes, otherwise one from draws.
 
-    `solve` gives the coefficients of a problem like this one.
+    `solve(problem)` returns the coefficients (p, t) of a problem with the same X. It is called once
+    for each alpha, and only for draws.
     """
     n, p = problem.shape
     copies = 2 + len(problem.distinct_alphas)
@@ -192,10 +213,11 @@ def compute_posterior(
 def _draw_posterior(
     problem: Problem, alpha: float, solve: Callable[[Problem], Array], rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """d = w + b: b ~ N(0, I / alpha), w the ridge fit to e - X b, e ~ N(0, I).
+    """Draws d (p, n_draws) with covariance (X'X + alpha I)^-1, and their ||X d||^2 (n_draws,).
 
-    Then (X'X + alpha I) d = X'e + alpha b, whose covariance is X'X + alpha I. That is one fit with
-    a target for each draw.
+    d = w + b with b ~ N(0, I / alpha), where w is the ridge solution for the target e - X b,
+    e ~ N(0, I). Then (X'X + alpha I) d = X'e + alpha b, which has the covariance X'X + alpha I. All
+    draws take one fit, with a target for each.
     """
     n, p = problem.shape
     B = rng.standard_normal((p, N_POSTERIOR_DRAWS)) / np.sqrt(alpha)
@@ -211,22 +233,25 @@ def _draw_posterior(
     return D, np.linalg.norm(problem.design.matmat(D), axis=0) ** 2
 
 
-def _inverse_cholesky(A: Array, alpha: float) -> Array:
-    """L^-1 with L L' = A + alpha I."""
-    H = A.copy()
-    H[np.diag_indices_from(H)] += max(float(alpha), EPS * float(np.trace(A)))
-    factor, info = potrf(H, lower=True, clean=True, overwrite=True)
-    if info:
-        raise linalg.LinAlgError(f"the leading minor of order {info} is not positive")
-    found: Array = linalg.lapack.dtrtri(factor, lower=True)[0]
-    return found
+def _inverse_factor(A: Array, alpha: float) -> Array:
+    """M (m, m) with M'M = (A + alpha I)^-1, for a Gram matrix A (m, m)."""
+    # Rounding may make A + alpha I indefinite if alpha is very small, so alpha is raised to the
+    # rounding error of A. For each column this is taken relative to its own square: EPS trace(A)
+    # may exceed the squares of small columns, and their variances would be lost. It is used only
+    # if rounding has left no positive definite matrix otherwise.
+    by_column = np.maximum(alpha, EPS * len(A) * np.diag(A))
+    by_trace = max(alpha, EPS * float(np.trace(A)))
+    factor = scaled_cholesky(A, by_column) or scaled_cholesky(A, by_trace)
+    if factor is None:
+        raise linalg.LinAlgError("X'X + alpha I is not positive definite")
+    return factor.inverse_factor
 
 
 def _row_squares(rows: Array) -> Array:
-    """||x||^2 for each row."""
+    """||x||^2 for each row x of `rows` (k, m), (k,)."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def _mapped_row_squares(M: Array, rows: Array) -> Array:
-    """||M x||^2 for each row."""
+    """||M x||^2 for each row x of `rows` (k, m), (k,)."""
     return _row_squares(rows @ M.T)

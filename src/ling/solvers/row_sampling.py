@@ -15,11 +15,10 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.linalg.gram import form_gram
-from ling.linalg.orthogonalize import orthonormalize
+from ling.linalg.ritz import orthonormalize
 from ling.linalg.rounding import sum_noise
 from ling.solvers.engine import EngineBudget
-from ling.solvers.problem import Problem
-from ling.solvers.sketch import (
+from ling.solvers.nystrom import (
     FLOAT64_TINY,
     MAX_COMPILED_COLUMNS,
     Forecast,
@@ -31,6 +30,7 @@ from ling.solvers.sketch import (
     nystrom_sketch,
     scaled_gram_matmat,
 )
+from ling.solvers.problem import Problem
 
 # Rows; the sizes of sample that are tried.
 SAMPLE_SIZES = 64, 128, 256, 512, 1024

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.linalg.rounding import EPS
+from ling.solvers.certificate import BestOf
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
 from ling.solvers.engine import Candidate, EngineBudget
-from ling.solvers.gram_cholesky import apply_inverse, cholesky_minorant, inverse_cholesky
-from ling.solvers.minorant import BestOf, Minorant
+from ling.solvers.inverse_factor import InverseFactor
 from ling.solvers.problem import Problem
 
 # Sampled rows per feature.
@@ -34,36 +34,29 @@ def row_sketch(problem: Problem, budget: EngineBudget) -> Candidate:
         scale = np.sqrt(n / n_sampled * np.diag(G) + alpha)
         H = (n / n_sampled / scale[:, None] / scale) * G
         H[np.diag_indices_from(H)] = 1.0
-        inverse = inverse_cholesky(H, problem.uses_compiled_loops)
+        inverse = InverseFactor.from_scaled(H, scale, problem.uses_compiled_loops)
         if inverse is None:
             return Candidate(np.zeros_like(problem.moments), gave_up=True, note="singular sample")
         # Bound on the rounding error of the scaled G.
         noise = EPS * (10 + np.sqrt(n)) * float((problem.raw_column_norms**2 / scale**2).sum() + p)
         min_eigenvalue = float(alpha) / float((scale**2).max())
-        parts.append(
-            (
-                inverse,
-                cholesky_minorant(
-                    inverse, scale, float(alpha), noise, min_eigenvalue, n / n_sampled
-                ),
-            )
-        )
-    minorant: Minorant = BestOf([part for _, part in parts])
+        minorant = inverse.minorant(float(alpha), noise, min_eigenvalue, n / n_sampled)
+        parts.append((inverse, minorant))
 
     def apply(R: Array, targets: NDArray[np.intp]) -> Array:
         Z = np.empty_like(R)
-        for inverse, part in parts:
-            same_alpha = problem.alphas[targets] == part.alpha
+        for inverse, minorant in parts:
+            same_alpha = problem.alphas[targets] == minorant.alpha
             if same_alpha.any():
-                Z[:, same_alpha] = apply_inverse(inverse, part.scale, R[:, same_alpha])
+                Z[:, same_alpha] = inverse.apply(R[:, same_alpha])
         return Z
 
-    lower_ratios = {part.alpha: part.lower_ratio for _, part in parts}
+    lower_ratios = {minorant.alpha: minorant.lower_ratio for _, minorant in parts}
     lower_ratio = np.array([lower_ratios[float(alpha)] for alpha in problem.alphas])
     candidate = conjugate_gradients(
         problem,
         Preconditioner(apply, lower_ratio),
-        minorant,
+        BestOf([minorant for _, minorant in parts]),
         tol=budget.tol,
         max_iter=budget.max_iter,
         iter_budget=budget.max_passes / budget.iteration_cost(problem.n_targets),

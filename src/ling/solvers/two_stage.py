@@ -18,20 +18,19 @@ from scipy import linalg
 from ling._typing import Array
 from ling.design import AffineRowTransform, DenseStorage, Design, QuantizedMatrix
 from ling.linalg.gram import form_gram
-from ling.linalg.orthogonalize import thin_svd
+from ling.linalg.ritz import thin_svd
 from ling.linalg.rounding import EPS, EPS32
 from ling.linalg.threads import single_threaded_blas
+from ling.solvers.certificate import Minorant, evaluate_bound
 from ling.solvers.conjugate_gradients import (
     Preconditioner,
     conjugate_gradients,
     dual_conjugate_gradients,
 )
-from ling.solvers.engine import Candidate, EngineBudget, evaluate_bound
-from ling.solvers.minorant import Minorant
-from ling.solvers.nystrom import randomized_nystrom_sketch
+from ling.solvers.engine import Candidate, EngineBudget
+from ling.solvers.nystrom import MAX_COMPILED_COLUMNS, Sketch, randomized_nystrom_sketch
 from ling.solvers.problem import Problem
 from ling.solvers.row_sampling import row_sample_sketch
-from ling.solvers.sketch import MAX_COMPILED_COLUMNS, Sketch
 
 # Cap on squared singular values s in the preconditioner. Above it 1 - s / (1 + s) would be lost to
 # rounding.

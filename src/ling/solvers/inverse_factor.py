@@ -1,0 +1,65 @@
+"""Inverse Cholesky factors, which apply an inverse in one sweep and prove an error bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ling._typing import Array
+from ling.design import DenseStorage, Design
+from ling.linalg.potrf import potrf
+from ling.solvers.certificate import CholeskyMinorant
+
+
+@dataclass(frozen=True, eq=False)
+class InverseFactor:
+    """M D^-1/2, where M'M = H^-1 and P = D^1/2 H D^1/2 is close to X'X + alpha I.
+
+    `M` is a design, so that P^-1 R is one fused sweep over it. Solving with the Cholesky factor
+    itself would be as fast, but by BLAS, whose threads slow down the compiled loops. `scale` is the
+    diagonal of D^1/2.
+    """
+
+    M: Design
+    scale: Array
+
+    @classmethod
+    def from_scaled(cls, H: Array, scale: Array, compiled: bool) -> InverseFactor | None:
+        """Factor H, which is overwritten; None if it is not positive definite.
+
+        `compiled` says whether sweeps are done by compiled loops. p^3 FLOPs.
+        """
+        trtri: Any = linalg.get_lapack_funcs("trtri", (H,))
+        fortran = H if H.flags.f_contiguous else H.T  # H is symmetric
+        upper, info = potrf(fortran, lower=False, clean=True, overwrite=True)
+        if info:
+            return None
+        inverse, info = trtri(upper, lower=False, overwrite_c=True)
+        if info:
+            return None
+        # The upper triangle in Fortran order is its transpose in C order.
+        M = Design(DenseStorage(np.ascontiguousarray(inverse.T), compiled=compiled))
+        return cls(M, scale)
+
+    def apply(self, R: Array) -> Array:
+        """P^-1 R, for R (p, k)."""
+        scale = self.scale[:, None]
+        return np.asarray(self.M.gram_matmat(R / scale) / scale)
+
+    def half_solve(self, G: Array) -> Array:
+        """M D^-1/2 G: the squared norm of a column is g'P^-1 g."""
+        return self.M.matmat(G / self.scale[:, None])
+
+    def minorant(
+        self, alpha: float, noise: float, least: float, upper_ratio: float = 1.0
+    ) -> CholeskyMinorant:
+        """The minorant that P proves, where P <= upper_ratio (X'X + alpha I) but for rounding.
+
+        H is known up to `noise`, and H >= least I. If `noise` is not small compared with `least`,
+        nothing is proved.
+        """
+        inflation = upper_ratio / (1 - noise / least) if 1.1 * noise < least else np.inf
+        return CholeskyMinorant(self.half_solve, self.scale, alpha, float(inflation), 0.0)
