@@ -18,9 +18,10 @@ import numpy as np  # noqa: E402
 from matplotlib.colors import ListedColormap  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
 
+from ling.solvers.cost_model import ProblemDimensions  # noqa: E402
 from ling.solvers.machine import Machine  # noqa: E402
 from ling.solvers.options import FitOptions  # noqa: E402
-from ling.solvers.planning import Plan, ProblemDimensions, plan_solve  # noqa: E402
+from ling.solvers.planning import Plan, plan_solve  # noqa: E402
 
 FIGURES = Path(__file__).parent / "figures"
 # Two cores of a server: 30 GB/s, 95 GFLOP/s in float64.

@@ -12,10 +12,11 @@ import ling
 from ling import Ridge
 from ling.errors import BadOption
 from ling.solvers import machine, planning
+from ling.solvers.cost_model import ProblemDimensions
 from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE, parse_memory_budget
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import ProblemDimensions, plan_solve
+from ling.solvers.planning import plan_solve
 from tests.memory import peak_memory
 
 BIG = ProblemDimensions(20_000, 4_000, 80_000_000, 8, True, 1, 1)
@@ -57,13 +58,13 @@ def test_what_does_not_fit_the_budget_is_not_tried():
 
 def test_if_nothing_fits_the_smallest_is_tried():
     (only,) = plan(BIG, budget=1.0).steps
-    assert only.n_bytes == min(p.n_bytes for p in plan(BIG).predictions)
+    assert only.n_bytes == min(p.n_bytes for p in plan(BIG).estimates)
 
 
 def test_the_short_copy_is_left_out_where_it_does_not_fit():
     rich, poor = plan(BIG), plan(BIG, budget=3e8)
-    assert rich.estimate_for("two_stage").single
-    assert not poor.estimate_for("two_stage").single
+    assert rich.estimate_for("two_stage").low_precision
+    assert not poor.estimate_for("two_stage").low_precision
     assert poor.estimate_for("two_stage").n_bytes <= 3e8
 
 
@@ -71,9 +72,9 @@ def test_the_short_copy_is_left_out_where_it_does_not_fit():
     ("precision", "single"), [("float64", False), ("auto", True), ("float32", True)]
 )
 def test_precision_rules_the_gram_matrix(precision, single):
-    assert plan(BIG, precision=precision).estimate_for("direct").single is single
+    assert plan(BIG, precision=precision).estimate_for("direct").low_precision is single
     small = ProblemDimensions(500, 50, 25_000, 8, True, 1, 1)
-    assert plan(small, precision=precision).estimate_for("direct").single is (
+    assert plan(small, precision=precision).estimate_for("direct").low_precision is (
         precision == "float32"
     )
 
@@ -106,9 +107,9 @@ def test_the_default_budget_is_some_of_what_is_free():
 
 def test_ling_plan_shows_every_engine_without_fitting():
     shown = ling.plan(np.ones((300, 10)), np.ones((300, 2)), [1.0, 2.0])
-    assert {p.engine for p in shown.predictions} == set(ENGINES)
+    assert {p.engine for p in shown.estimates} == set(ENGINES)
     assert "2 target(s), 2 alpha(s)" in str(shown)
-    assert all(p.engine in str(shown) for p in shown.predictions)
+    assert all(p.engine in str(shown) for p in shown.estimates)
 
 
 MEMORY = {

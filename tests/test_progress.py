@@ -25,6 +25,7 @@ from ling.progress import (
     watch,
 )
 from ling.progress_bar import format_duration, progress_listener
+from tests.blocks import keep_block_size
 from tests.training import make_problem
 
 MODELS = {
@@ -125,7 +126,7 @@ def test_events_add_up_to_the_report(name, shape):
 @pytest.mark.parametrize("name", ["direct", "two_stage", "5-fold", "stochastic"])
 def test_events_add_up_for_every_storage(name, storage, data, monkeypatch):
     monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
-    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
+    keep_block_size(monkeypatch)
     X, y = data
     model = fresh(name)
     check_events(events_of(model, STORAGES[storage](X), y), model.report_.cost.passes)
@@ -142,7 +143,7 @@ def test_iterated_folds_that_give_up_are_heard_of(data, monkeypatch, caplog):
 
 def test_blocks_are_parts_of_a_pass(data, monkeypatch):
     monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
-    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
+    keep_block_size(monkeypatch)
     X, y = data
     events = events_of(Ridge(solver="direct"), small_blocks(X), y)
     first = [e.passes for e in events if e.stage == "prepare"]
@@ -150,7 +151,7 @@ def test_blocks_are_parts_of_a_pass(data, monkeypatch):
 
 
 def test_reading_into_memory_has_a_stage_of_its_own(data, monkeypatch):
-    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
+    keep_block_size(monkeypatch)
     X, y = data
     events = events_of(Ridge(), small_blocks(X), y)
     read = [event for event in events if event.stage == READ_STAGE]

@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from ling import Ridge
 from ling.errors import NotFinite
 from ling.results import Status
+from ling.solvers.cost_model import EngineEstimate, MemoryBudget, ProblemDimensions
 from ling.solvers.engine import Candidate
 from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import EngineEstimate, Plan, ProblemDimensions
+from ling.solvers.planning import Plan
 from ling.solvers.solve import solve
 from tests import reference
 from tests.training import make_problem
@@ -32,8 +33,9 @@ def data(rng):
 
 
 def plan_of(*names):
-    steps = tuple(EngineEstimate(name, 1.0, 1.0, 1.0, most=100) for name in names)
-    return Plan(ProblemDimensions(150, 20, 3000, 8, True, 1, 1), steps, 1e9, DEFAULT_MACHINE)
+    steps = tuple(EngineEstimate(name, 1.0, 1.0, 1.0, max_rank=100) for name in names)
+    dimensions = ProblemDimensions(150, 20, 3000, 8, True, 1, 1)
+    return Plan(dimensions, steps, MemoryBudget(1e9), DEFAULT_MACHINE)
 
 
 def made(data, alpha=1.0):
@@ -42,7 +44,7 @@ def made(data, alpha=1.0):
 
 
 def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
-    def hopeless(problem, effort):
+    def hopeless(problem, options, budget, start):
         return Candidate(np.zeros_like(problem.moments), gave_up=True)
 
     monkeypatch.setitem(ENGINES, "two_stage", hopeless)
@@ -55,9 +57,9 @@ def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
 def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
     starts = []
 
-    def slow(problem, effort):
-        starts.append(effort.start)
-        exact = ENGINES["direct"](problem, effort).coef
+    def slow(problem, options, budget, start):
+        starts.append(start)
+        exact = ENGINES["direct"](problem, options, budget, None).coef
         return Candidate(exact * (1 - 0.01 ** len(starts)), n_iter=1)
 
     monkeypatch.setitem(ENGINES, "two_stage", slow)
@@ -69,8 +71,8 @@ def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
 
 
 def test_the_best_of_what_was_tried_is_kept(data, monkeypatch):
-    monkeypatch.setitem(ENGINES, "krylov", lambda p, e: Candidate(np.full_like(p.moments, 9.0)))
-    monkeypatch.setitem(ENGINES, "two_stage", lambda p, e: Candidate(np.zeros_like(p.moments)))
+    monkeypatch.setitem(ENGINES, "krylov", lambda p, *_: Candidate(np.full_like(p.moments, 9.0)))
+    monkeypatch.setitem(ENGINES, "two_stage", lambda p, *_: Candidate(np.zeros_like(p.moments)))
     solution = solve(made(data), plan_of("two_stage", "krylov"), FitOptions())
     assert solution.status is Status.NOT_REACHED
     assert not solution.coef.any()

@@ -20,6 +20,7 @@ from ling.design import ArraySource, ChunkedStorage
 from ling.design.pass_cache import HEADER_FILE, _acquire_lock, digest
 from ling.errors import BadCheckpoint, BadOption, NotFinite
 from ling.progress import watch
+from tests.blocks import keep_block_size
 
 MODELS = {
     "two_stage": lambda **options: Ridge(0.5, solver="two_stage", tol=1e-8, **options),
@@ -62,7 +63,7 @@ def data():
 def many_lives(monkeypatch):
     # As long as nothing is scanned into memory, and parts of X count as X.
     monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
-    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
+    keep_block_size(monkeypatch)
     monkeypatch.setattr(Mortal, "lives", 1000)
     monkeypatch.setattr(Mortal, "passes", 0)
     # The plan goes by it, and two fits are compared bit by bit.

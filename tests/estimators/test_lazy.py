@@ -18,7 +18,9 @@ from ling.errors import LingError, NotFinite, WrongShape, WrongType
 from ling.estimators import open_data
 from ling.io import scan_npy
 from ling.model_selection import strategy
+from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.engines import ENGINES
+from tests.blocks import keep_block_size
 
 
 class Sequential(ArraySource):
@@ -38,7 +40,7 @@ def in_blocks(X, source=Sequential, height=32):
 def nothing_is_kept(monkeypatch):
     """Small data would be read into memory, and blocks made larger."""
     monkeypatch.setattr(open_data, "IN_MEMORY_BUDGET_FRACTION", 0.0)
-    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
+    keep_block_size(monkeypatch)
 
 
 def data(n=400, p=30, t=1, seed=0, offset=3.0):
@@ -166,8 +168,8 @@ def test_a_memory_map_larger_than_the_budget_is_read_in_blocks(tmp_path, monkeyp
     X, y = data(4000, 300)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert open_data.open_storage(mapped, "1MB") is not None
-    assert open_data.open_storage(mapped, "1GB") is None
+    assert open_data.open_storage(mapped, MemoryBudget(1e6)) is not None
+    assert open_data.open_storage(mapped, MemoryBudget(1e9)) is None
     options = {"tol": 1e-9}
     assert_same(
         Ridge(memory_budget="8MB", **options).fit(mapped, y), Ridge(**options).fit(X, y), 1e-6
@@ -268,7 +270,7 @@ SPLITS = {
 def test_scores_are_those_of_predictions(cv, scoring, weighted, iterates, monkeypatch):
     """Samples add to scores in the pass that predicts them; in memory they are predicted first."""
     if iterates:
-        monkeypatch.setattr(strategy, "_factorization_bytes", lambda samples: np.inf)
+        monkeypatch.setattr(strategy, "fold_factorization_bytes", lambda n, p: np.inf)
     X, y = data(t=2)
     weights = np.random.default_rng(1).uniform(0, 2, len(y)) if weighted else None
     options = {"cv": cv, "scoring": scoring, "alpha_per_target": True, "random_state": 0}
@@ -370,8 +372,8 @@ def test_integers_that_are_mapped_count_as_what_they_become(tmp_path, monkeypatc
     counts = np.random.default_rng(0).integers(0, 9, (2000, 50), dtype=np.uint8)
     np.save(tmp_path / "X.npy", counts)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert open_data.open_storage(mapped, 4 * counts.nbytes) is not None
-    assert open_data.open_storage(mapped, 16 * counts.nbytes) is None
+    assert open_data.open_storage(mapped, MemoryBudget(4 * counts.nbytes)) is not None
+    assert open_data.open_storage(mapped, MemoryBudget(16 * counts.nbytes)) is None
 
 
 def test_what_is_wrong_is_named(tmp_path):

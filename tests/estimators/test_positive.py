@@ -13,9 +13,9 @@ from ling import Ridge
 from ling.results import Status
 from ling.solvers import nonnegative as module
 from ling.solvers.certificate import certify
-from ling.solvers.engine import Candidate, EngineBudget
+from ling.solvers.engine import Candidate
 from ling.solvers.nonnegative import nonnegative
-from tests.training import make_problem
+from tests.training import make_problem, run_engine
 
 KINDS = {
     "tall": (80, 12, 1.0),
@@ -142,7 +142,7 @@ def test_the_certificate_never_lies_wherever_the_candidate_is(seed, kind, alpha,
     coef = best + size * rng.standard_normal(len(best)) * np.abs(best).max()
     coef = np.maximum(np.where(rng.uniform(size=len(best)) < kept, coef, 0.0), 0.0)
     problem = problem_of(X, Y, alpha)
-    minorant = nonnegative(problem, EngineBudget(1e-4)).minorant
+    minorant = run_engine(nonnegative, problem, 1e-4).minorant
     for candidate in (Candidate(coef[:, None]), Candidate(coef[:, None], minorant)):
         certificate, _ = certify(problem, candidate, 1e-4, positive=True)
         true = np.linalg.norm(X @ (coef - best)) / np.linalg.norm(Y)
@@ -153,7 +153,7 @@ def test_the_certificate_never_lies_wherever_the_candidate_is(seed, kind, alpha,
 def test_without_the_constraint_the_certificate_would_not_hold(rng, kind):
     X, Y = made(kind, rng)
     problem = problem_of(X, Y, 1.0)
-    candidate = nonnegative(problem, EngineBudget(1e-4))
+    candidate = run_engine(nonnegative, problem, 1e-4)
     constrained, _ = certify(problem, candidate, 1e-6, positive=True)
     free, status = certify(problem, candidate, 1e-6)
     assert constrained.bound < 1e-6 < free.bound

@@ -6,6 +6,7 @@ import pytest
 from ling import Ridge, RidgeClassifier
 from ling.design import ArraySource, ChunkedStorage
 from ling.errors import ClusterLost
+from tests.blocks import keep_block_size
 
 
 class Losing(ChunkedStorage):
@@ -23,7 +24,7 @@ class Losing(ChunkedStorage):
 @pytest.fixture
 def data(monkeypatch):
     monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
-    monkeypatch.setattr(ChunkedStorage, "with_memory_budget", lambda design, budget: design)
+    keep_block_size(monkeypatch)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 60)) @ np.diag(np.linspace(3, 0.05, 60))
     return X, X @ rng.standard_normal(60) + rng.standard_normal(500)

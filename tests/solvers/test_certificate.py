@@ -7,12 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ling.solvers.certificate import certify
-from ling.solvers.engine import EngineBudget
 from ling.solvers.engines import ENGINES
 from tests import reference
 from tests.solvers.problems import ridge_cases
 from tests.solvers.ways import WAYS
-from tests.training import make_problem
+from tests.training import make_problem, run_engine
 
 # Below this, an error cannot be told from the rounding of the coefficients themselves.
 ROUNDING = 1e-15
@@ -63,7 +62,7 @@ def test_a_small_residual_is_not_enough(rng):
     X = np.linalg.qr(rng.standard_normal((100, 40)))[0] * d
     y = X @ (rng.standard_normal(40) / d)
     problem = make_problem(X, y[:, None], np.array([1e-9]), None, False)[0]
-    candidate = ENGINES["direct"](problem, EngineBudget(1e-12))
+    candidate = run_engine(ENGINES["direct"], problem, 1e-12)
     off = candidate.coef.copy()
     off[-1] += 1e-2 * np.linalg.norm(y) / d[-1]
     candidate = replace(candidate, coef=off, bound=None)

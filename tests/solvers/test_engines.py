@@ -12,10 +12,11 @@ from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
 from ling.solvers.engine import EngineBudget
 from ling.solvers.engines import ENGINES
 from ling.solvers.nystrom import randomized_nystrom_sketch
+from ling.solvers.options import FitOptions
 from ling.solvers.row_sampling import row_sample_sketch
 from tests import reference
 from tests.solvers.ways import WAYS
-from tests.training import make_problem
+from tests.training import make_problem, run_engine
 
 TOL = 1e-6
 SKETCHES = randomized_nystrom_sketch, row_sample_sketch
@@ -120,7 +121,7 @@ def test_many_alphas_are_solved_by_one_eigendecomposition(rng):
         Y = rng.standard_normal((len(Z), 12))
         alphas = np.logspace(-3, 3, 12)
         problem = make_problem(Z, Y, alphas, None, False)[0]
-        candidate = ENGINES["direct"](problem, EngineBudget(TOL))
+        candidate = run_engine(ENGINES["direct"], problem, TOL)
         assert certify(problem, candidate, TOL)[1] is Status.CERTIFIED
         assert (error(Z, Y, alphas, candidate.coef) <= 1e-9).all()
 
@@ -128,7 +129,7 @@ def test_many_alphas_are_solved_by_one_eigendecomposition(rng):
 @pytest.mark.parametrize("engine", ["two_stage", "krylov", "row_sketch"])
 def test_too_few_iterations_are_not_certified(engine, rng):
     problem, _ = build("square, steep", rng, 1e-3)
-    candidate = ENGINES[engine](problem, EngineBudget(1e-12, 0, max_iter=1))
+    candidate = run_engine(ENGINES[engine], problem, 1e-12, 0, max_iter=1)
     certificate, status = certify(problem, candidate, 1e-12)
     assert candidate.n_iter == 1
     assert engine == "row_sketch" or status is Status.NOT_REACHED
@@ -139,9 +140,9 @@ def test_too_few_iterations_are_not_certified(engine, rng):
 @pytest.mark.parametrize("alpha", [1e-6, 1.0])
 def test_sketches_and_a_krylov_space_lie_below_the_gram_matrix(kind, alpha, rng):
     problem, (X, _) = build(kind, rng, alpha)
-    budget = EngineBudget(TOL, 0)
-    minorants = [sketch(problem, budget)[0].minorant() for sketch in SKETCHES]
-    for minorant in [*minorants, ENGINES["krylov"](problem, budget).minorant]:
+    options = FitOptions(tol=TOL, random_state=0)
+    minorants = [sketch(problem, options, EngineBudget())[0].minorant() for sketch in SKETCHES]
+    for minorant in [*minorants, run_engine(ENGINES["krylov"], problem, TOL, 0).minorant]:
         if isinstance(minorant, ZeroMinorant):
             continue
         assert isinstance(minorant, LowRankMinorant)
@@ -155,7 +156,7 @@ def test_sketches_and_a_krylov_space_lie_below_the_gram_matrix(kind, alpha, rng)
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_a_minorant_bounds_closer_than_none(sketch, rng):
     problem, (X, _) = build("spikes", rng, 1e-2)
-    minorant = sketch(problem, EngineBudget(TOL, 0))[0].minorant()
+    minorant = sketch(problem, FitOptions(tol=TOL, random_state=0), EngineBudget())[0].minorant()
     g = X.T @ rng.standard_normal((len(X), 1))
     exact = float(g[:, 0] @ np.linalg.solve(X.T @ X + 1e-2 * np.eye(X.shape[1]), g[:, 0]))
     alphas = np.array([1e-2])
@@ -186,13 +187,13 @@ def test_what_conjugate_gradients_prove_on_the_way_is_an_upper_bound(kind, rng):
 
 def test_an_iteration_that_will_not_pay_gives_up(rng):
     problem, _ = build("square, steep", rng, 1e-9)
-    candidate = ENGINES["two_stage"](problem, EngineBudget(1e-10, 0, max_passes=3.0))
+    candidate = run_engine(ENGINES["two_stage"], problem, 1e-10, 0, max_passes=3.0)
     assert candidate.gave_up
 
 
 def test_the_gram_matrix_in_float32_is_refined_to_tol(rng):
     problem, (X, Y) = build("tall", rng, 1.0)
-    candidate = ENGINES["direct"](problem, EngineBudget(1e-9, low_precision=True))
+    candidate = run_engine(ENGINES["direct"], problem, 1e-9, low_precision=True)
     assert "float32" in candidate.note
     assert certify(problem, candidate, 1e-9)[1] is Status.CERTIFIED
     assert (error(X, Y, problem.alphas, candidate.coef) <= 1e-9).all()
@@ -200,7 +201,7 @@ def test_the_gram_matrix_in_float32_is_refined_to_tol(rng):
 
 def test_where_float32_leaves_no_positive_matrix_float64_takes_over(rng):
     problem, (X, Y) = build("square, steep", rng, 1e-9)
-    candidate = ENGINES["direct"](problem, EngineBudget(1e-6, low_precision=True))
+    candidate = run_engine(ENGINES["direct"], problem, 1e-6, low_precision=True)
     assert certify(problem, candidate, 1e-6)[1] is Status.CERTIFIED
     assert (error(X, Y, problem.alphas, candidate.coef) <= 1e-6).all()
 
@@ -209,7 +210,7 @@ def test_where_float32_leaves_no_positive_matrix_float64_takes_over(rng):
 def test_nothing_to_explain_gives_zero(engine, rng):
     X = rng.standard_normal((30, 8))
     problem = make_problem(X, np.full((30, 1), 3.0), np.ones(1), None, True)[0]
-    candidate = ENGINES[engine](problem, EngineBudget(TOL, 0))
+    candidate = run_engine(ENGINES[engine], problem, TOL, 0)
     assert not candidate.coef.any()
     assert certify(problem, candidate, TOL)[0].bound == 0
 
@@ -266,8 +267,8 @@ def test_columns_in_fortran_order_are_solved_too(rng):
     turned = make_problem(
         DenseStorage(np.asfortranarray(X), compiled=True), Y, np.ones(1), None, False
     )[0]
-    candidate = ENGINES["two_stage"](
-        turned, EngineBudget(TOL, 0, low_precision=True, quantization_passes=0.0)
+    candidate = run_engine(
+        ENGINES["two_stage"], turned, TOL, 0, low_precision=True, quantization_passes=0.0
     )
     assert certify(turned, candidate, TOL)[1] is Status.CERTIFIED
     assert (error(X, Y, turned.alphas, candidate.coef) <= TOL).all()
@@ -276,8 +277,9 @@ def test_columns_in_fortran_order_are_solved_too(rng):
 def test_a_sketch_is_no_larger_than_memory_is_for(rng):
     X = matrix(rng, 400, 100, "power")
     problem = make_problem(X, rng.standard_normal((400, 1)), np.array([1e-9]), None, True)[0]
-    assert row_sample_sketch(problem, EngineBudget(TOL, 0, max_rank=7))[0].rank <= 7
-    assert row_sample_sketch(problem, EngineBudget(TOL, 0))[0].rank > 7
+    options = FitOptions(tol=TOL, random_state=0)
+    assert row_sample_sketch(problem, options, EngineBudget(max_rank=7))[0].rank <= 7
+    assert row_sample_sketch(problem, options, EngineBudget())[0].rank > 7
 
 
 @pytest.mark.parametrize("shape", [(10, 25), (25, 10)])
@@ -287,7 +289,7 @@ def test_large_means_in_sparse_data_are_not_certified_away(engine, shape, rng):
     X = 1e6 + rng.standard_normal(shape)
     y = rng.standard_normal((shape[0], 1))
     problem = make_problem(sparse.csr_array(X), y, np.ones(1), None, True)[0]
-    candidate = ENGINES[engine](problem, EngineBudget(1e-4, 0, max_iter=200))
+    candidate = run_engine(ENGINES[engine], problem, 1e-4, 0, max_iter=200)
     certificate, _ = certify(problem, candidate, 1e-4)
     found = reference.prediction_error(X, y[:, 0], 1.0, candidate.coef[:, 0], None, True)
     assert found <= certificate.bound
@@ -296,5 +298,5 @@ def test_large_means_in_sparse_data_are_not_certified_away(engine, shape, rng):
 def test_the_smallest_alpha_does_not_divide_by_zero(rng):
     X = 1e13 * rng.standard_normal((60, 5))
     problem = make_problem(X, rng.standard_normal((60, 1)), np.array([1e-300]), None, True)[0]
-    candidate = ENGINES["two_stage"](problem, EngineBudget(1e-4, 0, max_iter=50))
+    candidate = run_engine(ENGINES["two_stage"], problem, 1e-4, 0, max_iter=50)
     assert np.isfinite(candidate.coef).all()

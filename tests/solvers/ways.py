@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 
 from ling.design import DenseStorage
-from ling.solvers.engine import EngineBudget
 from ling.solvers.engines import ENGINES
-from tests.training import make_problem
+from tests.training import make_problem, run_engine
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Way:
         return make_problem(DenseStorage(X, compiled=True) if self.compiled else X, *rest)
 
     def solve(self, problem, tol, seed=0, **told):
-        return ENGINES[self.engine](problem, EngineBudget(tol, seed, **self.told, **told))
+        return run_engine(ENGINES[self.engine], problem, tol, seed, **self.told, **told)
 
 
 COPY = {"low_precision": True, "quantization_passes": 0.0, "quantized_pass_cost": 1e-9}

@@ -61,7 +61,7 @@ def run(wanted: DataOptions, memory_budget: str | None, tol: float, out: Command
             "first": planned.steps[0].engine,
             "seconds_looking": looking,
             "choosing": {"seconds": seconds, "passes": passes},
-            "engines": [asdict(step) for step in planned.predictions],
+            "engines": [asdict(step) for step in planned.estimates],
             "understood": dict(found.summary),
         }
     )
@@ -71,7 +71,7 @@ def _engine_table(planned: Plan) -> Any:
     """What each would take."""
     table = make_table("engine", ">seconds", ">memory", ">passes", "")
     first = planned.steps[0]
-    for step in planned.predictions:
+    for step in planned.estimates:
         words = "first choice" if step is first else "" if step.fits else "does not fit in memory"
         table.add_row(
             step.engine, format_duration(step.seconds), f"{step.n_bytes / 1e6:,.0f} MB",

@@ -73,7 +73,7 @@ def fit_with_cv(
     )
     meter.begin_stage("choose alpha")
     samples = CVProblem.from_problem(
-        problem, standardization, data, bool(model.fit_intercept), plan.memory_budget
+        problem, standardization, data, bool(model.fit_intercept), plan.memory
     )
     strategies = plan_cv(
         model, samples, splits, user_alphas, plan, as_generator(options.random_state)

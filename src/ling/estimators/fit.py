@@ -29,9 +29,10 @@ from ling.estimators.validation import (
 )
 from ling.progress import RemainingWork
 from ling.results import Certificate, FitReport, Status
+from ling.solvers.cost_model import problem_dimensions
 from ling.solvers.engines import ENGINES
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import Plan, plan_solve, problem_dimensions
+from ling.solvers.planning import Plan, plan_solve
 from ling.solvers.problem import (
     Problem,
     Standardization,

@@ -15,7 +15,7 @@ from ling.design.arrays import float_dtype
 from ling.design.chunked import read_all
 from ling.errors import MissingValue, WrongShape, WrongType
 from ling.progress import READ_STAGE, FitProgress
-from ling.solvers.machine import parse_memory_budget
+from ling.solvers.cost_model import MemoryBudget
 
 log = logging.getLogger("ling")
 # X is read into memory once if its bytes are at most this fraction of the memory budget. Larger X
@@ -31,7 +31,9 @@ SCAN_CALLS = {
 }
 
 
-def open_storage(X: Any, budget: float | None = None, encoding: Any = None) -> Storage | None:
+def open_storage(
+    X: Any, budget: MemoryBudget | None = None, encoding: Any = None
+) -> Storage | None:
     """Storage of X (n, p) if X is lazy, or None if scikit-learn's validation accepts it.
 
     A memory map is lazy, and read in blocks, if its values take more bytes than `budget`. Columns
@@ -53,7 +55,7 @@ def open_storage(X: Any, budget: float | None = None, encoding: Any = None) -> S
         return _dask_storage(X)
     if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub":
         n_bytes = X.size * float_dtype(X.dtype).itemsize
-        if n_bytes > (parse_memory_budget(None) if budget is None else budget):
+        if not (budget or MemoryBudget.from_option(None)).allows(n_bytes):
             return ChunkedStorage(ArraySource(X))
     return None
 
@@ -79,16 +81,16 @@ def _check_plain_storage(X: Design) -> Storage:
 
 
 def load_or_rechunk(
-    storage: Storage, budget: float, progress: FitProgress
+    storage: Storage, budget: MemoryBudget, progress: FitProgress
 ) -> tuple[Storage, float]:
-    """The storage fitted to a memory budget in bytes, and the bytes of it that are in memory.
+    """The storage fitted to a memory budget, and the bytes of it that are in memory.
 
     A chunked storage is read into memory, or in blocks that fit. See `IN_MEMORY_BUDGET_FRACTION`
     for when it is read into memory.
     """
     if not isinstance(storage, ChunkedStorage):
         return storage, 0.0
-    chunked = storage.with_memory_budget(budget, progress)
+    chunked = storage.with_memory_budget(budget.n_bytes, progress)
     if not fits_in_budget(chunked, budget):
         return chunked, chunked.max_resident_bytes
     log.info("X is read into memory: %.3g MB.", chunked.n_bytes / 1e6)
@@ -96,11 +98,10 @@ def load_or_rechunk(
     return read_all(chunked), float(chunked.n_bytes)
 
 
-def fits_in_budget(storage: Storage, budget: float) -> bool:
-    """True if a fit would read this storage into memory; `budget` is in bytes."""
-    return (
-        isinstance(storage, ChunkedStorage)
-        and storage.n_bytes <= IN_MEMORY_BUDGET_FRACTION * budget
+def fits_in_budget(storage: Storage, budget: MemoryBudget) -> bool:
+    """True if a fit would read this storage into memory."""
+    return isinstance(storage, ChunkedStorage) and budget.allows(
+        storage.n_bytes, IN_MEMORY_BUDGET_FRACTION
     )
 
 
@@ -197,6 +198,6 @@ def _top_level_package(values: Any) -> str:
     return type(values).__module__.partition(".")[0]
 
 
-def budget_bytes(model: Any) -> float:
-    """The model's `memory_budget` in bytes."""
-    return parse_memory_budget(getattr(model, "memory_budget", None))
+def memory_budget(model: Any) -> MemoryBudget:
+    """The model's `memory_budget`."""
+    return MemoryBudget.from_option(getattr(model, "memory_budget", None))

@@ -129,9 +129,7 @@ def rebuild_problem(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Fi
     fit_intercept = bool(model.fit_intercept)
     problem, standardization = build_problem(data, alphas, fit_intercept)
     plan = plan_fit(data, 1, fit_options(model))
-    samples = CVProblem.from_problem(
-        problem, standardization, data, fit_intercept, plan.memory_budget
-    )
+    samples = CVProblem.from_problem(problem, standardization, data, fit_intercept, plan.memory)
     return FittedProblem(model, data, y, samples, alphas, plan)
 
 

@@ -28,17 +28,14 @@ from ling.estimators.validation import (
     training_data,
 )
 from ling.results import Certificate, Status
+from ling.solvers.cost_model import MemoryBudget, problem_dimensions, statistics_bytes
 from ling.solvers.gram_problem import GramProblem, RowsUnavailableError, build_gram_problem
-from ling.solvers.machine import parse_memory_budget
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import plan_solve, problem_dimensions
+from ling.solvers.planning import plan_solve
 from ling.solvers.problem import Standardization, TrainingData
 from ling.solvers.sufficient_statistics import SufficientStatistics, sufficient_statistics_cost
 
 log = logging.getLogger("ling")
-# Number of p x p matrices in memory at the same time, not counting one Cholesky factor for each
-# distinct alpha. If it is too small, partial_fit can exceed memory_budget.
-N_GRAM_COPIES = 6
 REMOVAL_ROUNDING_NOTE = (
     "Rounding of what was removed is still in the sums; fit again to what is left to be rid of it."
 )
@@ -182,13 +179,13 @@ def _partial_fit_options(model: Any) -> FitOptions:
 def _check_gram_fits_budget(data: TrainingData, n_alphas: int, options: FitOptions) -> None:
     """Raise if matrices of p (p + t) numbers exceed the memory budget."""
     p = data.design.shape[1]
-    n_bytes = 8.0 * (N_GRAM_COPIES + n_alphas) * p * (p + data.n_targets)
-    budget = parse_memory_budget(options.memory_budget)
-    if n_bytes > budget:
+    n_bytes = statistics_bytes(p, data.n_targets, n_alphas)
+    budget = MemoryBudget.from_option(options.memory_budget)
+    if not budget.allows(n_bytes):
         raise BadOption(
             f"partial_fit keeps n_features^2 numbers and takes {n_bytes / 1e6:.3g} MB for {p} "
-            f"features, and memory_budget is {budget / 1e6:.3g} MB; raise it, or use fit, which "
-            "has engines that take less."
+            f"features, and memory_budget is {budget.n_bytes / 1e6:.3g} MB; raise it, or use fit, "
+            "which has engines that take less."
         )
 
 

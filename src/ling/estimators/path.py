@@ -210,9 +210,7 @@ def _compute_path(
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: expected_path_cost(plan, n_alphas))
     problem, standardization = build_problem(data, np.ones(data.n_targets), fit_intercept)
-    samples = CVProblem.from_problem(
-        problem, standardization, data, fit_intercept, plan.memory_budget
-    )
+    samples = CVProblem.from_problem(problem, standardization, data, fit_intercept, plan.memory)
     scaled_alphas = default_alpha_grid(problem)
     if user_alphas is not None:
         scaled_alphas = user_alphas / standardization.x_scale**2

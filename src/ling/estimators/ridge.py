@@ -32,9 +32,9 @@ from ling.estimators.validation import (
     training_data,
 )
 from ling.estimators.warm_start import solve_warm_started
-from ling.solvers.machine import parse_memory_budget
+from ling.solvers.cost_model import MemoryBudget, problem_dimensions
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import Plan, plan_solve, problem_dimensions
+from ling.solvers.planning import Plan, plan_solve
 
 
 class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -232,11 +232,11 @@ def plan(
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
     engine ...
     """
-    budget = parse_memory_budget(memory_budget)
+    budget = MemoryBudget.from_option(memory_budget)
     storage = open_storage(X, budget) or as_design(X).storage
     resident_bytes = 0.0
     if isinstance(storage, ChunkedStorage):
-        storage = storage.with_memory_budget(budget)
+        storage = storage.with_memory_budget(budget.n_bytes)
         resident_bytes = storage.max_resident_bytes
     design = as_design(storage)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]

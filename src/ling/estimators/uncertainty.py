@@ -18,10 +18,10 @@ from ling.errors import BadOption
 from ling.estimators.fit import FitResult, checked_x_and_predictions, predictions
 from ling.estimators.prediction import BlockPredictionMixin
 from ling.model_selection.path import CANCELLATION_THRESHOLD
+from ling.solvers.cost_model import MemoryBudget, problem_dimensions
 from ling.solvers.engine import as_generator
-from ling.solvers.machine import parse_memory_budget
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import plan_solve, problem_dimensions
+from ling.solvers.planning import plan_solve
 from ling.solvers.posterior import Posterior, cheap_posterior, compute_posterior
 from ling.solvers.problem import Problem, Standardization
 from ling.solvers.solve import solve
@@ -164,9 +164,9 @@ class UncertaintyMixin(BlockPredictionMixin):
             return None
         problem.design.meter.begin_stage("statistics")
         if self.statistics:
-            budget = parse_memory_budget(options.memory_budget)
+            memory = MemoryBudget.from_option(options.memory_budget)
             rng = as_generator(options.random_state)
-            posterior = compute_posterior(problem, budget, _draw_solver(problem, options), rng)
+            posterior = compute_posterior(problem, memory, _draw_solver(problem, options), rng)
         elif self.statistics is None:
             posterior = cheap_posterior(problem)
         if posterior is None and effective_dof is None:

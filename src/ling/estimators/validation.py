@@ -14,8 +14,9 @@ from sklearn.utils.validation import _check_y as check_y
 from ling._typing import Array
 from ling.design import ChunkedStorage, DenseStorage, Design, Meter, Storage, as_design
 from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
-from ling.estimators.open_data import budget_bytes, load_or_rechunk, materialize, open_storage
+from ling.estimators.open_data import load_or_rechunk, materialize, memory_budget, open_storage
 from ling.progress import FitProgress
+from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.problem import TrainingData
 
 
@@ -41,7 +42,7 @@ def training_data(
     y = materialize(y, "y")
     check_not_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # class labels may be text
-    is_reset, budget = options.get("reset", True), budget_bytes(model)
+    is_reset, budget = options.get("reset", True), memory_budget(model)
     progress = FitProgress(()) if progress is None else progress
     storage = open_storage(X, budget) if is_reset else _open_like_fit(model, X, budget)
     encoding, resident_bytes = None, 0.0
@@ -164,12 +165,16 @@ def open_prediction_data(model: Any, X: Any) -> Storage | None:
 
     Raises unless its columns are those of the fit.
     """
-    budget = budget_bytes(model)
+    budget = memory_budget(model)
     storage = _open_like_fit(model, X, budget)
-    return storage.with_memory_budget(budget) if isinstance(storage, ChunkedStorage) else storage
+    return (
+        storage.with_memory_budget(budget.n_bytes)
+        if isinstance(storage, ChunkedStorage)
+        else storage
+    )
 
 
-def _open_like_fit(model: Any, X: Any, budget: float) -> Storage | None:
+def _open_like_fit(model: Any, X: Any, budget: MemoryBudget) -> Storage | None:
     """Storage of X, encoded as in the fit of `model`, if X is lazy; raises if columns differ."""
     storage = open_storage(X, budget, getattr(model, "encoding_", None))
     if storage is not None:

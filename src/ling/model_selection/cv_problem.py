@@ -14,6 +14,7 @@ from ling.design import AffineMap, Design
 from ling.design.arrays import broadcast_scalar
 from ling.model_selection.score_accumulators import FoldScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
+from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
 from ling.solvers.problem import Problem, Standardization, TrainingData
 
 # Bytes of float64 rows of X that are gathered at a time.
@@ -37,12 +38,12 @@ class CVProblem:
     Y: Array
     weights: Array
     fit_intercept: bool
-    memory_budget: float = float("inf")
+    memory: MemoryBudget = UNLIMITED_MEMORY
 
     @classmethod
     def from_problem(
         cls, problem: Problem, standardization: Standardization, data: TrainingData,
-        fit_intercept: bool, memory_budget: float = float("inf"),
+        fit_intercept: bool, memory: MemoryBudget = UNLIMITED_MEMORY,
     ) -> CVProblem:  # fmt: skip
         """Cross-validation problem from a problem and from the data that it was built of."""
         targets, row_weights = problem.targets, broadcast_scalar(len(data.targets))
@@ -51,7 +52,7 @@ class CVProblem:
                 np.asarray(data.targets, dtype=np.float64) - standardization.y_mean
             ) / standardization.y_scale
             row_weights = data.weights
-        return cls(problem, standardization, targets, row_weights, fit_intercept, memory_budget)
+        return cls(problem, standardization, targets, row_weights, fit_intercept, memory)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,11 +100,7 @@ class CVProblem:
 
         A batch may use ALPHA_BATCH_BUDGET_FRACTION of the memory budget.
         """
-        step = int(
-            np.clip(
-                ALPHA_BATCH_BUDGET_FRACTION * self.memory_budget / (8.0 * numbers), 1, len(alphas)
-            )
-        )
+        step = self.memory.count(8.0 * numbers, len(alphas), ALPHA_BATCH_BUDGET_FRACTION)
         for first in range(0, len(alphas), step):
             yield alphas[first : first + step]
 

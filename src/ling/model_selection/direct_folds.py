@@ -25,6 +25,11 @@ from ling.model_selection.fold_sums import (
 )
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.splits import RowIndices, Splits
+from ling.solvers.cost_model import (
+    fold_factors_bytes,
+    fold_statistics_bytes,
+    rotated_rows_bytes,
+)
 
 # A training set's Gram matrix is what is left of the total; less than this has lost digits.
 MIN_REMAINING_FRACTION = 1e-4
@@ -170,13 +175,10 @@ class DirectFolds(HeldOutPredictor):
     def _can_cache_fits(self) -> bool:
         """Whether more alphas may follow, as they do in turns where scores add up, and fit."""
         n, p = self.cv_problem.shape
-        squares = 16.0 * self.n_splits * min(n, p) ** 2
+        memory, n_bytes = self.cv_problem.memory, fold_factors_bytes(n, p, self.n_splits)
         if self.has_additive_scores:
-            return squares <= 0.25 * self.cv_problem.memory_budget
-        return (
-            self.keep_factors
-            and squares + 16.0 * n * min(n, p) <= 0.5 * self.cv_problem.memory_budget
-        )
+            return memory.allows(n_bytes, 0.25)
+        return self.keep_factors and memory.allows(n_bytes + rotated_rows_bytes(n, p), 0.5)
 
     def _held_out_sums(self, number: int) -> WeightedSums | None:
         """Over the rows that a split leaves out; None if the others are not what is left.
@@ -192,8 +194,8 @@ class DirectFolds(HeldOutPredictor):
         if 2 * np.count_nonzero(splits.test_fold == number) >= samples.shape[0]:
             return None
         if number not in self._fold_sums:
-            n_bytes = 16.0 * samples.shape[1] * (samples.shape[1] + samples.n_targets)
-            several = int(np.clip(0.25 * samples.memory_budget / n_bytes, 1, self.n_splits))
+            n_bytes = fold_statistics_bytes(samples.shape[1], samples.n_targets)
+            several = samples.memory.count(n_bytes, self.n_splits, 0.25)
             some = range(number, min(number + several, self.n_splits))
             self._fold_sums = accumulate_folds(samples, splits, some)
         return self._fold_sums.pop(number)

@@ -23,6 +23,7 @@ from ling.model_selection.davidson import DavidsonSubspace
 from ling.model_selection.right_hand_sides import TrainingRightHandSides
 from ling.model_selection.score_accumulators import GCVScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
+from ling.solvers.cost_model import subspace_bytes
 from ling.solvers.row_sampling import leading_directions
 
 # Number of directions by which every subspace grows in one pass.
@@ -157,10 +158,8 @@ class IteratedFolds(HeldOutPredictor):
     def is_memory_exhausted(self) -> bool:
         """True if the memory budget does not allow another block of directions."""
         dimensions = sum(space.dimension + DIRECTIONS_PER_PASS for space in self.spaces)
-        return bool(
-            32.0 * self.cv_problem.shape[1] * dimensions
-            > MAX_BUDGET_FRACTION * self.cv_problem.memory_budget
-        )
+        n_bytes = subspace_bytes(self.cv_problem.shape[1], dimensions)
+        return not self.cv_problem.memory.allows(n_bytes, MAX_BUDGET_FRACTION)
 
     def certified(self, alphas: Array) -> Array:
         """Boolean mask (n_alphas,): True where every training fit is proved to be within tol."""

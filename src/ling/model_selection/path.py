@@ -76,12 +76,12 @@ def solution_path(
 def expected_path_cost(plan: Plan, n_alphas: int) -> RemainingWork:
     """Predicted passes and seconds of a path, including the pass that builds the problem."""
     direct_seconds, seconds_per_pass = direct_and_pass_seconds(1, n_alphas, plan)
-    t = plan.shape.n_targets
+    t = plan.dimensions.n_targets
     if is_iteration_worthwhile(direct_seconds, seconds_per_pass, t):
         return 1.0 + TYPICAL_PASSES_PER_TARGET * t, (
             1.0 + TYPICAL_PASSES_PER_TARGET * t
         ) * seconds_per_pass
-    return 3.0 if plan.shape.p > plan.shape.n else 2.0, direct_seconds
+    return 3.0 if plan.dimensions.p > plan.dimensions.n else 2.0, direct_seconds
 
 
 def _primal_path(samples: CVProblem, alphas: Array) -> PathSolution:

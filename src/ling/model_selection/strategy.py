@@ -14,7 +14,8 @@ from ling.model_selection.iterated_folds import DIRECTIONS_PER_PASS, IteratedFol
 from ling.model_selection.leave_one_out import ExactLeaveOneOut
 from ling.model_selection.splits import Splits
 from ling.progress import RemainingWork
-from ling.solvers.planning import Plan, pass_seconds
+from ling.solvers.cost_model import fold_factorization_bytes, pass_seconds
+from ling.solvers.planning import Plan
 
 # Tolerance of iterated training fits, as a multiple of the user's tol. Scores need less accuracy
 # than coefficients do.
@@ -73,7 +74,7 @@ def leave_one_out_strategy(
 
 def is_exact_loo_infeasible(plan: Plan) -> bool:
     """True if exact leave-one-out needs too much memory, or more than MAX_EXACT_LOO_SECONDS."""
-    n, p = plan.shape.n, plan.shape.p
+    n, p = plan.dimensions.n, plan.dimensions.p
     direct_seconds, _ = direct_and_pass_seconds(1, DEFAULT_N_ALPHAS, plan)
     direct_seconds += 4.0 * max(n, p) * float(min(n, p)) ** 2 / plan.machine.gemm_rate  # leverages
     return direct_seconds > MAX_EXACT_LOO_SECONDS
@@ -113,7 +114,7 @@ def expected_cv_cost(
 
     `n_splits=None` stands for leave-one-out. The seconds are None if they are not known.
     """
-    dims = plan.shape
+    dims = plan.dimensions
     direct_seconds, seconds_per_pass = direct_and_pass_seconds(n_splits or 1, n_alphas, plan)
     if n_splits is None:
         is_iterated = is_exact_loo_infeasible(plan) if stochastic is None else stochastic
@@ -131,17 +132,18 @@ def direct_passes(plan: Plan, n_splits: int | None) -> float:
     For p <= n: X'X, the predictions and, with folds, the Gram matrices and sums of the held-out
     rows. For p > n: X X' and the coefficients.
     """
-    if plan.shape.p > plan.shape.n:
+    if plan.dimensions.p > plan.dimensions.n:
         return 2.0
     return 3.0 if n_splits is None else 4.0
 
 
-def is_iteration_worthwhile(direct: float, a_pass: float, n_targets: int) -> bool:
+def is_iteration_worthwhile(direct_seconds: float, seconds_per_pass: float, n_targets: int) -> bool:
     """True if the typical number of passes takes far less time than the direct method.
 
-    `direct` is the predicted time of the direct method and `a_pass` that of one pass, in seconds.
+    Both times are predictions.
     """
-    return direct > DIRECT_PREFERENCE * TYPICAL_PASSES_PER_TARGET * n_targets * a_pass
+    typical_seconds = TYPICAL_PASSES_PER_TARGET * n_targets * seconds_per_pass
+    return direct_seconds > DIRECT_PREFERENCE * typical_seconds
 
 
 def direct_and_pass_seconds(n_splits: int, n_alphas: int, plan: Plan) -> tuple[float, float]:
@@ -149,12 +151,12 @@ def direct_and_pass_seconds(n_splits: int, n_alphas: int, plan: Plan) -> tuple[f
 
     The first number is infinite if the factorisations do not fit in the memory budget.
     """
-    dims, machine = plan.shape, plan.machine
+    dims, machine = plan.dimensions, plan.machine
     seconds_per_pass = pass_seconds(dims, machine, n_splits * DIRECTIONS_PER_PASS) + n_splits * (
         SECONDS_PER_SPACE + SECONDS_PER_FEATURE * dims.p
     )
     t, m, longest = dims.n_targets, min(dims.n, dims.p), max(dims.n, dims.p)
-    if _factorization_bytes(m) > plan.memory_budget:
+    if not plan.memory.allows(fold_factorization_bytes(dims.n, dims.p)):
         return np.inf, seconds_per_pass
     forming = 1.0 if n_splits == 1 else 2.0
     forming_passes = 2 + forming
@@ -169,12 +171,3 @@ def direct_and_pass_seconds(n_splits: int, n_alphas: int, plan: Plan) -> tuple[f
     forming = max(forming, forming_passes * pass_seconds(dims, machine))
     direct_seconds = forming + n_splits * 4 / 3 * float(m) ** 3 * slowdown / machine.gemm_rate
     return direct_seconds + 2.0 * dims.n * m * t * n_alphas / machine.gemm_rate, seconds_per_pass
-
-
-def _factorization_bytes(m: int) -> float:
-    """Bytes of the four m x m float64 matrices that a factorisation needs at the same time.
-
-    These are X'X (or X X'), the Gram matrix of the held-out rows, the tridiagonal form, and its
-    Householder reflections.
-    """
-    return 8.0 * 4 * float(m) ** 2

@@ -23,8 +23,8 @@ from ling.report.path_display import N_PATH_ALPHAS, refine_alpha_grid
 from ling.report.plot_style import LOG_AXIS_LIMITS
 from ling.report.spectrum_display import MAX_EXACT_SIZE, full_spectrum
 from ling.report.wording import format_bytes, format_seconds
+from ling.solvers.cost_model import eigenvalue_bytes, pass_seconds
 from ling.solvers.direct import solve_with_refinement
-from ling.solvers.planning import pass_seconds
 
 # Of the memory budget, for the coefficients of a path.
 PATH_MEMORY_SHARE = 0.2
@@ -74,7 +74,7 @@ def tridiagonal_form(again: FittedProblem) -> HouseholderTridiagonal:
     problem, (n, p) = again.cv_problem.problem, again.cv_problem.shape
     m = min(n, p)
     kind = f"a matrix of {m:,} x {m:,} numbers"
-    if m > MAX_EXACT_SIZE or 32.0 * m * m > again.plan.memory_budget:
+    if m > MAX_EXACT_SIZE or not again.plan.memory.allows(eigenvalue_bytes(m, m)):
         raise OmittedError(f"Factoring {kind} would take too long, or too much memory.")
     # The form that leave-one-out makes of X X' has a direction too many.
     form = problem.gram_cache.form if p <= n else None
@@ -143,7 +143,7 @@ def _krylov_path(again: FittedProblem, samples: CVProblem, alpha: float, why: st
         raise OmittedError(f"{why} Otherwise it takes many passes; ling.ridge_path computes it.")
     n_alphas = N_PATH_ALPHAS // 3
     plan = again.plan
-    plan = replace(plan, shape=replace(plan.shape, n_targets=samples.n_targets))
+    plan = replace(plan, dimensions=replace(plan.dimensions, n_targets=samples.n_targets))
     _check_seconds(
         again, EDF_SUBSPACE_FACTOR * (expected_path_cost(plan, n_alphas)[1] or np.inf), "It"
     )
@@ -173,7 +173,7 @@ def _cv_alphas(again: FittedProblem) -> Array:
 
 def _factorization_seconds(again: FittedProblem) -> float:
     """To make X'X or X X', if held-out predictions did not, and to bring it to its form."""
-    shape, machine = again.plan.shape, again.plan.machine
+    shape, machine = again.plan.dimensions, again.plan.machine
     m, longest = min(shape.n, shape.p), max(shape.n, shape.p)
     form = (
         4
@@ -213,7 +213,7 @@ def _check_seconds(again: FittedProblem, expected: float, what: str) -> None:
 
 def _check_memory(again: FittedProblem, n_alphas: int, samples: CVProblem) -> None:
     size = 8.0 * PATH_COEF_COPIES * n_alphas * samples.shape[1] * samples.n_targets
-    if size > PATH_MEMORY_SHARE * again.plan.memory_budget:
+    if not again.plan.memory.allows(size, PATH_MEMORY_SHARE):
         raise OmittedError(
             f"Its coefficients would take {format_bytes(size)}; raise the model's memory_budget."
         )

@@ -20,8 +20,10 @@ from ling.solvers.certificate import (
     evaluate_bound,
 )
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
+from ling.solvers.cost_model import svd_bytes
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.inverse_factor import InverseFactor
+from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 # From this many alphas on, one tridiagonal form is cheaper than a Cholesky factor for each.
@@ -36,7 +38,9 @@ FLOAT32_NOTE = "Gram matrix in float32, proved and refined in float64"
 ILL_CONDITIONED_NOTE = "by singular values, as X'X is too ill-conditioned"
 
 
-def direct(problem: Problem, budget: EngineBudget) -> Candidate:
+def direct(
+    problem: Problem, options: FitOptions, budget: EngineBudget, start: Array | None = None
+) -> Candidate:
     """Solve (X'X + alpha I) w = X'y, or w = X'(X X' + alpha I)^-1 y, to full precision.
 
     One pass, n p min(n, p) FLOPs, min(n, p)^2 numbers of memory. Iterative refinement follows where
@@ -46,25 +50,25 @@ def direct(problem: Problem, budget: EngineBudget) -> Candidate:
     if (problem.alphas == 0).any():
         return _solve_by_svd(problem, budget, "the solution of least norm")
     if p <= n:
-        return _solve_primal(problem, budget)
+        return _solve_primal(problem, options, budget)
     return _solve_dual(problem, budget)
 
 
-def _solve_primal(problem: Problem, budget: EngineBudget) -> Candidate:
+def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -> Candidate:
     """Solve (X'X + alpha I) w = X'y, for p <= n.
 
     In float32 if the budget allows it, otherwise by one tridiagonal form for many alphas, or by a
     Cholesky factor for each alpha. By singular values if X'X + alpha I is not positive definite.
     """
     if budget.low_precision:
-        candidate = _solve_primal_float32(problem, budget)
+        candidate = _solve_primal_float32(problem, options.tol)
         if candidate is not None:
             return candidate
     G = problem.gram()
     has_many_alphas = len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL
     if has_many_alphas or problem.gram_cache.form is not None:
         candidate = _solve_primal_tridiagonal(problem, G)
-        if has_many_alphas or problem.is_within_tol(np.asarray(candidate.bound), budget.tol):
+        if has_many_alphas or problem.is_within_tol(np.asarray(candidate.bound), options.tol):
             return candidate
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
@@ -105,7 +109,7 @@ def gram_rounding(problem: Problem, floor: Array | float, W: Array, spread: Arra
     return np.asarray(noise * gradient_factor * (spread + fitted_norms))
 
 
-def _solve_primal_float32(problem: Problem, budget: EngineBudget) -> Candidate | None:
+def _solve_primal_float32(problem: Problem, tol: float) -> Candidate | None:
     """Factor the Gram matrix in float32, then refine by conjugate gradients in float64 on X.
 
     All targets have the same alpha. None if numbers are out of float32's range, if the float32
@@ -137,20 +141,20 @@ def _solve_primal_float32(problem: Problem, budget: EngineBudget) -> Candidate |
     minorant = inverse.minorant(alpha, noise, min_eigenvalue)
     W = inverse.apply(problem.moments)
     candidate, gradient = evaluate_bound(problem, Candidate(W, minorant, note=FLOAT32_NOTE))
-    if candidate.bound is not None and problem.is_within_tol(candidate.bound, budget.tol):
+    if candidate.bound is not None and problem.is_within_tol(candidate.bound, tol):
         return candidate
     lower_ratios = np.full(problem.n_targets, minorant.lower_ratio)
     candidate = conjugate_gradients(
         problem,
         Preconditioner(lambda R, _: inverse.apply(R), lower_ratios),
         minorant,
-        tol=budget.tol,
+        tol=tol,
         max_iter=MAX_REFINEMENT_STEPS,
         start=W,
         residual=gradient,
     )
     has_converged = candidate.squared_bound is not None and problem.is_within_tol(
-        np.sqrt(candidate.squared_bound), budget.tol
+        np.sqrt(candidate.squared_bound), tol
     )
     if not has_converged or not np.isfinite(candidate.coef).all():
         return None
@@ -234,7 +238,7 @@ def _solve_by_svd(problem: Problem, budget: EngineBudget, note: str) -> Candidat
     are used instead. They are less accurate, and the certificate shows by how much.
     """
     n, p = problem.shape
-    if 24.0 * n * p <= budget.max_bytes:
+    if budget.memory.allows(svd_bytes(n, p)):
         U, d, Vt = _svd_with_fallback(problem.design.take(np.arange(n)))
         W: Array = Vt.T @ (
             d[:, None]

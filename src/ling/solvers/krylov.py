@@ -18,7 +18,8 @@ from ling.linalg.rounding import product_noise
 from ling.linalg.threads import single_threaded_blas
 from ling.solvers.certificate import LowRankMinorant, Minorant, nystrom_minorant
 from ling.solvers.conjugate_gradients import TOL_SAFETY_FACTOR
-from ling.solvers.engine import Candidate, EngineBudget, attach_partial_solution
+from ling.solvers.engine import Candidate, EngineBudget, as_generator, attach_partial_solution
+from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 # Directions of a new block with singular values below this fraction of the largest entry of T (of 1
@@ -85,21 +86,25 @@ class KrylovSpace(RitzSpace):
         return nystrom_minorant(factor, theta, noise)
 
 
-def krylov(problem: Problem, budget: EngineBudget) -> Candidate:
+def krylov(
+    problem: Problem, options: FitOptions, budget: EngineBudget, start: Array | None = None
+) -> Candidate:
     """Grow a block Krylov space until the error bound of every target is within tol.
 
     One pass per block. The bound is checked whenever the dimension has grown by 10 %.
     """
     p = problem.shape[1]
-    start = np.zeros_like(problem.moments) if budget.start is None else budget.start
-    rhs = problem.moments if budget.start is None else problem.gradient(start)[0]
+    rhs = problem.moments if start is None else problem.gradient(start)[0]
+    start = np.zeros_like(problem.moments) if start is None else start
     # Compiled loops process four columns at a time, so the block is padded with random directions.
     # These are taken from the range of X', which contains the solution; outside of it X'X is 0 and
     # only alpha is left.
-    n_random = -problem.n_targets % 4 if budget.column_cost < 1 else 0
+    n_random = -problem.n_targets % 4 if budget.costs.column_cost < 1 else 0
     block = rhs
     if n_random:
-        random_block = problem.design.gram_matmat(budget.rng.standard_normal((p, n_random)))
+        random_block = problem.design.gram_matmat(
+            as_generator(options.random_state).standard_normal((p, n_random))
+        )
         block = np.hstack([rhs, random_block])
     space = KrylovSpace(block)
     limit = p if budget.max_iter is None else budget.max_iter
@@ -118,10 +123,10 @@ def krylov(problem: Problem, budget: EngineBudget) -> Candidate:
         with single_threaded_blas():
             Y, residual = space.solve_projected(space.basis.T @ rhs, problem.alphas)
             bound = np.sqrt(space.projected_minorant().quadratic_form(residual, problem.alphas))
-        if problem.is_within_tol(bound, TOL_SAFETY_FACTOR * budget.tol):
+        if problem.is_within_tol(bound, TOL_SAFETY_FACTOR * options.tol):
             break
         full = space.dimension + space.next_block.shape[1] > max(budget.max_rank, block.shape[1])
-        if full or n_iter * budget.iteration_cost(block.shape[1]) > 1.5 * budget.max_passes:
+        if full or n_iter * budget.costs.iteration_cost(block.shape[1]) > 1.5 * budget.max_passes:
             gave_up = True
             break
     return Candidate(

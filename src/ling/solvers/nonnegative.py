@@ -10,16 +10,17 @@ from scipy.optimize import nnls
 from ling._typing import Array
 from ling.solvers.certificate import BestOf, Minorant, ZeroMinorant, cholesky_with_minorant
 from ling.solvers.engine import Candidate, EngineBudget
+from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 # Iterations of NNLS per feature. Lawson & Hanson's method adds one feature per iteration, and
 # seldom removes one again.
 MAX_NNLS_ITER_PER_FEATURE = 10
-#: Matrices of p^2 numbers that exist at the same time.
-N_GRAM_SIZED_ARRAYS = 4
 
 
-def nonnegative(problem: Problem, budget: EngineBudget) -> Candidate:
+def nonnegative(
+    problem: Problem, options: FitOptions, budget: EngineBudget, start: Array | None = None
+) -> Candidate:
     """Minimise ||L'w - L^-1 X'y|| over w >= 0 for each target, with L L' = X'X + alpha I.
 
     One pass, n p^2 FLOPs for X'X and about p^2 times the number of coefficients above 0 for the

@@ -19,7 +19,8 @@ from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize_against, thin_svd
 from ling.linalg.rounding import EPS, product_noise
 from ling.solvers.certificate import LowRankMinorant, Minorant, ZeroMinorant, nystrom_slack
-from ling.solvers.engine import EngineBudget
+from ling.solvers.engine import EngineBudget, as_generator
+from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 FLOAT64_TINY = float(np.finfo(np.float64).tiny)
@@ -126,7 +127,9 @@ def nystrom_sketch(
     return sketch, eigenvalues
 
 
-def randomized_nystrom_sketch(problem: Problem, budget: EngineBudget) -> tuple[Sketch, Forecast]:
+def randomized_nystrom_sketch(
+    problem: Problem, options: FitOptions, budget: EngineBudget
+) -> tuple[Sketch, Forecast]:
     """Nyström sketch of X'X from random directions, and the forecast for its iterations.
 
     The rank is doubled for as long as the forecast saves more in iterations than the directions
@@ -135,18 +138,21 @@ def randomized_nystrom_sketch(problem: Problem, budget: EngineBudget) -> tuple[S
     n, p = problem.shape
     scale = column_scales(problem)
     directions = products = np.zeros((p, 0))
-    initial_rank = INITIAL_RANK if budget.column_cost < 1 else INITIAL_RANK // 2
+    initial_rank = INITIAL_RANK if budget.costs.column_cost < 1 else INITIAL_RANK // 2
+    rng = as_generator(options.random_state)
     expected = Forecast(min(initial_rank, p, n), 0.0, 0.0)
     sketch, eigenvalues = nystrom_sketch(problem, scale, directions, products)
     while expected.rank > directions.shape[1]:
         rank = directions.shape[1]
         new_directions = _draw_orthogonal_directions(
-            budget.rng, directions, min(expected.rank, max(2 * rank, initial_rank)) - rank
+            rng, directions, min(expected.rank, max(2 * rank, initial_rank)) - rank
         )
         directions = np.hstack([directions, new_directions])
         products = np.hstack([products, scaled_gram_matmat(problem, scale, new_directions)])
         sketch, eigenvalues = nystrom_sketch(problem, scale, directions, products)
-        expected = _forecast_best_rank(problem, budget, scale, eigenvalues, directions.shape[1])
+        expected = _forecast_best_rank(
+            problem, options.tol, budget, scale, eigenvalues, directions.shape[1]
+        )
     return sketch, expected
 
 
@@ -156,7 +162,7 @@ def _draw_orthogonal_directions(rng: np.random.Generator, directions: Array, mor
 
 
 def _forecast_best_rank(
-    problem: Problem, budget: EngineBudget, scale: Array, values: Array, have: int
+    problem: Problem, tol: float, budget: EngineBudget, scale: Array, values: Array, have: int
 ) -> Forecast:
     """Forecast for the rank at which sketching and iterating together cost least.
 
@@ -185,11 +191,11 @@ def _forecast_best_rank(
             (tail + scaled_alpha) / scaled_alpha,
         )
         iterations = forecast_iterations(
-            condition, scaled_alpha / (tail + scaled_alpha), budget.tol, count
+            condition, scaled_alpha / (tail + scaled_alpha), tol, count
         )
-        cost = budget.column_cost * (rank - have)
+        cost = budget.costs.column_cost * (rank - have)
         return Forecast(
-            rank, iterations, cost + iterations * budget.iteration_cost(problem.n_targets)
+            rank, iterations, cost + iterations * budget.costs.iteration_cost(problem.n_targets)
         )
 
     max_rank = min(budget.max_rank, p // 2, n)

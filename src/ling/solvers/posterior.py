@@ -20,6 +20,7 @@ from ling.design import Design
 from ling.linalg.cholesky import scaled_cholesky
 from ling.linalg.gram import form_gram
 from ling.linalg.rounding import EPS
+from ling.solvers.cost_model import MemoryBudget, posterior_bytes
 from ling.solvers.problem import Problem
 
 # Draws of w for each alpha. Variances estimated from them have a relative standard error of
@@ -189,16 +190,18 @@ def cheap_posterior(problem: Problem) -> Posterior | None:
 
 
 def compute_posterior(
-    problem: Problem, budget: float, solve: Callable[[Problem], Array], rng: np.random.Generator
+    problem: Problem,
+    memory: MemoryBudget,
+    solve: Callable[[Problem], Array],
+    rng: np.random.Generator,
 ) -> Posterior:
-    """The exact posterior if its matrices fit into `budget` bytes, otherwise one from draws.
+    """The exact posterior if its matrices fit into memory, otherwise one from draws.
 
     `solve(problem)` returns the coefficients (p, t) of a problem with the same X. It is called once
     for each alpha, and only for draws.
     """
     n, p = problem.shape
-    copies = 2 + len(problem.distinct_alphas)
-    if 8.0 * copies * p * min(n, p) <= budget:
+    if memory.allows(posterior_bytes(n, p, len(problem.distinct_alphas))):
         if p <= n:
             return FromGram(problem.gram(), problem.alphas)
         return FromRows(problem.design.take(np.arange(n)), problem.alphas)

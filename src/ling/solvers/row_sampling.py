@@ -17,7 +17,7 @@ from ling._typing import Array
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize
 from ling.linalg.rounding import sum_noise
-from ling.solvers.engine import EngineBudget
+from ling.solvers.engine import EngineBudget, as_generator
 from ling.solvers.nystrom import (
     FLOAT64_TINY,
     MAX_COMPILED_COLUMNS,
@@ -30,6 +30,7 @@ from ling.solvers.nystrom import (
     nystrom_sketch,
     scaled_gram_matmat,
 )
+from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 # Rows; the sizes of sample that are tried.
@@ -62,7 +63,9 @@ class RowSample:
         return len(self.rows)
 
 
-def row_sample_sketch(problem: Problem, budget: EngineBudget) -> tuple[Sketch, Forecast]:
+def row_sample_sketch(
+    problem: Problem, options: FitOptions, budget: EngineBudget
+) -> tuple[Sketch, Forecast]:
     """Sketch of X'X from a row sample of the cheapest size, and the forecast for its iterations.
 
     The sample grows while the forecast expects to save more than it costs. If the forecast is lower
@@ -70,12 +73,13 @@ def row_sample_sketch(problem: Problem, budget: EngineBudget) -> tuple[Sketch, F
     """
     scale = column_scales(problem)
     size = initial_sample_size(problem, budget)
+    rng = as_generator(options.random_state)
     while True:
-        sample = draw_row_sample(problem, scale, size, budget.rng)
+        sample = draw_row_sample(problem, scale, size, rng)
         spectrum = estimate_spectrum(
             problem, sample, alpha_in_scaled_units(problem, scale), budget.max_rank
         )
-        forecasts = IterationForecast(problem, budget, spectrum, scale)
+        forecasts = IterationForecast(problem, options.tol, budget, spectrum, scale)
         from_sample, from_nystrom = forecasts.for_sample(size), forecasts.for_nystrom()
         larger = {
             s: forecasts.for_larger_sample(s)
@@ -111,7 +115,7 @@ def initial_sample_size(problem: Problem, budget: EngineBudget) -> int:
     cheap = [
         s
         for s in SAMPLE_SIZES[:4]
-        if sampling_flops(s, p) <= MAX_FIRST_SAMPLE_PASSES * budget.blas_flops_per_pass
+        if sampling_flops(s, p) <= MAX_FIRST_SAMPLE_PASSES * budget.costs.blas_flops_per_pass
     ]
     return min(n, max(SAMPLE_SIZES[0], n // 4), max(cheap, default=SAMPLE_SIZES[0]))
 
@@ -267,6 +271,7 @@ class IterationForecast:
     """Forecasts the cost of the iteration from an estimated spectrum."""
 
     problem: Problem
+    tol: float
     budget: EngineBudget
     spectrum: SpectrumEstimate
     scale: Array
@@ -287,7 +292,9 @@ class IterationForecast:
         in_sample = (values + tail_sums(values) / size)[:size]
         rank = len(detect_spikes(in_sample, size, self.problem.shape, self.scaled_alpha))
         rank = min(max(rank, len(self.spectrum.leading)), self.budget.max_rank)
-        cost = (sampling_flops(size, p) + 20.0 * p * rank**2) / self.budget.blas_flops_per_pass
+        cost = (
+            sampling_flops(size, p) + 20.0 * p * rank**2
+        ) / self.budget.costs.blas_flops_per_pass
         return self._forecast(SpectrumEstimate(values[:rank], values[rank:]), size, cost)
 
     def for_nystrom(self) -> Forecast:
@@ -295,7 +302,7 @@ class IterationForecast:
         rank = len(self.spectrum.leading)
         if not 0 < rank <= min(self.budget.max_rank, MAX_COMPILED_COLUMNS):
             return Forecast(rank, 0.0, float("inf"))
-        return self._forecast(self.spectrum, None, self.budget.iteration_cost(rank))
+        return self._forecast(self.spectrum, None, self.budget.costs.iteration_cost(rank))
 
     def _forecast(self, spectrum: SpectrumEstimate, size: int | None, cost: float) -> Forecast:
         """Forecast with the leading part of X'X in the preconditioner; `cost` is the sketch's.
@@ -317,7 +324,7 @@ class IterationForecast:
         largest = max(above, (top + alpha) / (mean + alpha))
         smallest = min(below, (bottom + alpha) / (mean + alpha))
         proof = 1.0 if n < p else min(lower_ratio, alpha / (mean + alpha))
-        iterations = forecast_iterations(largest / smallest, proof, self.budget.tol, min(n, p))
+        iterations = forecast_iterations(largest / smallest, proof, self.tol, min(n, p))
         return Forecast(
             rank,
             iterations,

@@ -11,15 +11,18 @@ from ling._typing import Array
 from ling.linalg.rounding import EPS
 from ling.solvers.certificate import BestOf
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
-from ling.solvers.engine import Candidate, EngineBudget
+from ling.solvers.engine import Candidate, EngineBudget, as_generator
 from ling.solvers.inverse_factor import InverseFactor
+from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 # Sampled rows per feature.
 SAMPLE_ROWS_PER_FEATURE = 4
 
 
-def row_sketch(problem: Problem, budget: EngineBudget) -> Candidate:
+def row_sketch(
+    problem: Problem, options: FitOptions, budget: EngineBudget, start: Array | None = None
+) -> Candidate:
     """Conjugate gradients preconditioned by the Cholesky factor of a sample's Gram matrix.
 
     The Gram matrix of a subset of the rows lies below X'X, so the factor also bounds the error.
@@ -27,7 +30,7 @@ def row_sketch(problem: Problem, budget: EngineBudget) -> Candidate:
     """
     n, p = problem.shape
     n_sampled = min(n, SAMPLE_ROWS_PER_FEATURE * p + 50)
-    rows = np.sort(budget.rng.choice(n, n_sampled, replace=False))
+    rows = np.sort(as_generator(options.random_state).choice(n, n_sampled, replace=False))
     G = problem.design.subset(rows).gram(np.float64)
     parts = []
     for alpha in problem.distinct_alphas:
@@ -57,9 +60,9 @@ def row_sketch(problem: Problem, budget: EngineBudget) -> Candidate:
         problem,
         Preconditioner(apply, lower_ratio),
         BestOf([minorant for _, minorant in parts]),
-        tol=budget.tol,
+        tol=options.tol,
         max_iter=budget.max_iter,
-        iter_budget=budget.max_passes / budget.iteration_cost(problem.n_targets),
-        start=budget.start,
+        iter_budget=budget.iterations_affordable(problem.n_targets),
+        start=start,
     )
     return replace(candidate, rank=n_sampled)

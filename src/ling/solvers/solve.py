@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,18 +17,19 @@ from ling.errors import BadOption
 from ling.progress import RemainingWork
 from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
+from ling.solvers.cost_model import (
+    EngineEstimate,
+    PassCosts,
+    eigenvalue_bytes,
+    estimate_nonnegative,
+    pass_seconds,
+    svd_bytes,
+)
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.engines import ENGINES
-from ling.solvers.nonnegative import N_GRAM_SIZED_ARRAYS, nonnegative
+from ling.solvers.nonnegative import nonnegative
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import (
-    QUANTIZATION_PASSES,
-    EngineEstimate,
-    Plan,
-    column_cost,
-    pass_seconds,
-    quantized_pass_cost,
-)
+from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
 
 log = logging.getLogger("ling")
@@ -81,68 +83,60 @@ def solve(
     """
     best: Solution | None = None
     tried: list[str] = []
-    for step, budget in _engines_to_try(problem, plan, options, start):
+    for step, budget in _engines_to_try(problem, plan, options):
         tried.append(step.engine)
         log.info(
             "%d x %d by %s, which is expected to take %.2g s, %.3g MB and %.3g passes.",
             *problem.shape, step.engine, step.seconds, step.n_bytes / 1e6, step.passes,
         )  # fmt: skip
+        engine_start = start
         for _ in range(MAX_ATTEMPTS_PER_ENGINE):
-            found = _run_engine(problem, step, budget, options, cast_coef)
-            best = found if best is None else _better_solution(problem, best, found)
-            if found.is_final:
+            solution = _run_engine(problem, step, budget, options, engine_start, cast_coef)
+            best = solution if best is None else _better_solution(problem, best, solution)
+            if solution.is_final:
                 return _with_abandoned_engines(best, tried)
-            spent = found.candidate.n_iter
-            if found.candidate.gave_up or spent in (None, budget.max_iter):
+            n_iter = solution.candidate.n_iter
+            if solution.candidate.gave_up or n_iter in (None, budget.max_iter):
                 break
-            left = None if budget.max_iter is None else budget.max_iter - spent
-            budget = replace(budget, start=best.coef, max_iter=left)
+            iter_left = None if budget.max_iter is None else budget.max_iter - n_iter
+            budget, engine_start = replace(budget, max_iter=iter_left), best.coef
         log.info("%s did not get there, or would have taken longer than another.", step.engine)
     assert best is not None  # a plan has at least one step
     return _with_abandoned_engines(best, tried)
 
 
 def _with_abandoned_engines(best: Solution, tried: list[str]) -> Solution:
-    """What else was tried; a fit says so."""
+    """The solution with the names of the engines that were abandoned before it."""
     return replace(
         best, abandoned_engines=tuple(name for name in tried if name != best.estimate.engine)
     )
 
 
 def _engines_to_try(
-    problem: Problem, plan: Plan, options: FitOptions, start: Array | None
+    problem: Problem, plan: Plan, options: FitOptions
 ) -> Iterator[tuple[EngineEstimate, EngineBudget]]:
     """Engines in the order of the plan, where there is a choice."""
     if options.positive:
         steps = [_estimate_nonnegative(problem, plan)]
     elif (problem.alphas == 0).any():
-        steps = [_estimate_min_norm(problem, plan)]
+        steps = [_estimate_min_norm(plan)]
+    elif options.solver == "auto":
+        steps = _fallback_order(plan.steps)
     else:
-        steps = (
-            _fallback_order(plan.steps)
-            if options.solver == "auto"
-            else [plan.estimate_for(options.solver)]
-        )
+        steps = [plan.estimate_for(options.solver)]
+    costs = PassCosts.predict(plan.dimensions, plan.machine)
     for number, step in enumerate(steps):
-        worth = _max_passes(plan, steps[number + 1 :])
-        budget = EngineBudget(
-            options.tol,
-            options.random_state,
-            options.max_iter,
-            worth,
-            column_cost=column_cost(plan.shape, plan.machine),
-            blas_flops_per_pass=plan.machine.gemm_rate
-            / plan.machine.threads
-            * pass_seconds(plan.shape, plan.machine),
-            low_precision=step.single,
-            quantization_passes=QUANTIZATION_PASSES,
-            quantized_pass_cost=quantized_pass_cost(plan.shape, plan.machine),
-            can_sample_rows=plan.shape.dense,
-            start=start,
-            max_rank=step.most,
-            max_bytes=plan.memory_budget,
+        yield (
+            step,
+            EngineBudget(
+                options.max_iter,
+                _max_passes(plan, steps[number + 1 :]),
+                step.max_rank,
+                plan.memory,
+                step.low_precision,
+                costs,
+            ),
         )
-        yield step, budget
 
 
 def _fallback_order(steps: list[EngineEstimate]) -> list[EngineEstimate]:
@@ -151,34 +145,39 @@ def _fallback_order(steps: list[EngineEstimate]) -> list[EngineEstimate]:
 
 
 def _max_passes(plan: Plan, others: list[EngineEstimate]) -> float:
-    """Passes after which another engine would have been there, one whose cost is known."""
-    sure = [other.seconds for other in others if other.engine in PREDICTABLE_ENGINES]
-    return min(sure) / pass_seconds(plan.shape, plan.machine) if sure else float("inf")
+    """Passes in the predicted time of the fastest other engine whose cost is predictable."""
+    seconds = [other.seconds for other in others if other.engine in PREDICTABLE_ENGINES]
+    return min(seconds, default=math.inf) / pass_seconds(plan.dimensions, plan.machine)
 
 
 def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
-    """Coefficients >= 0: one engine can, and needs room for X'X, for alpha = 0 also for X."""
-    n, p = problem.shape
-    n_bytes = 8.0 * (N_GRAM_SIZED_ARRAYS + len(problem.distinct_alphas)) * p * p
-    if (problem.alphas == 0).any():
-        n_bytes += 24.0 * n * p
-    if n_bytes > plan.memory_budget:
+    """The only engine for coefficients >= 0; raises BadOption if it does not fit in memory."""
+    estimate = estimate_nonnegative(
+        plan.dimensions,
+        plan.machine,
+        len(problem.distinct_alphas),
+        has_zero_alpha=bool((problem.alphas == 0).any()),
+    )
+    if not plan.memory.allows(estimate.n_bytes):
         raise BadOption(
-            f"positive=True takes {n_bytes / 1e6:.3g} MB for {p} features, and memory_budget is "
-            f"{plan.memory_budget / 1e6:.3g} MB; raise it, or use "
+            f"positive=True takes {estimate.n_bytes / 1e6:.3g} MB for {problem.shape[1]} features, "
+            f"and memory_budget is {plan.memory_budget / 1e6:.3g} MB; raise it, or use "
             "sklearn.linear_model.Ridge(positive=True), which iterates."
         )
-    work = float(n) * p * p + 4.0 * float(p) ** 3 * problem.n_targets
-    return EngineEstimate("nonnegative", work / plan.machine.gemm_rate, n_bytes, 2.0)
+    return estimate
 
 
-def _estimate_min_norm(problem: Problem, plan: Plan) -> EngineEstimate:
-    """alpha = 0: without a bound an iteration cannot tell when it is there; singular values can."""
-    n, p = problem.shape
-    n_bytes = 24.0 * n * p
-    if plan.shape.is_out_of_core and n_bytes > plan.memory_budget:
-        n_bytes = 32.0 * min(n, p) ** 2  # then eigenvalues of a Gram matrix have to do
-    if n_bytes > plan.memory_budget:
+def _estimate_min_norm(plan: Plan) -> EngineEstimate:
+    """`direct` for alpha = 0; raises BadOption if it does not fit in memory.
+
+    Without a bound an iteration cannot tell when it has converged. Singular values can, or, if X is
+    out of core and does not fit, the eigenvalues of a Gram matrix.
+    """
+    dimensions = plan.dimensions
+    n_bytes = svd_bytes(dimensions.n, dimensions.p)
+    if dimensions.is_out_of_core and not plan.memory.allows(n_bytes):
+        n_bytes = eigenvalue_bytes(dimensions.n, dimensions.p)
+    if not plan.memory.allows(n_bytes):
         raise BadOption(
             f"alpha=0 takes {n_bytes / 1e6:.3g} MB for the singular values of X, and memory_budget "
             f"is {plan.memory_budget / 1e6:.3g} MB; raise it, or pass an alpha above 0."
@@ -191,21 +190,22 @@ def _run_engine(
     step: EngineEstimate,
     budget: EngineBudget,
     options: FitOptions,
+    start: Array | None,
     cast_coef: CastCoef | None,
 ) -> Solution:
     started = time.perf_counter()
     meter = problem.design.meter
     meter.begin_stage(f"solve with {step.engine}", partial(_remaining_cost, problem, step))
     engine = nonnegative if options.positive else ENGINES[step.engine]
-    exact = engine(problem, budget)
+    exact = engine(problem, options, budget, start)
     candidate = exact if cast_coef is None else _cast_candidate(problem, exact, cast_coef)
     solved = time.perf_counter()
     meter.begin_stage("certify", lambda: (problem.design.pass_fraction, None))  # at most one pass
-    certificate, status = certify(problem, candidate, budget.tol, options.positive)
+    certificate, status = certify(problem, candidate, options.tol, options.positive)
     coarse = (
         candidate is not exact
         and status is Status.NOT_REACHED
-        and certify(problem, exact, budget.tol, options.positive)[1] is Status.CERTIFIED
+        and certify(problem, exact, options.tol, options.positive)[1] is Status.CERTIFIED
     )
     seconds = {"solve": solved - started, "certify": time.perf_counter() - solved}
     return Solution(candidate, certificate, status, step, seconds, limited_by_dtype=coarse)

@@ -29,6 +29,7 @@ from ling.solvers.conjugate_gradients import (
 )
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.nystrom import MAX_COMPILED_COLUMNS, Sketch, randomized_nystrom_sketch
+from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 from ling.solvers.row_sampling import row_sample_sketch
 
@@ -43,22 +44,24 @@ MAX_QUANTIZED_RESTARTS = 5
 BOUND_REDUCTION_PER_RESTART = 100
 
 
-def two_stage(problem: Problem, budget: EngineBudget) -> Candidate:
+def two_stage(
+    problem: Problem, options: FitOptions, budget: EngineBudget, start: Array | None = None
+) -> Candidate:
     """Sketch X'X to the cheapest rank, then run preconditioned conjugate gradients.
 
     One pass per iteration, and a few for the sketch. Where many iterations are expected and memory
     allows, they run on a quantized copy of X in 16-bit integers, a quarter of the size of float64.
-    Restarts from the gradient of X itself recover the accuracy. Without a `budget.start`, the
+    Restarts from the gradient of X itself recover the accuracy. Without a `start`, the
     engine gives up before it iterates if the forecast cost is too close to `budget.max_passes`.
     """
     n, p = problem.shape
     budget = replace(budget, low_precision=budget.low_precision and problem.can_quantize)
     # If compiled loops do the passes, BLAS does small operations only; one thread is enough for it.
     blas_is_minor = problem.uses_compiled_loops and problem.n_targets <= MAX_COMPILED_COLUMNS
-    stage_one = row_sample_sketch if budget.can_sample_rows else randomized_nystrom_sketch
+    stage_one = row_sample_sketch if budget.costs.can_sample_rows else randomized_nystrom_sketch
     with single_threaded_blas() if blas_is_minor else nullcontext():
-        sketch, expected = stage_one(problem, budget)
-    if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and budget.start is None:
+        sketch, expected = stage_one(problem, options, budget)
+    if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and start is None:
         zero_coef = np.zeros_like(problem.moments)
         return Candidate(zero_coef, bound=problem.target_norms, rank=sketch.rank, gave_up=True)
     with single_threaded_blas() if blas_is_minor else nullcontext():
@@ -66,34 +69,37 @@ def two_stage(problem: Problem, budget: EngineBudget) -> Candidate:
             candidate = dual_conjugate_gradients(
                 problem,
                 dual_sketch_preconditioner(problem, sketch, sketch.dual_factor),
-                tol=budget.tol,
+                tol=options.tol,
                 max_iter=budget.max_iter,
-                iter_budget=_iter_budget(problem, budget),
+                iter_budget=budget.iterations_affordable(problem.n_targets),
             )
         elif budget.is_quantizing_cheaper(expected.iterations, problem.n_targets):
-            candidate = _iterate_quantized(problem, sketch, budget)
+            candidate = _iterate_quantized(problem, sketch, options.tol, budget, start)
         else:
             candidate = _iterate_exact(
-                problem, sketch_preconditioner(problem, sketch), sketch.minorant(), budget
+                problem,
+                sketch_preconditioner(problem, sketch),
+                sketch.minorant(),
+                options.tol,
+                budget,
+                start,
             )
     return replace(candidate, rank=sketch.rank)
 
 
-def _iter_budget(problem: Problem, budget: EngineBudget) -> float:
-    return budget.max_passes / budget.iteration_cost(problem.n_targets)
-
-
 def _iterate_exact(
-    problem: Problem, near: Preconditioner, minorant: Minorant, budget: EngineBudget,
-    residual: Array | None = None,
+    problem: Problem, near: Preconditioner, minorant: Minorant, tol: float, budget: EngineBudget,
+    start: Array | None, residual: Array | None = None,
 ) -> Candidate:  # fmt: skip
     return conjugate_gradients(
-        problem, near, minorant, tol=budget.tol, max_iter=budget.max_iter,
-        iter_budget=_iter_budget(problem, budget), start=budget.start, residual=residual,
+        problem, near, minorant, tol=tol, max_iter=budget.max_iter,
+        iter_budget=budget.iterations_affordable(problem.n_targets), start=start, residual=residual,
     )  # fmt: skip
 
 
-def _iterate_quantized(problem: Problem, sketch: Sketch, budget: EngineBudget) -> Candidate:
+def _iterate_quantized(
+    problem: Problem, sketch: Sketch, tol: float, budget: EngineBudget, start: Array | None
+) -> Candidate:
     """Conjugate gradients on a quantized copy of X, restarted from the exact gradient of X.
 
     The last iterations are done on X itself if the copy does not reach tol.
@@ -102,7 +108,7 @@ def _iterate_quantized(problem: Problem, sketch: Sketch, budget: EngineBudget) -
     copy = problem.quantize()
     lower_ratio = _quantized_lower_ratio(problem, copy)
     if lower_ratio < 0.3:
-        return _iterate_exact(problem, exact, minorant, budget)
+        return _iterate_exact(problem, exact, minorant, tol, budget, start)
     # Products with the copy Z are in float32. Their error is a few eps ||Z||, while X'X + alpha I
     # is at least alpha.
     noise = 4 * EPS32 * float(np.sqrt((problem.safe_column_norms**2).sum() / problem.alphas.min()))
@@ -111,20 +117,28 @@ def _iterate_quantized(problem: Problem, sketch: Sketch, budget: EngineBudget) -
         np.zeros_like(problem.moments), minorant, bound=problem.target_norms, n_iter=0
     )
     gradient = problem.moments
-    if budget.start is not None:
-        candidate, gradient = evaluate_bound(problem, replace(candidate, coef=budget.start))
+    if start is not None:
+        candidate, gradient = evaluate_bound(problem, replace(candidate, coef=start))
     excess, previous_excess, budget_left = _max_relative_bound(problem, candidate), np.inf, budget
     for _ in range(MAX_QUANTIZED_RESTARTS):
         # A bound that falls by less than a factor of 3 shows that the copy is too coarse.
         if (
-            excess <= budget.tol
+            excess <= tol
             or candidate.gave_up
             or budget_left.max_iter == 0
             or excess > previous_excess / 3
         ):
             break
         iterated = _restart(
-            problem, preconditioner, minorant, copy, budget_left, candidate.coef, gradient, excess
+            problem,
+            preconditioner,
+            minorant,
+            copy,
+            tol,
+            budget_left,
+            candidate.coef,
+            gradient,
+            excess,
         )
         assert iterated.squared_bound is not None
         assert iterated.n_iter is not None
@@ -133,9 +147,9 @@ def _iterate_quantized(problem: Problem, sketch: Sketch, budget: EngineBudget) -
             problem, replace(iterated, squared_bound=iterated.squared_bound / lower_ratio)
         )
         previous_excess, excess = excess, _max_relative_bound(problem, candidate)
-    if excess > budget.tol and not candidate.gave_up and budget_left.max_iter != 0:
+    if excess > tol and not candidate.gave_up and budget_left.max_iter != 0:
         candidate = _iterate_exact(
-            problem, exact, minorant, replace(budget_left, start=candidate.coef), gradient
+            problem, exact, minorant, tol, budget_left, candidate.coef, gradient
         )
         budget_left = budget_left.remaining_after(candidate.n_iter or 0, problem.n_targets)
     return replace(candidate, n_iter=budget_left.n_iter_done - budget.n_iter_done)
@@ -146,6 +160,7 @@ def _restart(
     near: Preconditioner,
     minorant: Minorant,
     copy: QuantizedMatrix,
+    tol: float,
     budget: EngineBudget,
     W: Array,
     gradient: Array,
@@ -155,9 +170,9 @@ def _restart(
 
     `excess` is the largest relative bound at the start W (p, t), and `gradient` its gradient.
     """
-    target_tol = max(budget.tol, excess / BOUND_REDUCTION_PER_RESTART)
-    progress_fraction = np.log(excess / target_tol) / np.log(excess / max(budget.tol, EPS))
-    affordable = budget.max_passes / budget.quantized_pass_cost / problem.n_targets
+    target_tol = max(tol, excess / BOUND_REDUCTION_PER_RESTART)
+    progress_fraction = np.log(excess / target_tol) / np.log(excess / max(tol, EPS))
+    affordable = budget.max_passes / budget.costs.quantized_pass_cost / problem.n_targets
     return conjugate_gradients(
         problem, near, minorant, tol=target_tol, max_iter=budget.max_iter,
         iter_budget=progress_fraction * affordable, start=W, residual=gradient,

@@ -1,0 +1,444 @@
+"""The cost model: predicted seconds, passes and bytes of everything that ling can do.
+
+All comparisons of bytes with a memory budget are made here, by `MemoryBudget`, and in
+`ling.solvers.planning`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from ling.design import Design
+from ling.design.blocked import ROW_GRAM_BLOCK_BYTES
+from ling.linalg import threads
+from ling.solvers.machine import Machine, parse_memory_budget
+
+BYTES_PER_MIB = 2**20
+# Seconds of Python overhead in one iteration of any engine.
+SECONDS_PER_CALL = 1e-4
+# Seconds that LAPACK takes to orthonormalise one block of vectors.
+SECONDS_PER_BLOCK_QR = 5e-3
+# Factor on the time of a Gram matrix while blocks are read, which takes part of the machine.
+GRAM_SLOWDOWN_WHILE_READING = 1.3
+# Bytes of X from which a quantized copy in 16-bit integers saves more than it costs.
+MIN_QUANTIZED_BYTES = 2**25
+# Cost of making the quantized copy, in passes. It includes the clearing of newly allocated memory.
+QUANTIZATION_PASSES = 3.5
+# Iterations of two_stage at the default tol. The true number depends on the spectrum, which is not
+# known here. This value is for typical spectra: fast decay, then a slow tail. A run that turns out
+# to be harder is stopped, and the next engine takes over.
+TYPICAL_ITERATIONS = 18
+# Matrices of p^2 numbers that the engine for coefficients >= 0 holds at the same time.
+N_NONNEGATIVE_ARRAYS = 4
+# Matrices of p (p + t) numbers that partial_fit holds besides the factors of each alpha.
+N_STATISTICS_ARRAYS = 6
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """Bytes that a fit may use in addition to the data."""
+
+    n_bytes: float = float("inf")
+
+    @classmethod
+    def from_option(
+        cls, memory_budget: float | str | None, resident_bytes: float = 0.0
+    ) -> MemoryBudget:
+        """The budget of a fit whose X already takes `resident_bytes` of `memory_budget`."""
+        return cls(max(1.0, parse_memory_budget(memory_budget) - resident_bytes))
+
+    def allows(self, n_bytes: float, fraction: float = 1.0) -> bool:
+        """Whether `n_bytes` fit into this fraction of the budget."""
+        return n_bytes <= fraction * self.n_bytes
+
+    def count(self, n_bytes: float, most: int, fraction: float = 1.0) -> int:
+        """How many arrays of `n_bytes` fit into this fraction of the budget: 1 to `most`."""
+        return int(np.clip(fraction * self.n_bytes / n_bytes, 1, most))
+
+
+UNLIMITED_MEMORY = MemoryBudget()
+
+
+@dataclass(frozen=True)
+class ProblemDimensions:
+    """The dimensions and storage properties that the cost of a ridge problem depends on.
+
+    Attributes
+    ----------
+    n, p, nnz, itemsize : int
+        Rows, columns and stored entries of X, and the bytes of one entry.
+    dense : bool
+    n_targets, n_alphas : int
+    read_bandwidth : float or None
+        Bytes per second at which X is read; None if it is in memory.
+    is_out_of_core : bool
+        Whether X is stored in blocks, each of which has partial sums of its own.
+    block_bytes : float
+        Bytes of one block.
+    can_quantize : bool
+        Whether a copy of X in 16-bit integers can be made.
+    """
+
+    n: int
+    p: int
+    nnz: int
+    itemsize: int
+    dense: bool
+    n_targets: int
+    n_alphas: int
+    read_bandwidth: float | None = None
+    is_out_of_core: bool = False
+    block_bytes: float = np.inf
+    can_quantize: bool = True
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that one pass over X reads."""
+        return self.nnz * (self.itemsize if self.dense else self.itemsize + 4)
+
+
+def problem_dimensions(design: Design, n_targets: int, n_alphas: int) -> ProblemDimensions:
+    """The dimensions of the ridge problem of a design."""
+    storage = design.storage
+    return ProblemDimensions(
+        *design.shape,
+        storage.n_stored,
+        storage.dtype.itemsize,
+        storage.is_dense,
+        n_targets,
+        n_alphas,
+        storage.read_bandwidth,
+        storage.is_out_of_core,
+        storage.block_bytes,
+        design.can_quantize,
+    )
+
+
+@dataclass(frozen=True)
+class EngineEstimate:
+    """Predicted cost of an engine.
+
+    Attributes
+    ----------
+    engine : str
+    seconds, passes : float
+    n_bytes : float
+        Memory in addition to the data.
+    low_precision : bool
+        Whether it may use lower precision, followed by corrections in float64.
+    fits : bool
+        Whether `n_bytes` are within the memory budget.
+    max_rank : int
+        The largest rank or dimension that `n_bytes` allows for.
+    """
+
+    engine: str
+    seconds: float
+    n_bytes: float
+    passes: float
+    low_precision: bool = False
+    fits: bool = True
+    max_rank: int = 0
+
+
+@dataclass(frozen=True)
+class PassCosts:
+    """What an engine's steps cost, in units of one pass over X with one column.
+
+    Attributes
+    ----------
+    column_cost : float
+        One more column in a pass.
+    blas_flops_per_pass : float
+        FLOPs that BLAS does on one thread in the time of a pass.
+    quantization_passes, quantized_pass_cost : float
+        Making a copy of X in 16-bit integers, and one sweep over it.
+    can_sample_rows : bool
+        Whether single rows can be read at almost no cost.
+    """
+
+    column_cost: float = 0.03
+    blas_flops_per_pass: float = 1e9
+    quantization_passes: float = QUANTIZATION_PASSES
+    quantized_pass_cost: float = 0.4
+    can_sample_rows: bool = True
+
+    @classmethod
+    def predict(cls, dimensions: ProblemDimensions, machine: Machine) -> PassCosts:
+        """The costs of a problem on a machine."""
+        one_pass = pass_seconds(dimensions, machine)
+        return cls(
+            column_cost(dimensions, machine),
+            machine.gemm_rate / machine.threads * one_pass,
+            QUANTIZATION_PASSES,
+            quantized_pass_cost(dimensions, machine),
+            dimensions.dense,
+        )
+
+    def iteration_cost(self, n_targets: int) -> float:
+        """Cost of one iteration: a pass over X with one column for each target."""
+        return 1 + self.column_cost * (n_targets - 1)
+
+    def quantized_iteration_cost(self, iterations: float, n_targets: int) -> float:
+        """Cost of `iterations` on a copy of X in 16-bit integers, including making it.
+
+        Restarts from the exact gradient of X add iterations: 5, plus a fraction that grows with
+        their number.
+        """
+        sweeps = (iterations * (1 + iterations / 60) + 5) * n_targets
+        return self.quantization_passes + self.quantized_pass_cost * sweeps
+
+
+TYPICAL_PASS_COSTS = PassCosts()
+
+
+def pass_seconds(shape: ProblemDimensions, machine: Machine, columns: int = 1) -> float:
+    """Predicted seconds of one X'(X V), with V (p, columns), including the vector operations."""
+    if shape.dense:
+        padded_columns = -(-columns // 4) * 4  # compiled loops process four columns at a time
+        compute_seconds = (
+            4.0 * shape.nnz * padded_columns / machine.thin_gemm_rate if columns > 1 else 0.0
+        )
+        read_seconds = shape.n_bytes / shape.read_bandwidth if shape.read_bandwidth else 0.0
+        return SECONDS_PER_CALL + max(
+            1.2 * shape.n_bytes / machine.stream_bandwidth, compute_seconds, read_seconds
+        )
+    sparse_seconds = shape.nnz / machine.sparse + (columns - 1) * shape.nnz / machine.sparse_column
+    return SECONDS_PER_CALL + sparse_seconds
+
+
+def column_cost(shape: ProblemDimensions, machine: Machine) -> float:
+    """Cost of one more column in a pass, relative to a pass with one column."""
+    n_columns = 32
+    one_column = pass_seconds(shape, machine)
+    return (pass_seconds(shape, machine, n_columns) - one_column) / (n_columns - 1) / one_column
+
+
+def quantized_pass_cost(shape: ProblemDimensions, machine: Machine) -> float:
+    """Cost of a sweep over the 16-bit copy in memory, relative to a pass over X."""
+    in_memory = pass_seconds(replace(shape, read_bandwidth=None), machine)
+    return 2.8 / shape.itemsize * in_memory / pass_seconds(shape, machine)
+
+
+@lru_cache(maxsize=256)
+def estimate_all(
+    shape: ProblemDimensions, machine: Machine, precision: str, tol: float
+) -> tuple[EngineEstimate, ...]:
+    """Estimates for every variant of every engine."""
+    return (
+        *_estimate_direct(shape, machine, precision),
+        *_estimate_two_stage(shape, machine, precision, tol),
+        _estimate_krylov(shape, machine, tol),
+        _estimate_row_sketch(shape, machine, tol),
+    )
+
+
+def _common_bytes(shape: ProblemDimensions, columns: int) -> float:
+    """Bytes that every engine needs: y, its residual, centring, partial results of threads."""
+    partial_bytes = min(
+        float(threads.MAX_PARTIAL_BYTES), 8.0 * shape.p * columns * 8 * threads.n_threads()
+    )
+    per_row = 3 * shape.n_targets + 1 if shape.is_out_of_core else 5 * shape.n_targets + 6
+    return 8.0 * shape.n * per_row + 80.0 * shape.p * shape.n_targets + partial_bytes
+
+
+def _direct_bytes(shape: ProblemDimensions, single: bool) -> float:
+    m, k = min(shape.n, shape.p), shape.n_alphas
+    itemsize = 4 if single else 8
+    n_squares = 2 if single else 2 + (k if k < 8 else 2)
+    # Centred blocks of X: compiled loops need one buffer, NumPy needs three.
+    one_buffer = shape.dense and shape.p <= shape.n and shape.itemsize == 8
+    block_bytes = min(33.0 * BYTES_PER_MIB, 8.0 * shape.n * shape.p, shape.block_bytes)
+    buffer_bytes = block_bytes * (1 if one_buffer else 3) if shape.dense else 0.0
+    n_extra = (0 if shape.dense else 1) + shape.is_out_of_core
+    return itemsize * m * m * (n_squares + n_extra) + buffer_bytes + _common_bytes(shape, 1)
+
+
+def _estimate_direct(
+    shape: ProblemDimensions, machine: Machine, precision: str
+) -> list[EngineEstimate]:
+    n, p = shape.n, shape.p
+    m, longest = min(n, p), max(n, p)
+    gram_flops = float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / max(n, p)
+    gram_flops *= GRAM_SLOWDOWN_WHILE_READING if shape.read_bandwidth else 1.0
+    factor_flops = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 8)
+    solve_flops = 6.0 * m * m * shape.n_targets
+    one_pass = pass_seconds(shape, machine)
+    rate = machine.gemm_rate if shape.dense else machine.sparse
+    seconds = (
+        max(gram_flops / rate, one_pass)
+        + factor_flops / machine.potrf_rate
+        + solve_flops / machine.gemm_rate
+    )
+    seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
+    extra_passes = (
+        8.0 * n * p / ROW_GRAM_BLOCK_BYTES if shape.is_out_of_core and p > n else 0.0
+    )  # every block of rows is multiplied with all others
+    float64_estimate = EngineEstimate(
+        "direct", seconds + extra_passes * one_pass, _direct_bytes(shape, False), 3.0 + extra_passes
+    )
+    if precision == "float64" or not shape.dense or p > n or shape.n_alphas > 1:
+        return [float64_estimate]
+    # In float32 the inverse of the factor is formed too. Then follow a gradient and sometimes one
+    # or two steps of refinement.
+    seconds = (
+        max(gram_flops / machine.gemm32, one_pass) + 2 * factor_flops / machine.potrf_rate / 1.8
+    )
+    seconds += 2 * shape.n_bytes / machine.stream_bandwidth + solve_flops / machine.gemm_rate
+    seconds += 1.5 * pass_seconds(shape, machine, shape.n_targets)
+    float32_estimate = EngineEstimate(
+        "direct", seconds, _direct_bytes(shape, True), 3.5, low_precision=True
+    )
+    if precision == "float32":
+        return [float32_estimate]
+    prefers_float32 = (
+        float64_estimate.seconds > 0.2 and float32_estimate.seconds < 0.8 * float64_estimate.seconds
+    )
+    return [float32_estimate] if prefers_float32 else [float64_estimate]
+
+
+def _estimate_two_stage(
+    shape: ProblemDimensions, machine: Machine, precision: str, tol: float
+) -> list[EngineEstimate]:
+    exact = _estimate_two_stage_variant(shape, machine, tol, copied=False)
+    may_quantize = (
+        precision != "float64" and shape.dense and shape.can_quantize and shape.p <= shape.n
+    )
+    if not may_quantize or shape.n_bytes < MIN_QUANTIZED_BYTES:
+        return [exact]
+    return [_estimate_two_stage_variant(shape, machine, tol, copied=True), exact]
+
+
+def _estimate_two_stage_variant(
+    shape: ProblemDimensions, machine: Machine, tol: float, copied: bool
+) -> EngineEstimate:
+    """Cost of the sketch, from a row sample if X is dense, and of the iterations."""
+    t, n, p = shape.n_targets, shape.n, shape.p
+    # Limits the sketch to a fraction of the size of X.
+    max_rank = int(np.clip(shape.nnz // p // 24, 32, 512))
+    iterations = TYPICAL_ITERATIONS * _tol_factor(tol)
+    rank = min(16, p // 2, n) if shape.dense else min(8, p // 2)
+    seconds = iterations * pass_seconds(shape, machine, t)
+    if copied:
+        quantized_cost = PassCosts.predict(shape, machine).quantized_iteration_cost(iterations, t)
+        seconds = min(seconds, quantized_cost * pass_seconds(shape, machine))
+    seconds += 2 * pass_seconds(shape, machine)
+    n_bytes = 8.0 * p * (6 + shape.n_alphas) * min(max_rank, p // 2)
+    n_bytes += _common_bytes(shape, max(rank, 1))
+    if not shape.dense:
+        return EngineEstimate(
+            "two_stage", seconds + pass_seconds(shape, machine, max(rank, 1)), n_bytes,
+            iterations + 4, max_rank=max_rank,
+        )  # fmt: skip
+    sample_size = min(n, 256)
+    seconds += (
+        (1.0 * sample_size**2 * p + 30.0 * sample_size**3) / machine.gemm_rate * machine.threads
+    )
+    n_bytes += 16.0 * p * min(n, 4 * sample_size) + 8.0 * n * t * (6 if n < p else 0)
+    if copied:
+        n_bytes += 2.2 * shape.nnz
+    return EngineEstimate(
+        "two_stage", seconds, n_bytes, iterations + 3, low_precision=copied, max_rank=max_rank
+    )
+
+
+def _estimate_krylov(shape: ProblemDimensions, machine: Machine, tol: float) -> EngineEstimate:
+    n_random = -shape.n_targets % 4 if shape.dense else 0
+    columns = shape.n_targets + n_random
+    iterations = 2.5 * TYPICAL_ITERATIONS * _tol_factor(tol) / (1 + n_random) ** 0.3
+    # Small factorisations: of every block and, now and then, of the projected matrix.
+    small_seconds = iterations * (
+        SECONDS_PER_BLOCK_QR + 12.0 * (iterations * columns) ** 2 / machine.potrf_rate
+    )
+    dimension = min(iterations * columns, shape.p, shape.n)
+    seconds = iterations * pass_seconds(shape, machine, columns)
+    seconds += 8.0 * shape.p * dimension**2 / machine.gemm_rate + 2 * pass_seconds(shape, machine)
+    seconds += small_seconds
+    max_dimension = int(min(max(256, 3 * dimension), shape.p))
+    n_bytes = 8.0 * shape.p * (2.2 * max_dimension + 4 * columns) + 40.0 * max_dimension**2
+    n_bytes += _common_bytes(shape, columns)
+    return EngineEstimate("krylov", seconds, n_bytes, iterations + 2, max_rank=max_dimension)
+
+
+def _estimate_row_sketch(shape: ProblemDimensions, machine: Machine, tol: float) -> EngineEstimate:
+    n_sampled = min(4 * shape.p + 50, shape.n)
+    iterations = 11 * _tol_factor(tol)
+    setup_seconds = float(n_sampled) * shape.p**2 / machine.gemm_rate
+    setup_seconds += shape.n_alphas * shape.p**3 / 3 / machine.potrf_rate
+    setup_seconds += (
+        8.0 * n_sampled * shape.p * 4 / machine.stream_bandwidth
+    )  # gathers scattered rows
+    seconds = setup_seconds + iterations * pass_seconds(shape, machine, shape.n_targets)
+    copies = 2 if shape.dense else 2.5
+    n_bytes = 8.0 * shape.p * (copies * n_sampled + shape.p * (1 + shape.n_alphas))
+    n_bytes += _common_bytes(shape, shape.n_targets)
+    return EngineEstimate("row_sketch", seconds, n_bytes, iterations + 3)
+
+
+def _tol_factor(tol: float) -> float:
+    """Factor on the iterations, proportional to the digits of tol; 1 at its default 1e-4."""
+    return float(np.clip(np.log10(1 / max(tol, 1e-15)) / 4, 0.3, 4))
+
+
+def estimate_nonnegative(
+    shape: ProblemDimensions, machine: Machine, n_alphas: int, has_zero_alpha: bool
+) -> EngineEstimate:
+    """Cost of coefficients >= 0: X'X and its factors and, for alpha = 0, a dense copy of X."""
+    n, p = shape.n, shape.p
+    n_bytes = 8.0 * (N_NONNEGATIVE_ARRAYS + n_alphas) * p * p
+    if has_zero_alpha:
+        n_bytes += svd_bytes(n, p)
+    flops = float(n) * p * p + 4.0 * float(p) ** 3 * shape.n_targets
+    return EngineEstimate("nonnegative", flops / machine.gemm_rate, n_bytes, 2.0)
+
+
+def svd_bytes(n: int, p: int) -> float:
+    """Bytes of a dense copy of X and of its singular vectors."""
+    return 24.0 * n * p
+
+
+def eigenvalue_bytes(n: int, p: int) -> float:
+    """Bytes of the smaller Gram matrix of X, of its eigenvectors, and of LAPACK's workspace."""
+    return 32.0 * min(n, p) ** 2
+
+
+def posterior_bytes(n: int, p: int, n_alphas: int) -> float:
+    """Bytes of the factors from which standard errors are computed exactly."""
+    return 8.0 * (2 + n_alphas) * p * min(n, p)
+
+
+def statistics_bytes(p: int, n_targets: int, n_alphas: int) -> float:
+    """Bytes of the sufficient statistics of partial_fit, of those of a batch, and of the solve."""
+    return 8.0 * (N_STATISTICS_ARRAYS + n_alphas) * p * (p + n_targets)
+
+
+def fold_factorization_bytes(n: int, p: int) -> float:
+    """Bytes of the four m x m float64 matrices that a fold's factorisation needs, m = min(n, p).
+
+    These are X'X (or X X'), the Gram matrix of the held-out rows, the tridiagonal form, and its
+    Householder reflections.
+    """
+    return 8.0 * 4 * float(min(n, p)) ** 2
+
+
+def fold_factors_bytes(n: int, p: int, n_splits: int) -> float:
+    """Bytes of the tridiagonal forms of all training sets, if they are kept for further alphas."""
+    return 16.0 * n_splits * min(n, p) ** 2
+
+
+def rotated_rows_bytes(n: int, p: int) -> float:
+    """Bytes of the test rows of all splits in the coordinates of the tridiagonal forms."""
+    return 16.0 * n * min(n, p)
+
+
+def fold_statistics_bytes(p: int, n_targets: int) -> float:
+    """Bytes of the sufficient statistics of one fold, and of their partial sums."""
+    return 16.0 * p * (p + n_targets)
+
+
+def subspace_bytes(p: int, dimension: int) -> float:
+    """Bytes of a subspace of the features: its basis, products with X'X, and workspace."""
+    return 32.0 * p * dimension
