@@ -359,8 +359,8 @@ def test_a_plan_is_of_what_a_fit_would_do(tmp_path, monkeypatch):
     X, y = data()
     np.save(tmp_path / "X.npy", X)
     design = scan_npy(tmp_path / "X.npy").X
-    assert not plan(design, y).shape.is_out_of_core
-    assert plan(design, y, memory_budget="100KB").shape.is_out_of_core
+    assert not plan(design, y).dimensions.is_out_of_core
+    assert plan(design, y, memory_budget="100KB").dimensions.is_out_of_core
     monkeypatch.setattr(open_data, "IN_MEMORY_BUDGET_FRACTION", 0.0)
     planned = plan(design, y, memory_budget="100MB")
     assert planned.memory_budget == pytest.approx(75e6)
