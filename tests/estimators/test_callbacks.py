@@ -134,7 +134,7 @@ def test_scores_can_be_monitored(name, data):
 
 
 def test_more_passes_than_expected_belong_to_the_last_task(data, monkeypatch):
-    monkeypatch.setattr("ling.estimators.warm_start.expected_cost", lambda *_: (1.2, 0.1))
+    monkeypatch.setattr("ling.estimators.fit.expected_cost", lambda *_: (1.2, 0.1))
     recorder = Recorder()
     model = fitted(Ridge(solver="krylov").set_callbacks(recorder), data)
     assert model.report_.cost.passes > 3

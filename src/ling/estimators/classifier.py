@@ -32,11 +32,11 @@ from ling.estimators.cv_fit import (
 from ling.estimators.fit import (
     SKLEARN_SOLVERS,
     SOLVERS,
-    PredictionTransform,
     check_solver,
     fit_context,
-    predictions,
+    fit_session,
     set_fit_attributes,
+    solve_warm_started,
     warn_unless_certified,
 )
 from ling.estimators.metadata import (
@@ -45,10 +45,8 @@ from ling.estimators.metadata import (
     make_splits,
     route_fit_params,
 )
-from ling.estimators.prediction import BlockPredictionMixin
-from ling.estimators.session import fit_session
+from ling.estimators.prediction import BlockPredictionMixin, PredictionTransform, predictions
 from ling.estimators.validation import check_alpha_per_target, check_sample_weight, training_data
-from ling.estimators.warm_start import solve_warm_started
 from ling.model_selection import CVResults, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
 from ling.model_selection.score_accumulators import Accuracy
 from ling.progress import FitProgress

@@ -1,33 +1,26 @@
-"""Steps shared by all estimators: plan, solve and certify a problem, then set the fit attributes.
-
-Also predictions from fitted coefficients, the fit report and the convergence warning.
-"""
+"""Steps shared by all estimators: the session of a fit, plan, solve, attributes and report."""
 
 from __future__ import annotations
 
 import logging
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
-from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
-from ling.errors import BadOption, NotFinite
-from ling.estimators.open_data import is_dask_collection, map_dask_blocks
-from ling.estimators.validation import (
-    check_prediction_rows,
-    check_same_columns,
-    open_prediction_data,
-)
-from ling.progress import RemainingWork
+from ling.errors import BadOption, ClusterLost, NotFinite
+from ling.estimators.callbacks import CallbackAdapter
+from ling.progress import FitProgress, Listener, RemainingWork, track_fit
+from ling.progress_bar import progress_listener, write_stderr
 from ling.results import Certificate, FitReport, Status
 from ling.solvers.cost_model import problem_dimensions
 from ling.solvers.engines import ENGINES
@@ -37,13 +30,13 @@ from ling.solvers.problem import (
     Problem,
     Standardization,
     TrainingData,
+    build_problem,
     intercept_error,
     relative_to_target_norm,
 )
 from ling.solvers.solve import Solution, solve
 
 log = logging.getLogger("ling")
-PredictionTransform: TypeAlias = Callable[[Array], Any] | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 SOLVERS = ("auto", *ENGINES)
 #: scikit-learn's solver names, and the solver of ling that is used for each.
@@ -73,6 +66,11 @@ LARGE_MEAN_ADVICE = (
 )
 
 
+# Attributes that survive the rollback of a failed fit: the coefficients reached so far, from which
+# warm_start continues, and two attributes that scikit-learn needs to tear down its callbacks.
+KEPT_ON_FAILURE = "_partial_coef", "_callback_fit_ctx", "_skl_callbacks_to_teardown"
+
+
 def fit_context(method: Method) -> Method:
     """Apply scikit-learn's untyped `_fit_context` decorator without losing the method's type."""
     return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
@@ -100,6 +98,49 @@ def check_solver(model: Any) -> None:
             "solver=%r is one of scikit-learn's; ling uses %r for it.",
             model.solver, SKLEARN_SOLVERS[model.solver],
         )  # fmt: skip
+
+
+@contextmanager
+def fit_session(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitProgress]:
+    """Context manager for a fit: on any error, all attributes of `model` are restored.
+
+    Attributes in `KEPT_ON_FAILURE` are not restored. Yields the progress of the fit, which is shown
+    if the model is verbose, and reported to callbacks and listeners. Memory-mapped arguments are
+    checked for changes during the fit.
+    """
+    before = dict(vars(model))
+    try:
+        with (
+            _report_progress(model, X, y, sample_weight) as progress,
+            verify_memmaps_unchanged(X, y, sample_weight),
+        ):
+            yield progress
+    except BaseException:
+        state = vars(model)
+        surviving = {name: state[name] for name in KEPT_ON_FAILURE if name in state}
+        state.clear()
+        state.update(before | surviving)
+        raise
+
+
+@contextmanager
+def _report_progress(model: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[FitProgress]:
+    """Report progress of a fit to a progress bar and to scikit-learn's callbacks, where used."""
+    listeners: list[Listener] = []
+    callbacks = None
+    with ExitStack() as stack:
+        if model.verbose:
+            title = getattr(model, "estimator_name", type(model).__name__)
+            listeners.append(stack.enter_context(progress_listener(title=title)))
+        if hasattr(model, "_skl_callbacks"):
+            callbacks = CallbackAdapter(model, X, y, sample_weight)
+            listeners.append(callbacks)
+        with track_fit(*listeners) as progress:
+            yield progress
+    if callbacks is not None:
+        callbacks.close()
+    if model.verbose > 1:
+        write_stderr(str(model.report_))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,40 +215,54 @@ def solve_problem(
     return FitResult(coef, intercept, solution, report, dtype, column_stds)
 
 
-def checked_x_and_predictions(
-    model: Any, X: Any, coef: Array, finish: PredictionTransform = None
-) -> tuple[Any, Any]:
-    """Validated X, and the predictions finish(X coef + intercept_) in the dtype of X.
+def solve_warm_started(
+    model: Any, data: TrainingData, alphas: Array, options: FitOptions, started: float
+) -> tuple[Problem, Standardization, FitResult]:
+    """Build the ridge problem of the data with alphas (t,), and solve it.
 
-    `coef` has shape (p, t). The sums are computed in float64.
+    With `model.warm_start` the iterations start from the coefficients of an earlier fit. `started`
+    is the `time.perf_counter()` at the start of the fit.
     """
-    storage = open_prediction_data(model, X)
-    if storage is not None:
-        predicted = as_design(storage).predictions(
-            coef.astype(np.float64), model.intercept_, finish
-        )
-        return storage, predicted
-    with verify_memmaps_unchanged(X):
-        X = check_prediction_rows(model, X)
-        # The sums are in float64 for float32 X too: the certificate bounds errors of predictions.
-        return X, as_design(X).predictions(coef.astype(np.float64), model.intercept_, finish)
+    fit_intercept = bool(model.fit_intercept)
+    plan = plan_fit(data, len(np.unique(alphas)), options)
+    data.design.meter.begin_stage("prepare", lambda: expected_cost(plan, options))
+    problem, standardization = build_problem(data, alphas, fit_intercept)
+    context = FitContext(started, data.notes, requested_solver=model.solver)
+    with _warm_start(model, problem, standardization) as start:
+        fit = solve_problem(problem, standardization, plan, options, context, fit_intercept, start)
+    return problem, standardization, fit
 
 
-def predictions(model: Any, X: Any, coef: Array, finish: PredictionTransform = None) -> Any:
-    """Predictions finish(X coef + intercept_) for X (n, p) and coef (p, t).
+@contextmanager
+def _warm_start(
+    model: Any, problem: Problem, standardization: Standardization
+) -> Iterator[Array | None]:
+    """Context manager that yields initial coefficients (p, t) for warm_start=True, else None.
 
-    For a Dask collection the result is a lazy Dask array.
+    If the cluster is lost during the fit, the coefficients reached so far are stored in
+    `model._partial_coef`, from which the next warm start continues.
     """
-    if not is_dask_collection(X):
-        return checked_x_and_predictions(model, X, coef, finish)[1]
-    columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-    check_same_columns(model, len(columns) if columns else X.shape[1], columns)
-    V, constant = coef.astype(np.float64), model.intercept_
+    try:
+        yield _initial_coef(model, problem, standardization) if model.warm_start else None
+    except ClusterLost as error:
+        if error.partial_coef is not None:
+            model._partial_coef = standardization.coef(error.partial_coef)
+        raise
+    vars(model).pop("_partial_coef", None)
 
-    def of_block(block: Any) -> Any:
-        return as_design(np.asarray(block)).predictions(V, constant, finish)
 
-    return map_dask_blocks(X, of_block, model.n_features_in_)
+def _initial_coef(model: Any, problem: Problem, standardization: Standardization) -> Array | None:
+    """Initial coefficients (p, t) in the units of the problem.
+
+    They are those of an interrupted fit, or else `coef_`. None if there are none, if they have
+    another shape, or if they are not finite.
+    """
+    coef = getattr(model, "_partial_coef", None)
+    if coef is None and hasattr(model, "coef_"):
+        coef = np.atleast_2d(model.coef_).T
+    if coef is None or coef.shape != problem.moments.shape or not np.isfinite(coef).all():
+        return None
+    return np.asarray(coef.astype(np.float64) * (standardization.x_scale / standardization.y_scale))
 
 
 def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:

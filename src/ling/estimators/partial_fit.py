@@ -17,16 +17,13 @@ from ling.estimators.fit import (
     check_solver,
     fit_context,
     fit_options,
+    fit_session,
     set_fit_attributes,
     solve_problem,
     warn_unless_certified,
 )
-from ling.estimators.session import fit_session
 from ling.estimators.uncertainty import PosteriorState, UncertaintyMixin
-from ling.estimators.validation import (
-    check_alpha_per_target,
-    training_data,
-)
+from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.results import Certificate, Status
 from ling.solvers.cost_model import MemoryBudget, problem_dimensions, statistics_bytes
 from ling.solvers.gram_problem import GramProblem, RowsUnavailableError, build_gram_problem
@@ -116,11 +113,6 @@ class PartialFitMixin(UncertaintyMixin):
             self.n_samples_seen_ = summary.n_counted
         warn_unless_certified(self, fit)
         return self
-
-    def _reset_partial_fit(self) -> None:
-        """Discard the sufficient statistics; called by `fit`."""
-        self._sufficient_statistics = None
-        self.__dict__.pop("n_samples_seen_", None)
 
     def _fit_from_statistics(
         self,

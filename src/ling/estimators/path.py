@@ -18,13 +18,8 @@ from ling._typing import Array
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption
-from ling.estimators.fit import plan_fit
-from ling.estimators.session import fit_session
-from ling.estimators.validation import (
-    check_same_columns,
-    open_prediction_data,
-    training_data,
-)
+from ling.estimators.fit import fit_session, plan_fit
+from ling.estimators.validation import check_same_columns, open_prediction_data, training_data
 from ling.model_selection import CVProblem, check_alphas, default_alpha_grid
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.path import expected_path_cost, solution_path

@@ -1,9 +1,9 @@
-"""Block-wise prediction and scoring for X that does not fit into memory."""
+"""Predictions from fitted coefficients, also block by block for X that does not fit into memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,54 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
-from ling.design import ChunkedStorage
-from ling.estimators.open_data import is_dask_collection, materialize
-from ling.estimators.validation import open_prediction_data
+from ling.design import ChunkedStorage, as_design
+from ling.design.row_source import verify_memmaps_unchanged
+from ling.estimators.open_data import is_dask_collection, map_dask_blocks, materialize
+from ling.estimators.validation import (
+    check_prediction_rows,
+    check_same_columns,
+    open_prediction_data,
+)
 from ling.results import FitReport
+
+#: Maps predictions (n, t) to what is returned; None is the identity.
+PredictionTransform: TypeAlias = Callable[[Array], Any] | None
+
+
+def checked_x_and_predictions(
+    model: Any, X: Any, coef: Array, finish: PredictionTransform = None
+) -> tuple[Any, Any]:
+    """Validated X, and the predictions finish(X coef + intercept_) in the dtype of X.
+
+    `coef` has shape (p, t). The sums are computed in float64.
+    """
+    storage = open_prediction_data(model, X)
+    if storage is not None:
+        predicted = as_design(storage).predictions(
+            coef.astype(np.float64), model.intercept_, finish
+        )
+        return storage, predicted
+    with verify_memmaps_unchanged(X):
+        X = check_prediction_rows(model, X)
+        # The sums are in float64 for float32 X too: the certificate bounds errors of predictions.
+        return X, as_design(X).predictions(coef.astype(np.float64), model.intercept_, finish)
+
+
+def predictions(model: Any, X: Any, coef: Array, finish: PredictionTransform = None) -> Any:
+    """Predictions finish(X coef + intercept_) for X (n, p) and coef (p, t).
+
+    For a Dask collection the result is a lazy Dask array.
+    """
+    if not is_dask_collection(X):
+        return checked_x_and_predictions(model, X, coef, finish)[1]
+    columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    check_same_columns(model, len(columns) if columns else X.shape[1], columns)
+    V, constant = coef.astype(np.float64), model.intercept_
+
+    def of_block(block: Any) -> Any:
+        return as_design(np.asarray(block)).predictions(V, constant, finish)
+
+    return map_dask_blocks(X, of_block, model.n_features_in_)
 
 
 class BlockPredictionMixin:

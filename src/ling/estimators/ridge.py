@@ -21,17 +21,14 @@ from ling.estimators.fit import (
     SOLVERS,
     check_solver,
     fit_context,
+    fit_session,
     set_fit_attributes,
+    solve_warm_started,
     warn_unless_certified,
 )
 from ling.estimators.open_data import fits_in_budget, open_storage
 from ling.estimators.partial_fit import PartialFitMixin
-from ling.estimators.session import fit_session
-from ling.estimators.validation import (
-    check_alpha_per_target,
-    training_data,
-)
-from ling.estimators.warm_start import solve_warm_started
+from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.solvers.cost_model import MemoryBudget, problem_dimensions
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
@@ -193,7 +190,8 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
                 posterior = self._compute_posterior_state(problem, standardization, fit, options)
             set_fit_attributes(self, fit, y.ndim)
             self._posterior_state = posterior
-            self._reset_partial_fit()
+            self.__dict__.pop("n_samples_seen_", None)
+            self._sufficient_statistics = None
         warn_unless_certified(self, fit)
         return self
 

@@ -25,14 +25,13 @@ from ling.estimators.cv_fit import (
     set_cv_attributes,
     warn_about_choice,
 )
-from ling.estimators.fit import fit_context, set_fit_attributes, warn_unless_certified
+from ling.estimators.fit import fit_context, fit_session, set_fit_attributes, warn_unless_certified
 from ling.estimators.metadata import (
     MetadataRoutingMixin,
     is_prediction_scorer,
     make_splits,
     route_fit_params,
 )
-from ling.estimators.session import fit_session
 from ling.estimators.uncertainty import UncertaintyMixin
 from ling.estimators.validation import training_data
 from ling.model_selection import (

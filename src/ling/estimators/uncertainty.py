@@ -15,8 +15,8 @@ from ling._typing import Array
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption
-from ling.estimators.fit import FitResult, checked_x_and_predictions, predictions
-from ling.estimators.prediction import BlockPredictionMixin
+from ling.estimators.fit import FitResult
+from ling.estimators.prediction import BlockPredictionMixin, checked_x_and_predictions, predictions
 from ling.model_selection.path import CANCELLATION_THRESHOLD
 from ling.solvers.cost_model import MemoryBudget, problem_dimensions
 from ling.solvers.engine import as_generator

@@ -9,7 +9,7 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.design import Meter
-from ling.linalg.potrf import potrf
+from ling.linalg.cholesky import potrf
 from ling.paper.inputs import check_alpha, check_design, check_target
 from ling.paper.results import Fit
 

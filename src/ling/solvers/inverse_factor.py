@@ -10,7 +10,7 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.design import DenseStorage, Design
-from ling.linalg.potrf import potrf
+from ling.linalg.cholesky import potrf
 from ling.solvers.certificate import CholeskyMinorant
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from ling.linalg.potrf import potrf
+from ling.linalg.cholesky import potrf
 from tests.memory import peak_memory
 
 TILE = 8
