@@ -32,8 +32,32 @@ def dense(order: str, dtype: str, centred: bool = False) -> Contest:
     v = rng.standard_normal(p, dtype=dtype)
     design: Design = as_design(X)
     if centred:
-        design = as_design(design).centered()
+        design = design.centered()
     return {"X'(Xv)": lambda: design.gram_matmat(v), "X @ v": lambda: X @ v}
+
+
+SCALED, UNSCALED = "columns scaled", "not scaled"
+
+
+def column_scaled(use: Callable[[Design], object], dtype: str = "float64") -> Contest:
+    """The same products of centred data with and without a scale for every column."""
+    rng = np.random.default_rng(0)
+    n, p = 40_000, 1_000
+    X = rng.standard_normal((n, p), dtype=dtype)
+    plain = as_design(X).centered()
+    scaled = plain.standardized(scale=rng.uniform(0.1, 10.0, p))
+    return {SCALED: lambda: use(scaled), UNSCALED: lambda: use(plain)}
+
+
+def products(columns: int) -> Callable[[Design], object]:
+    V = np.random.default_rng(1).standard_normal((1_000, columns))
+    return lambda design: design.gram_matmat(V)
+
+
+def sweeps(design: Design) -> object:
+    """A copy in 16-bit integers, and ten products with it."""
+    copy = design.quantize(np.ones(design.shape[1]))
+    return [copy.gram_matmat(np.ones(design.shape[1])) for _ in range(10)]
 
 
 def random_csr(
@@ -85,6 +109,14 @@ CSR_FIGURES = (
     Figure("fused, 1 thread", "X.T @ (X @ v)", 1.0),
     Figure("fused, 2 threads", "X.T @ (X @ v)", 1 / 1.5),
 )
+SCALE_FIGURES = (Figure(SCALED, UNSCALED, 1.05),)
+COLUMN_SCALED: dict[str, Callable[[Design], object]] = {
+    "X'(Xv)": products(1),
+    "X'(XV), 8 columns": products(8),
+    "X'X": lambda design: design.gram(np.float64),
+    "X'X in float32": lambda design: design.gram(np.float32),
+    "16-bit copy": sweeps,
+}
 CELLS = [
     Cell(
         "import",
@@ -99,6 +131,10 @@ CELLS = [
     Cell("dense float32", partial(dense, "C", "float32"), (Figure("X'(Xv)", "X @ v", 1.4),)),
     # The rows of a block lie apart in Fortran order, so one sweep is hardly better than two.
     Cell("dense Fortran", partial(dense, "F", "float64"), (Figure("X'(Xv)", "X @ v", 2.2),)),
+    *(
+        Cell(f"column scales, {name}", partial(column_scaled, use), SCALE_FIGURES)
+        for name, use in COLUMN_SCALED.items()
+    ),
     Cell("CSR Zipf columns", partial(csr, 200_000, 47_000, 60, zipf=True), CSR_FIGURES),
     Cell("CSR even columns", partial(csr, 200_000, 5_000, 50, zipf=False), CSR_FIGURES),
     Cell("CSR short rows", partial(csr, 1_000_000, 1_000, 10, zipf=False), CSR_FIGURES),

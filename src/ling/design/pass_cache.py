@@ -49,12 +49,12 @@ class PassCache:
 
     @classmethod
     def open(
-        cls, folder: str | os.PathLike[str], mine: dict[str, Any],
+        cls, folder: str | os.PathLike[str], fingerprint: dict[str, Any],
         frozen_choices: Callable[[], dict[str, Any]],
     ) -> PassCache:  # fmt: skip
         """Open the cache in `folder` if it belongs to the same fit, or create a new one.
 
-        `mine` is the fingerprint, which identifies the fit. `frozen_choices()` returns choices that
+        `fingerprint` identifies the fit. `frozen_choices()` returns choices that
         are made once and reused by a restarted fit, such as a seed.
         """
         folder_path = Path(folder)
@@ -66,20 +66,20 @@ class PassCache:
             _delete(_temporary_files(folder_path))  # left behind by a process that was killed
             header = _read_header(header_file) if header_file.exists() else {}
             if header:
-                _check_same_fit(folder_path, header, mine)
+                _check_same_fit(folder_path, header, fingerprint)
             cache = cls(folder_path, header, lock)
             if not header:
-                cache.write_header(mine, frozen_choices())
+                cache.write_header(fingerprint, frozen_choices())
         except BaseException:
             lock.close()
             raise
         return cache
 
-    def write_header(self, mine: dict[str, Any], frozen_choices: dict[str, Any]) -> None:
+    def write_header(self, fingerprint: dict[str, Any], frozen_choices: dict[str, Any]) -> None:
         """Write the header: format version, fingerprint of the fit, and frozen choices."""
         self.header = {
             "version": FORMAT_VERSION,
-            "fingerprint": mine,
+            "fingerprint": fingerprint,
             "frozen_choices": frozen_choices,
         }
         text = json.dumps(self.header).encode()
@@ -138,9 +138,9 @@ class PassCache:
             self.folder.rmdir()
 
 
-def _acquire_lock(place: Path) -> IO[bytes]:
+def _acquire_lock(folder: Path) -> IO[bytes]:
     """Lock the folder and return the lock file; the system releases it if the process dies."""
-    lock = (place / LOCK_FILE).open("ab")
+    lock = (folder / LOCK_FILE).open("ab")
     try:
         import fcntl
     except ImportError:  # not on all platforms; users then have to avoid concurrent use
@@ -150,22 +150,24 @@ def _acquire_lock(place: Path) -> IO[bytes]:
     except OSError as error:
         lock.close()
         raise BadCheckpoint(
-            f"checkpoint {str(place)!r} is in use by another fit; pass a folder of its own for "
+            f"checkpoint {str(folder)!r} is in use by another fit; pass a folder of its own for "
             "each fit, or wait."
         ) from error
     return lock
 
 
-def _check_same_fit(place: Path, header: dict[str, Any], mine: dict[str, Any]) -> None:
+def _check_same_fit(folder: Path, header: dict[str, Any], fingerprint: dict[str, Any]) -> None:
     if header["version"] != FORMAT_VERSION:
         raise BadCheckpoint(
-            f"checkpoint {str(place)!r} has format {header['version']}, and this version of ling "
+            f"checkpoint {str(folder)!r} has format {header['version']}, and this version of ling "
             f"reads {FORMAT_VERSION}; pass another folder, or delete it."
         )
-    differing = [name for name in mine if header["fingerprint"].get(name) != mine[name]]
+    differing = [
+        name for name in fingerprint if header["fingerprint"].get(name) != fingerprint[name]
+    ]
     if differing:
         raise BadCheckpoint(
-            f"checkpoint {str(place)!r} is of another fit: {', '.join(differing)} differ(s); pass "
+            f"checkpoint {str(folder)!r} is of another fit: {', '.join(differing)} differ(s); pass "
             "another folder, or delete it to start anew."
         )
 
@@ -174,18 +176,18 @@ class PassCachedStorage(BlockedStorage):
     """A storage whose passes are cached; `rows` are its row indices in X, None for all rows."""
 
     def __init__(
-        self, design: BlockedStorage, journal: PassCache, rows: NDArray[np.intp] | None = None
+        self, storage: BlockedStorage, pass_cache: PassCache, rows: NDArray[np.intp] | None = None
     ) -> None:
-        self.design = design
-        self.pass_cache = journal
+        self.storage = storage
+        self.pass_cache = pass_cache
         self.rows = rows
         self.shape, self.dtype, self.feature_names = (
-            design.shape,
-            design.dtype,
-            design.feature_names,
+            storage.shape,
+            storage.dtype,
+            storage.feature_names,
         )
-        self.encoding = design.encoding
-        self.block_bytes = design.block_bytes
+        self.encoding = storage.encoding
+        self.block_bytes = storage.block_bytes
 
     @property
     def read_bandwidth(self) -> float | None:  # type: ignore[override]
@@ -196,46 +198,46 @@ class PassCachedStorage(BlockedStorage):
     @property
     def has_row_access(self) -> bool:
         """Whether the wrapped storage can read single rows cheaply."""
-        return self.design.has_row_access
+        return self.storage.has_row_access
 
     def run(self, call: BlockCall) -> BlockResult:
         """Return the cached result of the call, or run it and cache the result."""
-        return self.pass_cache.get_or_run(call, self.rows, lambda: self.design.run(call))
+        return self.pass_cache.get_or_run(call, self.rows, lambda: self.storage.run(call))
 
     def subset(self, rows: NDArray[np.intp]) -> PassCachedStorage:
         """Return the cached storage of the given rows."""
         rows_in_x = rows if self.rows is None else self.rows[rows]
-        return PassCachedStorage(self.design.subset(rows), self.pass_cache, rows_in_x)
+        return PassCachedStorage(self.storage.subset(rows), self.pass_cache, rows_in_x)
 
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether the wrapped storage can be quantised; the copy is not cached."""
-        return self.design.can_quantize(affine)
+        return self.storage.can_quantize(affine)
 
     def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
         """Return A quantised to 16-bit integers; one pass, which is not cached."""
-        return self.design.quantize(affine, column_scales)
+        return self.storage.quantize(affine, column_scales)
 
 
-def digest(*things: Any) -> str | None:
-    """Return the SHA-256 of the content of `things` in hex, or None if one cannot be hashed."""
+def digest(*values: Any) -> str | None:
+    """Return the SHA-256 of the content of `values` in hex, or None if one cannot be hashed."""
     sha = hashlib.sha256()
-    return sha.hexdigest() if all(_update_hash(sha, thing) for thing in things) else None
+    return sha.hexdigest() if all(_update_hash(sha, value) for value in values) else None
 
 
-def _update_hash(sha: Any, thing: Any) -> bool:
-    if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
-        _update_hash_with_text(sha, f"{thing.dtype.str}{thing.shape}")
-        constant = thing.ndim > 0 and thing.strides[0] == 0 and thing.size > 0
-        sha.update(np.ascontiguousarray(thing[:1] if constant else thing).data)
+def _update_hash(sha: Any, value: Any) -> bool:
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        _update_hash_with_text(sha, f"{value.dtype.str}{value.shape}")
+        constant = value.ndim > 0 and value.strides[0] == 0 and value.size > 0
+        sha.update(np.ascontiguousarray(value[:1] if constant else value).data)
         return True
-    if is_dataclass(thing):
-        _update_hash_with_text(sha, type(thing).__qualname__)
-        return all(_update_hash(sha, getattr(thing, field.name)) for field in fields(thing))
-    if isinstance(thing, list | tuple):
-        _update_hash_with_text(sha, f"{len(thing)} things")
-        return all(_update_hash(sha, item) for item in thing)
-    if thing is None or isinstance(thing, (bool, int, float, str, np.dtype)):
-        _update_hash_with_text(sha, repr(thing))
+    if is_dataclass(value):
+        _update_hash_with_text(sha, type(value).__qualname__)
+        return all(_update_hash(sha, getattr(value, field.name)) for field in fields(value))
+    if isinstance(value, list | tuple):
+        _update_hash_with_text(sha, f"{len(value)} values")
+        return all(_update_hash(sha, item) for item in value)
+    if value is None or isinstance(value, (bool, int, float, str, np.dtype)):
+        _update_hash_with_text(sha, repr(value))
         return True
     return False
 
@@ -244,11 +246,11 @@ def _update_hash_with_text(sha: Any, text: str) -> None:
     sha.update(f"{len(text)}:{text}".encode())
 
 
-def _write_result(outcome: BlockResult, file: IO[bytes]) -> None:
+def _write_result(result: BlockResult, file: IO[bytes]) -> None:
     """Write the SHA-256 of the rest, the numbers of reduced and per-row arrays, and the arrays."""
     file.write(bytes(DIGEST_BYTES))
-    file.write(bytes([len(outcome.reduced), len(outcome.per_row)]))
-    for array in (*outcome.reduced, *outcome.per_row):
+    file.write(bytes([len(result.reduced), len(result.per_row)]))
+    for array in (*result.reduced, *result.per_row):
         np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
     file.seek(DIGEST_BYTES)
     hashed = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
@@ -286,26 +288,26 @@ def _read_header(file: Path) -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def _check_no_other_files(place: Path) -> None:
-    if place.exists() and not place.is_dir():
-        raise BadCheckpoint(f"checkpoint {str(place)!r} is a file; pass the name of a folder.")
-    if not place.exists():
+def _check_no_other_files(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise BadCheckpoint(f"checkpoint {str(folder)!r} is a file; pass the name of a folder.")
+    if not folder.exists():
         return
-    foreign = _foreign_files(place)
+    foreign = _foreign_files(folder)
     if foreign:
         named = ", ".join(map(repr, foreign[:MAX_NAMED_FILES]))
         rest = (
             f" and {len(foreign) - MAX_NAMED_FILES} more" if len(foreign) > MAX_NAMED_FILES else ""
         )
         raise BadCheckpoint(
-            f"checkpoint {str(place)!r} holds what is not part of a checkpoint: {named}{rest}; "
+            f"checkpoint {str(folder)!r} holds what is not part of a checkpoint: {named}{rest}; "
             "pass another folder, or move that away."
         )
 
 
-def _foreign_files(place: Path) -> list[str]:
+def _foreign_files(folder: Path) -> list[str]:
     """Return the sorted names of all entries of a folder that `PassCache` has not written."""
-    with os.scandir(place) as entries:
+    with os.scandir(folder) as entries:
         files = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
     # Without a header, files of passes cannot be attributed to a fit, and count as foreign.
     is_checkpoint = files.get(HEADER_FILE, False)
@@ -313,15 +315,15 @@ def _foreign_files(place: Path) -> list[str]:
         name
         for name, is_file in files.items()
         if not is_file
-        or not (_is_checkpoint_file(place, name) and (is_checkpoint or not _is_pass(name)))
+        or not (_is_checkpoint_file(folder, name) and (is_checkpoint or not _is_pass(name)))
     )
 
 
-def _is_checkpoint_file(place: Path, name: str) -> bool:
+def _is_checkpoint_file(folder: Path, name: str) -> bool:
     """Whether `PassCache` writes files of this name; a lock file must be empty."""
     if name == LOCK_FILE:
         try:
-            return (place / name).stat().st_size == 0
+            return (folder / name).stat().st_size == 0
         except FileNotFoundError:  # deleted by the fit that has just ended
             return True
     return name == HEADER_FILE or _is_pass(name) or _is_temporary(name)
@@ -336,12 +338,12 @@ def _is_temporary(name: str) -> bool:
     return target is not None and (target == HEADER_FILE or _is_pass(target))
 
 
-def _pass_files(place: Path) -> list[Path]:
-    return [file for file in place.iterdir() if _is_pass(file.name) and file.is_file()]
+def _pass_files(folder: Path) -> list[Path]:
+    return [file for file in folder.iterdir() if _is_pass(file.name) and file.is_file()]
 
 
-def _temporary_files(place: Path) -> list[Path]:
-    return [file for file in place.iterdir() if _is_temporary(file.name) and file.is_file()]
+def _temporary_files(folder: Path) -> list[Path]:
+    return [file for file in folder.iterdir() if _is_temporary(file.name) and file.is_file()]
 
 
 def _delete(files: list[Path]) -> None:
