@@ -106,6 +106,48 @@ def test_a_sum_of_batches_is_that_of_all_rows(rng, storage, centred):
     assert_same(whole - a, b)
 
 
+@every_centring
+def test_sums_about_any_shift_give_the_same_statistics(rng, centred):
+    X, Y, weights = some(rng)
+    Z = np.hstack([X, Y])
+    shift = np.array([0.5, -1.0, 2.0, 0.0, 1.0]) * centred
+    D = Z - shift
+    products = D.T @ (weights[:, None] * D)
+    before = products.copy()
+    statistics = SufficientStatistics.from_sums(
+        float(weights.sum()),
+        int(np.count_nonzero(weights)),
+        centred,
+        shift=shift,
+        sums=weights @ D if centred else None,
+        gram=products[:3, :3],
+        cross=products[:3, 3:],
+        squares=np.diag(products)[3:],
+    )
+    assert np.array_equal(products, before)
+    assert_same(statistics, SufficientStatistics.from_rows(X, Y, weights, centred), 1e-13)
+    assert_within_its_rounding(statistics, X, Y, weights)
+
+
+@every_centring
+def test_without_is_a_difference_without_checks(rng, centred):
+    X, Y, weights = some(rng)
+    whole, part = (
+        SufficientStatistics.from_rows(X[s], Y[s], weights[s], centred)
+        for s in (slice(None), slice(9))
+    )
+    ours, theirs = whole.without(part), whole - part
+    assert ours.total_weight == theirs.total_weight
+    assert all(np.array_equal(getattr(ours, name), getattr(theirs, name)) for name in VECTORS)
+    known = whole.without(part, float(weights[9:].sum()))
+    assert known.total_weight == weights[9:].sum()
+    assert_within_its_rounding(known, X[9:], Y[9:], weights[9:])
+    other = SufficientStatistics.from_rows(1e3 * X[:9], Y[:9], weights[:9], centred)
+    assert (np.diag(whole.without(other).gram) < 0).any()
+    with pytest.raises(BadOption):
+        _ = whole - other
+
+
 def test_blocks_are_summed(rng, monkeypatch):
     X, Y, weights = some(rng)
     whole = SufficientStatistics.from_rows(X, Y, weights)

@@ -1,9 +1,13 @@
-"""Direct cross-validation: a tridiagonal form for every training set, and all alphas from it."""
+"""Direct cross-validation: one factorisation for every training set, which serves all alphas.
+
+For p <= n the Gram matrix X'X (p, p) of a training set is that of all rows minus that of the
+held-out rows. For p > n the kernel matrix X X' of a training set is part of that of all rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,14 +18,11 @@ from ling.linalg.cholesky import CholeskyForm, symmetric_form
 from ling.linalg.rounding import EPS
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
-from ling.model_selection.fold_sums import (
-    WeightedSums,
-    about_mean,
-    accumulate_all,
-    accumulate_folds,
-    accumulate_rows,
+from ling.model_selection.fold_statistics import (
+    fold_statistics,
+    statistics_of_all,
+    statistics_of_rows,
     training_weight,
-    weighted_means,
 )
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.splits import RowIndices, Splits
@@ -30,21 +31,31 @@ from ling.solvers.cost_model import (
     fold_statistics_bytes,
     rotated_rows_bytes,
 )
+from ling.solvers.sufficient_statistics import SufficientStatistics
 
-# A training set's Gram matrix is what is left of the total; less than this has lost digits.
+# A column of a training set has lost digits if its sum of squares is below this fraction of its
+# `gram_error_scale`: 4 of 16 digits. With a larger fraction, ordinary folds would be summed again.
 MIN_REMAINING_FRACTION = 1e-4
-# Relative errors, by rounding, up to which fits count as exact.
+# Largest rounding error of the Gram matrix of a training set, in columns that have lost digits,
+# relative to the smallest alpha. Above it, the training rows are summed, which takes as long as the
+# Gram matrix of all rows. Levels of one-hot columns that one fold holds alone have lost all digits:
+# with 1e-10, 2 of 90 such folds were summed again (2 rows per level, smallest alpha 1e-4).
+MAX_GRAM_ERROR_TO_ALPHA = 1e-10
+# Largest relative error from rounding with which fits count as exact.
 MAX_ROUNDING_ERROR = 1e-3
-# Numbers that the coefficients of several alphas may take at once.
+# Largest number of elements of the coefficients and predictions of one batch of alphas.
 PREDICTION_BATCH_ELEMENTS = 2**23
 
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
-    """All coefficients of one training set: M (A + alpha I)^-1 C + constant are predictions.
+    """The fits to one training set for all alphas.
 
-    `form` is A's, `C` the right-hand side, `make_test_design` gives M as a design, `constant` what
-    the intercept takes: y_shift - x_shift'w.
+    With A, (m, m), in the form `form`, and `rhs` C, (m, t), the coefficients are
+    W = (A + alpha I)^-1 C. Predictions for the test rows M, (n_test, m), are M W + intercept, with
+    the intercept y_shift - x_shift'W. `make_test_design` returns M, x_shift is (m,), y_shift (t,).
+    In the primal formulation A = X'X, C = X'Y and m = p. In the dual one A = X X', C = Y, W are
+    dual coefficients and M is a kernel matrix.
     """
 
     form: HouseholderTridiagonal | CholeskyForm
@@ -54,53 +65,52 @@ class FoldFit:
     y_shift: Array
 
     @cached_property
-    def rows(self) -> Design:
-        """M."""
+    def test_design(self) -> Design:
+        """The test rows M, (n_test, m)."""
         return self.make_test_design()
 
     @cached_property
     def rotated_rhs(self) -> Array:
-        """Q'C."""
+        """Q'C, (m, t)."""
         return self.form.rotate(self.rhs)
 
     @cached_property
     def rotated_test_rows(self) -> Array:
-        """M Q, dense: worth it if there are more columns to predict than rows."""
+        """M Q as a dense array, (n_test, m)."""
         Q = self.form.Q
-        return self.rows.map_rows(lambda rows: rows @ Q)
+        return self.test_design.map_rows(lambda rows: rows @ Q)
 
     def rotated_coef(self, alphas: Array) -> Array:
-        """Q'(A + alpha I)^-1 C for all alphas, side by side."""
+        """Q'W for all alphas, (m, n_alphas * t); the targets of the first alpha come first."""
         return np.hstack([self.form.solve(self.rotated_rhs, float(alpha)) for alpha in alphas])
 
     def coef_and_intercepts(self, alphas: Array) -> tuple[Array, Array]:
-        """(p, n_alphas * t), and the constants that go with them."""
+        """W for all alphas, (m, n_alphas * t), and the intercepts, (n_alphas * t,)."""
         W = self.form.unrotate(self.rotated_coef(alphas))
         return W, np.tile(self.y_shift, len(alphas)) - self.x_shift @ W
 
     def predictions(self, alphas: Array) -> Iterator[Array]:
-        """(n_rows, t) for each alpha in turn."""
-        targets = self.rhs.shape[1]
-        many = targets * len(alphas) > self.rows.shape[0]
-        rows = as_design(self.rotated_test_rows) if many else self.rows
-        shift = self.form.rotate(self.x_shift[:, None])[:, 0] if many else self.x_shift
-        step = max(
-            1, PREDICTION_BATCH_ELEMENTS // max(1, targets * (len(self.form) + self.rows.shape[0]))
-        )
+        """Predictions for the test rows, (n_test, t), for each alpha in turn."""
+        t, n_test = self.rhs.shape[1], self.test_design.shape[0]
+        # For more columns of W than test rows, rotating M takes fewer FLOPs than unrotating W.
+        rotate_rows = t * len(alphas) > n_test
+        rows = as_design(self.rotated_test_rows) if rotate_rows else self.test_design
+        x_shift = self.form.rotate(self.x_shift[:, None])[:, 0] if rotate_rows else self.x_shift
+        step = max(1, PREDICTION_BATCH_ELEMENTS // max(1, t * (len(self.form) + n_test)))
         for start in range(0, len(alphas), step):
-            some = alphas[start : start + step]
-            W = self.rotated_coef(some)
-            W = W if many else self.form.unrotate(W)
-            P = rows.matmat(W) + (np.tile(self.y_shift, len(some)) - shift @ W)
-            for at in range(len(some)):
-                yield P[:, at * targets : (at + 1) * targets]
+            batch = alphas[start : start + step]
+            W = self.rotated_coef(batch)
+            W = W if rotate_rows else self.form.unrotate(W)
+            P = rows.matmat(W) + (np.tile(self.y_shift, len(batch)) - x_shift @ W)
+            for index in range(len(batch)):
+                yield P[:, index * t : (index + 1) * t]
 
 
 class DirectFolds(HeldOutPredictor):
-    """Exact predictions for the test rows of every split.
+    """Predictions for the test rows of every split, exact up to rounding.
 
-    `keep_factors` says whether more alphas may follow, for which factorisations are kept if they
-    fit.
+    `keep_factors=True` says that more alphas may follow. The factorisations are then kept, if all
+    of them fit in memory.
     """
 
     def __init__(self, samples: CVProblem, splits: Splits, keep_factors: bool = False) -> None:
@@ -109,152 +119,191 @@ class DirectFolds(HeldOutPredictor):
         self.splits = splits
         self.n_splits = len(splits)
         self._fold_fits: dict[int, FoldFit] = {}
-        self._fold_sums: dict[int, WeightedSums] = {}
+        self._fold_statistics: dict[int, SufficientStatistics] = {}
         self._rounding_errors: dict[int, Array] = {}
 
     def test_rows(self, number: int) -> RowIndices:
-        """The rows that a split tests."""
+        """Indices of the test rows of split `number`."""
         return self.splits.test_rows(number)
 
     @property
     def has_additive_scores(self) -> bool:
-        """Where rows lie apart, and Gram matrices are what there is of them."""
+        """True if X is out of core and p <= n: scores are then summed in the pass that predicts."""
         n, p = self.cv_problem.shape
         return self.cv_problem.is_out_of_core and p <= n and not self.splits.has_repeated_test_rows
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """(n_splits, n_alphas, s, 3), one pass for all splits."""
+        """Score sums of all splits, (n_splits, n_alphas, s, 3); one pass for a batch of alphas."""
 
-        def coef_and_intercepts(number: int, some: Array) -> tuple[Array, Array]:
-            return self._fold_fit(number, alphas).coef_and_intercepts(some)
+        def coef_and_intercepts(number: int, batch: Array) -> tuple[Array, Array]:
+            return self._fold_fit(number, alphas).coef_and_intercepts(batch)
 
         return self.cv_problem.accumulate_fold_scores(
             self.splits, coef_and_intercepts, alphas, sample_loss
         )
 
     def certified(self, alphas: Array) -> Array:
-        """For which of the alphas predicted last rounding leaves enough digits in every fit."""
+        """(n_alphas,): True where rounding leaves enough digits in the fits of all splits.
+
+        `alphas` have to be those of the last call of `predictions` or `score_sums`.
+        """
         return np.asarray(
             np.max(list(self._rounding_errors.values()), axis=0) <= MAX_ROUNDING_ERROR
         )
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array]:
-        """Effective degrees of freedom of a fit to all samples; their errors, which are 0."""
+        """Effective degrees of freedom of a fit to all samples, and their errors, which are 0."""
         problem = self.cv_problem.problem
-        wide = self.cv_problem.shape[1] > self.cv_problem.shape[0]
-        form = symmetric_form(problem.row_gram() if wide else problem.gram(), float(alphas.min()))
+        is_wide = self.cv_problem.shape[1] > self.cv_problem.shape[0]
+        A = problem.row_gram() if is_wide else problem.gram()
+        form = symmetric_form(A, float(alphas.min()))
         return form.effective_dof(alphas), np.zeros(len(alphas))
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
-        """The number of the split and of the alpha, and predictions for its test rows."""
+        """Split number, index of alpha, and predictions for its test rows, (n_test, t)."""
         for number in range(self.n_splits):
-            fitted = self._fold_fit(number, alphas)
-            for at, P in enumerate(fitted.predictions(alphas)):
-                yield number, at, self.cv_problem.to_data_units(P)
+            fold_fit = self._fold_fit(number, alphas)
+            for index, P in enumerate(fold_fit.predictions(alphas)):
+                yield number, index, self.cv_problem.to_data_units(P)
 
     def _fold_fit(self, number: int, alphas: Array) -> FoldFit:
-        """Kept for the next alphas, if all of them fit."""
-        found = self._fold_fits.get(number)
-        if found is None:
-            found = self._compute_fold_fit(number, float(alphas.min()))
-            self.cv_problem.problem.design.meter.add(4 / 3 * float(len(found.form)) ** 3)
+        """The fit of split `number` for these alphas, taken from or added to the cache."""
+        fold_fit = self._fold_fits.get(number)
+        if fold_fit is None:
+            fold_fit = self._compute_fold_fit(number, float(alphas.min()))
+            self.cv_problem.problem.design.meter.add(4 / 3 * float(len(fold_fit.form)) ** 3)
             if self._can_cache_fits:
-                self._fold_fits[number] = found
-        self._rounding_errors[number] = found.form.relative_error(alphas)
-        return found
+                self._fold_fits[number] = fold_fit
+        self._rounding_errors[number] = fold_fit.form.relative_error(alphas)
+        return fold_fit
 
-    def _compute_fold_fit(self, number: int, least: float) -> FoldFit:
-        n, p = self.cv_problem.shape
+    def _compute_fold_fit(self, number: int, smallest_alpha: float) -> FoldFit:
+        """The fit of split `number` for all alphas from `smallest_alpha` on."""
+        samples, splits = self.cv_problem, self.splits
+        n, p = samples.shape
         if p > n:
-            return _dual_fold_fit(self.cv_problem, self.splits, number, least)
-        return _primal_fold_fit(
-            self.cv_problem, self.splits, number, least, self._held_out_sums(number)
+            return _dual_fold_fit(samples, splits, number, smallest_alpha)
+        training = self._training_statistics(number, smallest_alpha)
+        return FoldFit(
+            symmetric_form(training.gram, smallest_alpha),
+            training.cross,
+            lambda: samples.design.subset(splits.test_rows(number)),
+            training.x_mean,
+            training.y_mean,
         )
 
     @property
     def _can_cache_fits(self) -> bool:
-        """Whether more alphas may follow, as they do in turns where scores add up, and fit."""
+        """True if more alphas may follow and the factorisations of all splits fit in memory.
+
+        Additive scores are computed in batches of alphas, so that more alphas always follow.
+        """
         n, p = self.cv_problem.shape
         memory, n_bytes = self.cv_problem.memory, fold_factors_bytes(n, p, self.n_splits)
         if self.has_additive_scores:
             return memory.allows(n_bytes, 0.25)
         return self.keep_factors and memory.allows(n_bytes + rotated_rows_bytes(n, p), 0.5)
 
-    def _held_out_sums(self, number: int) -> WeightedSums | None:
-        """Over the rows that a split leaves out; None if the others are not what is left.
+    def _training_statistics(self, number: int, smallest_alpha: float) -> SufficientStatistics:
+        """Statistics of the training rows of split `number`.
 
-        Where rows lie apart, sums of as many splits as there is room for come from one pass.
+        They are those of all rows without the held-out ones, unless this loses too many digits for
+        a fit with `smallest_alpha`, or takes longer. Then the training rows are summed.
+        """
+        remaining = self._remaining_statistics(number)
+        if remaining is None or has_lost_digits(remaining, smallest_alpha):
+            del remaining  # its Gram matrix would be in memory beside the new one
+            rows = self.splits.train_rows(number)
+            return statistics_of_rows(self.cv_problem, rows, about_mean=True)
+        return remaining
+
+    def _remaining_statistics(self, number: int) -> SufficientStatistics | None:
+        """Statistics of all rows without the rows that split `number` holds out.
+
+        None if the training set is not the remainder, or not larger than what is held out.
+        """
+        held_out = self._held_out_statistics(number)
+        if held_out is None:
+            return None
+        total_weight = training_weight(self.cv_problem, self.splits, number)
+        return statistics_of_all(self.cv_problem).without(held_out, total_weight)
+
+    def _held_out_statistics(self, number: int) -> SufficientStatistics | None:
+        """Statistics of the rows that split `number` holds out.
+
+        None if these are half of all rows or more, or if a training row is repeated, as in a
+        bootstrap. If X is out of core, one pass serves as many splits as fit in memory.
         """
         samples, splits = self.cv_problem, self.splits
+        n, p = samples.shape
         if not (samples.is_out_of_core and splits.test_fold is not None):
             rows = splits.held_out_rows(number)
-            # Rows that are there twice, as in a bootstrap, are not what the others leave.
-            few = rows is not None and 2 * len(rows) < samples.shape[0]
-            return accumulate_rows(samples, rows) if rows is not None and few else None
-        if 2 * np.count_nonzero(splits.test_fold == number) >= samples.shape[0]:
+            if rows is None or 2 * len(rows) >= n:
+                return None
+            return statistics_of_rows(samples, rows)
+        if 2 * np.count_nonzero(splits.test_fold == number) >= n:
             return None
-        if number not in self._fold_sums:
-            n_bytes = fold_statistics_bytes(samples.shape[1], samples.n_targets)
-            several = samples.memory.count(n_bytes, self.n_splits, 0.25)
-            some = range(number, min(number + several, self.n_splits))
-            self._fold_sums = accumulate_folds(samples, splits, some)
-        return self._fold_sums.pop(number)
+        if number not in self._fold_statistics:
+            n_bytes = fold_statistics_bytes(p, samples.n_targets)
+            n_folds = samples.memory.count(n_bytes, self.n_splits, 0.25)
+            numbers = range(number, min(number + n_folds, self.n_splits))
+            self._fold_statistics = fold_statistics(samples, splits, numbers)
+        return self._fold_statistics.pop(number)
 
 
-def _primal_fold_fit(
-    samples: CVProblem, splits: Splits, number: int, least: float, left_out: WeightedSums | None
+def has_lost_digits(statistics: SufficientStatistics, smallest_alpha: float) -> bool:
+    """True if removing rows has cost digits of `statistics.gram` that a fit needs.
+
+    With s = gram_error_scale, the error of an entry of gram is proportional to sqrt(s_j s_k), so
+    that of the matrix, in the Frobenius norm, to sum_j s_j. The sum is over the columns that have
+    lost digits. The unit is EPS instead of `statistics.noise`: noise grows with the number of rows,
+    but just as much for a sum of the training rows. With noise, 30 of the 90 folds with levels of
+    their own (see MAX_GRAM_ERROR_TO_ALPHA) would be summed again, most of them without a gain.
+    """
+    error_scale = statistics.gram_error_scale[: statistics.n_features]
+    is_lost = np.diag(statistics.gram) < MIN_REMAINING_FRACTION * error_scale
+    error = EPS * float(error_scale[is_lost].sum())
+    return not error <= MAX_GRAM_ERROR_TO_ALPHA * smallest_alpha  # True for NaN
+
+
+def _dual_fold_fit(
+    samples: CVProblem, splits: Splits, number: int, smallest_alpha: float
 ) -> FoldFit:
-    """From X'X of all rows, less that of the rows left out, or from the rows trained on."""
-    sums = None
-    if left_out is not None:
-        everything = accumulate_all(samples)
-        total_weight = training_weight(samples, splits, number)
-        sums = about_mean(samples, replace(everything - left_out, total_weight=total_weight))
-        before, after = np.diag(everything.gram), np.diag(sums.gram)
-        if (
-            EPS * before[after < MIN_REMAINING_FRACTION * before].sum() > 1e-10 * least
-        ):  # rounding that would show
-            sums = None
-    if sums is None:
-        train = splits.train_rows(number)
-        x, y = weighted_means(samples, train)
-        sums = replace(accumulate_rows(samples, train, x, y), x=x, y=y)
-
-    def make_test_design() -> Design:
-        return samples.design.subset(splits.test_rows(number))
-
-    return FoldFit(symmetric_form(sums.gram, least), sums.xy, make_test_design, sums.x, sums.y)
-
-
-def _dual_fold_fit(samples: CVProblem, splits: Splits, number: int, least: float) -> FoldFit:
-    """From X X' of all rows: that of the training rows, centred on their own mean."""
+    """Dual fit of split `number`, from the rows and columns of its training rows in X X'."""
     K = unweighted_kernel(samples)
     train, test = splits.train_rows(number), splits.test_rows(number)
-    roots, Y = samples.sqrt_weights[train], samples.problem.targets[train]
-    inner = K[np.ix_(train, train)]
-    across = K[np.ix_(test, train)]
+    sqrt_weights, Y = samples.sqrt_weights[train], samples.problem.targets[train]
+    train_kernel = K[np.ix_(train, train)]
+    test_kernel = K[np.ix_(test, train)]
     y_shift = np.zeros(samples.n_targets)
     if samples.fit_intercept:
-        # Weighted rows lose their part along u, the direction of the roots of the weights.
-        total_weight = float(roots @ roots)
-        across -= (roots**2 @ inner) / total_weight
-        y_shift = roots @ Y / total_weight
-        Y = Y - np.outer(roots, y_shift)
-    inner *= roots[:, None]
-    inner *= roots
-    across *= roots
+        # Centre the test rows on the mean of the training rows, and Y on its own mean.
+        total_weight = float(sqrt_weights @ sqrt_weights)
+        test_kernel -= (sqrt_weights**2 @ train_kernel) / total_weight
+        y_shift = sqrt_weights @ Y / total_weight
+        Y = Y - np.outer(sqrt_weights, y_shift)
+    train_kernel *= sqrt_weights[:, None]
+    train_kernel *= sqrt_weights
+    test_kernel *= sqrt_weights
     if samples.fit_intercept:
-        u = roots / np.linalg.norm(roots)
-        Ku = inner @ u
-        inner -= np.outer(u, Ku - 0.5 * (u @ Ku) * u)
-        inner -= np.outer(Ku - 0.5 * (u @ Ku) * u, u)
-        across -= np.outer(across @ u, u)  # or rounding of c along u would be divided by alpha
-    none = np.zeros(len(train))
-    return FoldFit(symmetric_form(inner, least), Y, lambda: as_design(across), none, y_shift)
+        # Centring weighted training rows projects out u: K becomes (I - uu') K (I - uu').
+        u = sqrt_weights / np.linalg.norm(sqrt_weights)
+        Ku = train_kernel @ u
+        train_kernel -= np.outer(u, Ku - 0.5 * (u @ Ku) * u)
+        train_kernel -= np.outer(Ku - 0.5 * (u @ Ku) * u, u)
+        # Dual coefficients have a rounding error along u, divided by alpha; it is projected out.
+        test_kernel -= np.outer(test_kernel @ u, u)
+    return FoldFit(
+        symmetric_form(train_kernel, smallest_alpha),
+        Y,
+        lambda: as_design(test_kernel),
+        np.zeros(len(train)),
+        y_shift,
+    )
 
 
 def unweighted_kernel(samples: CVProblem) -> Array:
-    """X X' of centred rows without weights, made once; one pass."""
+    """X X' of the centred rows without weights, (n, n); one pass for the first call."""
     if (samples.weights == 1).all():
         return samples.problem.row_gram()
     cache = samples.problem.gram_cache

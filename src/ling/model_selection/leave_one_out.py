@@ -1,7 +1,9 @@
-"""Leave-one-out: exact for every alpha, from one tridiagonal form.
+"""Exact leave-one-out cross-validation for every alpha, from one factorisation of all rows.
 
-Leaving sample i out of a ridge fit moves its residual from r_i to r_i / (1 - h_i), where h_i is the
-weight of y_i in its own prediction: h_i = w_i (x_i'(X'X + alpha I)^-1 x_i + 1 / sum w).
+If r_i is the residual of sample i in the fit to all samples, its residual in the fit to the others
+is r_i / (1 - h_i). The leverage h_i = w_i (x_i'(X'X + alpha I)^-1 x_i + 1 / sum w) is the
+derivative of the prediction for sample i with respect to y_i. The term 1 / sum w belongs to the
+intercept.
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ from ling.solvers.problem import Problem
 
 
 class ExactLeaveOneOut(HeldOutPredictor):
-    """Predictions for each sample by the fit to all others, from X'X or from X X'."""
+    """Predictions for each sample by the fit to all others.
+
+    They come from X'X if there are fewer coefficients than samples, otherwise from X X'. With as
+    many coefficients as samples, all leverages tend to 1 as alpha tends to 0, and 1 - h cancels.
+    """
 
     def __init__(self, samples: CVProblem) -> None:
         self.cv_problem = samples
         self.n_splits = 1
         n, p = samples.shape
-        # With as many coefficients as samples all leverages go to 1 with alpha, and 1 - h cancels.
         self._formulation = (
             _PrimalLeaveOneOut(samples)
             if p + samples.fit_intercept < n
@@ -35,48 +40,54 @@ class ExactLeaveOneOut(HeldOutPredictor):
         )
 
     def test_rows(self, number: int) -> RowIndices:
-        """All rows."""
+        """Indices of all rows, which the only split tests."""
         return np.arange(self.cv_problem.shape[0])
 
     def test_index(self, number: int) -> slice:
-        """The same."""
+        """All rows as a slice."""
         return slice(None)
 
     @property
     def has_additive_scores(self) -> bool:
-        """Where rows lie apart, and X'X is what there is of them."""
+        """True if X is out of core and the fits come from X'X."""
         return self.cv_problem.is_out_of_core and self._formulation.has_additive_scores
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """(1, n_alphas, s, 3), one pass."""
+        """Score sums over all samples, (1, n_alphas, s, 3); one pass for each batch of alphas."""
         return self._formulation.score_sums(alphas, sample_loss)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array]:
-        """Effective degrees of freedom, without the intercept's; their errors, which are 0."""
-        found = self._formulation.form(alphas).effective_dof(alphas)
-        return found - self._formulation.null_vector_dof(alphas), np.zeros(len(alphas))
+        """Effective degrees of freedom without the intercept, and their errors, which are 0."""
+        dof = self._formulation.form(alphas).effective_dof(alphas)
+        return dof - self._formulation.null_vector_dof(alphas), np.zeros(len(alphas))
 
     def certified(self, alphas: Array) -> Array:
-        """For which alphas rounding leaves enough digits."""
+        """(n_alphas,): True where rounding leaves enough digits."""
         return np.asarray(
             self._formulation.form(alphas).relative_error(alphas) <= MAX_ROUNDING_ERROR
         )
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
-        """For each alpha in turn, those of all samples."""
-        for at, residuals in enumerate(self._formulation.residuals(alphas)):
+        """0, index of alpha, and predictions for all samples, (n, t)."""
+        for index, residuals in enumerate(self._formulation.residuals(alphas)):
             P = np.subtract(self.cv_problem.Y, residuals, out=residuals)
-            yield 0, at, self.cv_problem.to_data_units(P)
+            yield 0, index, self.cv_problem.to_data_units(P)
 
 
 def discard_inexact_form(problem: Problem) -> None:
-    """Drop the form that leave-one-out left for the fit, if rounding may have made it singular."""
+    """Discard the cached tridiagonal form if it is too inaccurate for `problem.alphas`.
+
+    Leave-one-out caches the form of all rows, which the final fit uses. For alphas below its
+    rounding errors, the final fit computes a Cholesky factor instead.
+    """
     form = problem.gram_cache.form
     if form is not None and form.relative_error(problem.alphas).max() > MAX_ROUNDING_ERROR:
         problem.gram_cache.form = None
 
 
 class _PrimalLeaveOneOut:
+    """Leave-one-out residuals from the fit to all rows and its leverages, both by X'X."""
+
     has_additive_scores = True
 
     def __init__(self, samples: CVProblem) -> None:
@@ -84,10 +95,11 @@ class _PrimalLeaveOneOut:
         self.full_fit: FoldFit | None = None
 
     def form(self, alphas: Array) -> HouseholderTridiagonal | CholeskyForm:
-        """Made for the first alphas; more of them hardly need another."""
+        """Form of X'X (p, p). The first call chooses its kind, by the smallest of its alphas."""
         return self._full_fit(alphas).form
 
     def _full_fit(self, alphas: Array) -> FoldFit:
+        """The fit to all rows, which are also the rows to predict; cached."""
         if self.full_fit is None:
             samples = self.cv_problem
             form = symmetric_form(samples.problem.gram(), float(alphas.min()))
@@ -101,107 +113,125 @@ class _PrimalLeaveOneOut:
         return self.full_fit
 
     def null_vector_dof(self, alphas: Array) -> Array:
+        """Zeros (n_alphas,), because nothing is added to X'X."""
         return np.zeros(len(alphas))
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
+        """Leave-one-out residuals (n, t) in the units of the problem, for each alpha in turn."""
         full_fit = self._full_fit(alphas)
-        # A number for each sample and alpha, twice over.
-        for some in self.cv_problem.alpha_batches(alphas, 2 * self.cv_problem.shape[0]):
-            kept = self._leverages(full_fit, some)
-            np.subtract(1, kept, out=kept)
-            for at, P in enumerate(full_fit.predictions(some)):
+        # Leverages take n numbers for each alpha, and as many for temporary arrays.
+        for batch in self.cv_problem.alpha_batches(alphas, 2 * self.cv_problem.shape[0]):
+            one_minus_leverages = self._leverages(full_fit, batch)
+            np.subtract(1, one_minus_leverages, out=one_minus_leverages)
+            for index, P in enumerate(full_fit.predictions(batch)):
                 residuals = np.subtract(self.cv_problem.Y, P, out=P)
-                residuals /= kept[:, at, None]
+                residuals /= one_minus_leverages[:, index, None]
                 yield residuals
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
+        """Score sums (1, n_alphas, s, 3); see `ScoreAccumulator`. One pass per batch of alphas."""
         samples, full_fit = self.cv_problem, self._full_fit(alphas)
-        share = 1 / float(samples.weights.sum()) if samples.fit_intercept else 0.0
 
-        def tally(some: Array) -> ScoreAccumulator:
+        def make_accumulator(batch: Array) -> ScoreAccumulator:
             return LeaveOneOutScores(
                 sample_loss=sample_loss,
                 y_mean=samples.standardization.y_mean,
                 y_scale=samples.standardization.y_scale,
-                n_alphas=len(some),
+                n_alphas=len(batch),
                 form=full_fit.form,
                 Q=full_fit.form.Q,
-                W=full_fit.rotated_coef(some),
-                alphas=some,
-                intercept_leverage=share,
+                W=full_fit.rotated_coef(batch),
+                alphas=batch,
+                intercept_leverage=self._intercept_leverage,
                 Y=samples.Y,
                 weights=samples.weights,
             )
 
-        return samples.accumulate_scores(alphas, tally)
+        return samples.accumulate_scores(alphas, make_accumulator)
+
+    @property
+    def _intercept_leverage(self) -> float:
+        """Leverage of the intercept for a sample of weight 1: 1 / sum w, or 0 without one."""
+        samples = self.cv_problem
+        return 1 / float(samples.weights.sum()) if samples.fit_intercept else 0.0
 
     def _leverages(self, full_fit: FoldFit, alphas: Array) -> Array:
+        """Leverages (n, n_alphas) of all samples."""
         samples, form = self.cv_problem, full_fit.form
-        # Where predictions need the same rows turned, they are.
+        # Predictions for so many columns use rotated rows, which are cached.
         if samples.n_targets * len(alphas) > samples.shape[0]:
-            found = form.quadratic_forms(full_fit.rotated_test_rows, alphas)
+            leverages = form.quadratic_forms(full_fit.rotated_test_rows, alphas)
         else:
             Q = form.Q
-            found = samples.design.map_rows(lambda rows: form.quadratic_forms(rows @ Q, alphas))
+            leverages = samples.design.map_rows(lambda rows: form.quadratic_forms(rows @ Q, alphas))
         if samples.fit_intercept:
-            found += 1 / float(samples.weights.sum())
-        found *= samples.weights[:, None]
-        return found
+            leverages += self._intercept_leverage
+        leverages *= samples.weights[:, None]
+        return leverages
 
 
 class _DualLeaveOneOut:
-    """With c = (K + alpha I)^-1 y, K = X X': the residual is c_i / (K + alpha I)^-1_ii.
+    """Leave-one-out residuals from K = X X' of the weighted rows, (n, n).
 
-    With an intercept, K has the direction u of the roots of the weights as a null vector, where
-    1 / alpha would drown everything else; K + size u u' has not, and c is the same.
+    With c = (K + alpha I)^-1 y, the residual of sample i is c_i / ((K + alpha I)^-1)_ii, up to the
+    square root of its weight. With an intercept, rows are centred, and u = sqrt(w) / ||sqrt(w)|| is
+    a null vector of K. The inverse would have 1 / alpha in this direction, and the other digits
+    would be lost for small alphas. So K + null_eigenvalue u u' is factorised. As y is orthogonal to
+    u, c does not change.
     """
 
     has_additive_scores = False
 
     def __init__(self, samples: CVProblem) -> None:
         self.cv_problem = samples
-        roots = samples.sqrt_weights
-        K = unweighted_kernel(samples) * roots * roots[:, None]
-        self.null_eigenvalue, self.u = 0.0, roots / np.linalg.norm(roots)
+        sqrt_weights = samples.sqrt_weights
+        K = unweighted_kernel(samples) * sqrt_weights * sqrt_weights[:, None]
+        self.null_eigenvalue, self.u = 0.0, sqrt_weights / np.linalg.norm(sqrt_weights)
         if samples.fit_intercept:
             self.null_eigenvalue = float(np.trace(K)) / len(K) or 1.0
             K += np.outer(self.null_eigenvalue * self.u, self.u)
         self.tridiagonal = tridiagonalize(K)
         samples.problem.design.meter.add(4 / 3 * float(len(K)) ** 3)
-        if samples.shape[1] > samples.shape[0]:  # or a fit to all samples is made from X'X
-            # Targets have no part along u, so that this form does for it as well.
+        if samples.shape[1] > samples.shape[0]:  # otherwise the final fit is computed from X'X
+            # The final fit can use this form although u u' was added, as y is orthogonal to u.
             samples.problem.gram_cache.form = self.tridiagonal
         self.rotated_targets = self.tridiagonal.rotate(samples.problem.targets)
 
     def form(self, alphas: Array) -> HouseholderTridiagonal:
+        """Tridiagonal form of K + null_eigenvalue u u' (n, n)."""
         return self.tridiagonal
 
     def null_vector_dof(self, alphas: Array) -> Array:
-        """What the direction u, which is none of X's, adds to the degrees of freedom."""
+        """Degrees of freedom (n_alphas,) that the added direction u has in `form`."""
         return np.asarray(self.null_eigenvalue / (self.null_eigenvalue + alphas))
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
+        """Not available: `has_additive_scores` is False."""
         raise NotImplementedError
 
     def residuals(self, alphas: Array) -> Iterator[Array]:
-        form = self.tridiagonal
-        diagonals = form.quadratic_forms(form.Q, alphas)
+        """Leave-one-out residuals (n, t) in the units of the problem, for each alpha in turn."""
+        form, sqrt_weights = self.tridiagonal, self.cv_problem.sqrt_weights[:, None]
+        inverse_diagonals = form.quadratic_forms(form.Q, alphas)
         if self.cv_problem.fit_intercept:
-            diagonals -= self.u[:, None] ** 2 / (self.null_eigenvalue + alphas)
-        for at, alpha in enumerate(alphas):
+            inverse_diagonals -= self.u[:, None] ** 2 / (self.null_eigenvalue + alphas)
+        for index, alpha in enumerate(alphas):
             c = form.Q @ form.solve(self.rotated_targets, float(alpha))
-            found = np.divide(
-                c, self.cv_problem.sqrt_weights[:, None] * diagonals[:, at, None],
-                out=np.zeros_like(c), where=self.cv_problem.sqrt_weights[:, None] > 0,
+            residuals = np.divide(
+                c, sqrt_weights * inverse_diagonals[:, index, None],
+                out=np.zeros_like(c), where=sqrt_weights > 0,
             )  # fmt: skip
-            yield self._fill_zero_weight_residuals(found, c)
+            self._set_zero_weight_residuals(residuals, c)
+            yield residuals
 
-    def _fill_zero_weight_residuals(self, residuals: Array, c: Array) -> Array:
-        """Samples of weight 0 are left out anyway."""
-        without = self.cv_problem.weights == 0
-        if without.any():
-            K = unweighted_kernel(self.cv_problem)[without]
-            residuals[without] = self.cv_problem.Y[without] - K @ (
-                self.cv_problem.sqrt_weights[:, None] * c
-            )
-        return residuals
+    def _set_zero_weight_residuals(self, residuals: Array, c: Array) -> None:
+        """Set the rows of `residuals` (n, t) for samples of weight 0, in place.
+
+        The fit to all samples, with the dual coefficients c (n, t), leaves these samples out.
+        """
+        samples = self.cv_problem
+        has_zero_weight = samples.weights == 0
+        if has_zero_weight.any():
+            K = unweighted_kernel(samples)[has_zero_weight]
+            P = K @ (samples.sqrt_weights[:, None] * c)
+            residuals[has_zero_weight] = samples.Y[has_zero_weight] - P

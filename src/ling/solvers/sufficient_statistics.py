@@ -5,7 +5,9 @@ two sets of rows, a and b, give those over both (Chan, Golub & LeVeque 1983):
 
     S = S_a + S_b + g (m_b - m_a)(m_b - m_a)',    g = w_a w_b / (w_a + w_b)
 
-With the signs of w_b and S_b changed, they give the sums over a without b.
+With the signs of w_b and S_b changed, they give the sums over a without b. Batches of `partial_fit`
+are added and removed this way, and a training set of cross-validation is all rows without those
+that are held out.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class SufficientStatistics:
     gram = sum w (x - m_x)(x - m_x)' (p, p), cross = sum w (x - m_x)(y - m_y)' (p, t) and
     squares = sum w (y - m_y)^2 (t,). If `centred` is False, m is 0. The mean m is `mean`, which is
     rounded, plus `mean_correction`, so that a large mean does not cost digits of the deviations.
+    `n_counted` samples have a weight above 0.
 
     Rounding errors remain when rows are removed. `n_summed` samples of weight `weight_processed`
     were ever added or removed. With s = gram_error_scale, the error of gram is at most a few
@@ -67,33 +70,64 @@ class SufficientStatistics:
     ) -> SufficientStatistics:
         """Statistics of the rows of X (n, p) and Y (n, t); two passes, n p^2 FLOPs, no copy."""
         storage = as_design(X).storage
-        n, p = storage.shape
+        n = storage.shape[0]
         total_weight = float(n) if weights is None else float(weights.sum())
         n_counted = n if weights is None else int(np.count_nonzero(weights))
         y_mean, Y = _check_and_center_targets(
             np.asarray(Y, dtype=np.float64), weights, total_weight, centred
         )
         moments = _moments_about_rounded_mean(storage, Y, weights, total_weight, centred)
-        mean_correction = (
-            moments.sums / total_weight if centred else np.zeros(len(moments.gram_error_scale))
+        statistics = cls.from_sums(
+            total_weight,
+            n_counted,
+            centred,
+            shift=np.concatenate([moments.x_mean, y_mean]),
+            sums=moments.sums if centred else None,
+            gram=moments.gram,
+            cross=moments.cross,
+            squares=moments.y_squares,
+            x_squares=moments.x_squares,
         )
-        moments.gram[...] -= total_weight * np.outer(mean_correction[:p], mean_correction[:p])
-        moments.cross[...] -= total_weight * np.outer(mean_correction[:p], mean_correction[p:])
-        squares = moments.gram_error_scale[p:] - total_weight * mean_correction[p:] ** 2
-        mean_error_scale = np.sqrt(total_weight) * np.sqrt(moments.gram_error_scale) * centred
-        _check_overflow(moments.gram_error_scale, mean_error_scale)
+        statistics._check_overflow()
+        return statistics
+
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # callers reject non-finite sums, or discard them
+    def from_sums(
+        cls, total_weight: float, n_counted: int, centred: bool, shift: Array, sums: Array | None,
+        gram: Array, cross: Array, squares: Array, x_squares: Array | None = None,
+    ) -> SufficientStatistics:  # fmt: skip
+        """Statistics of n_counted samples from sums of d = z - shift; `shift` is (p + t,).
+
+        `sums` = sum w d (p + t,) is None if the mean equals `shift`, or if `centred` is False,
+        where `shift` has to be 0. gram = sum w d_x d_x' (p, p), cross = sum w d_x d_y' (p, t) and
+        squares = sum w d_y^2 (t,); no array is changed. `x_squares` (p,) are the squares to which
+        the rounding errors of gram are relative; None stands for its diagonal.
+        """
+        p = len(gram)
+        gram_error_scale = np.concatenate(
+            [np.diag(gram) if x_squares is None else x_squares, squares]
+        )
+        mean_error_scale = np.sqrt(total_weight) * np.sqrt(gram_error_scale) * centred
+        mean, mean_correction = shift, np.zeros_like(shift)
+        if sums is not None and total_weight > 0:
+            offset = sums / total_weight
+            gram = _subtract_rank_one(gram, total_weight, offset[:p], offset[:p])
+            cross = _subtract_rank_one(cross, total_weight, offset[:p], offset[p:])
+            squares = squares - total_weight * offset[p:] ** 2
+            mean, mean_correction = _two_sum(shift, offset)
         return cls(
             total_weight,
             n_counted,
             centred,
-            np.concatenate([moments.x_mean, y_mean]),
+            mean,
             mean_correction,
-            moments.gram,
-            moments.cross,
+            gram,
+            cross,
             squares,
             n_counted,
             total_weight,
-            moments.gram_error_scale,
+            gram_error_scale,
             mean_error_scale,
         )
 
@@ -129,7 +163,9 @@ class SufficientStatistics:
 
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
         self._check_compatible(other)
-        return self._combine(other, 1)
+        total = self._combine(other, 1)
+        total._check_overflow()
+        return total
 
     def __sub__(self, other: SufficientStatistics) -> SufficientStatistics:
         self._check_compatible(other)
@@ -150,6 +186,7 @@ class SufficientStatistics:
                 f"are there have {self.total_weight:g}, {NOT_PART_OF_FIT_MESSAGE}"
             )
         remaining = self._combine(other, -1)
+        remaining._check_overflow()
         negative = np.flatnonzero(
             remaining.diagonal < -4 * remaining.noise * remaining.gram_error_scale
         )
@@ -159,24 +196,43 @@ class SufficientStatistics:
             raise BadOption(
                 f"remove=True leaves {name} with squares below 0, {NOT_PART_OF_FIT_MESSAGE}"
             )
-        return (
-            remaining._without_products()
-            if remaining.centred and remaining.n_counted == 1
-            else remaining
-        )
+        return remaining._with_exact_single_sample()
 
-    def _without_products(self) -> SufficientStatistics:
-        """The statistics with all products set to 0, as a single sample equals its own mean."""
+    def without(
+        self, other: SufficientStatistics, total_weight: float | None = None
+    ) -> SufficientStatistics:
+        """Statistics with the rows of `other` removed, which have to be among those of `self`.
+
+        Unlike `self - other`, this checks nothing. `total_weight` is the weight of the remaining
+        rows, where it is known: the difference of two weights loses digits if little remains.
+        """
+        if other.total_weight == 0:
+            return self
+        return self._combine(other, -1, total_weight)._with_exact_single_sample()
+
+    def _with_exact_single_sample(self) -> SufficientStatistics:
+        """The statistics with all products set to 0 if one centred sample remains.
+
+        A single sample equals its own mean.
+        """
+        if not self.centred or self.n_counted != 1:
+            return self
         products = {name: np.zeros_like(getattr(self, name)) for name in CENTERED_SUMS}
         return replace(self, **products)
 
-    @np.errstate(over="ignore", invalid="ignore")  # as in from_rows
-    def _combine(self, other: SufficientStatistics, sign: int) -> SufficientStatistics:
-        """Statistics with the rows of `other` added (sign 1) or removed (sign -1)."""
-        total_weight, weight_processed = (
-            self.total_weight + sign * other.total_weight,
-            self.weight_processed + other.weight_processed,
-        )
+    @np.errstate(over="ignore", invalid="ignore")  # as in from_sums
+    def _combine(
+        self, other: SufficientStatistics, sign: int, total_weight: float | None = None
+    ) -> SufficientStatistics:
+        """Statistics with the rows of `other` added (sign 1) or removed (sign -1).
+
+        `total_weight` is that of the result, None to compute it.
+        """
+        if total_weight is None:
+            total_weight = self.total_weight + sign * other.total_weight
+            weight_processed = self.weight_processed + other.weight_processed
+        else:
+            weight_processed = total_weight
         gap = (other.mean - self.mean) + (other.mean_correction - self.mean_correction)
         root = np.sqrt(self.total_weight / total_weight * other.total_weight)
         step = root * gap
@@ -198,7 +254,6 @@ class SufficientStatistics:
             weight_processed / total_weight * other.total_weight * gap,
         )
         p = self.n_features
-        _check_overflow(gram_error_scale, mean_error_scale)
         return SufficientStatistics(
             total_weight,
             self.n_counted + sign * other.n_counted,
@@ -214,7 +269,18 @@ class SufficientStatistics:
             mean_error_scale,
         )
 
+    def _check_overflow(self) -> None:
+        """Raise NotFinite if a sum of squares exceeds the range of float64."""
+        if not (
+            np.isfinite(self.gram_error_scale).all() and np.isfinite(self.mean_error_scale).all()
+        ):
+            raise NotFinite(
+                "the sums of squares of X and y leave the range of float64; divide X, y or "
+                "sample_weight by a constant, in all batches."
+            )
+
     def _check_compatible(self, other: SufficientStatistics) -> None:
+        """Raise if `other` has another number of targets, or is centred where `self` is not."""
         if other.n_targets != self.n_targets:
             raise WrongShape(
                 f"y has {other.n_targets} targets in this batch and had {self.n_targets} before; "
@@ -229,16 +295,18 @@ class SufficientStatistics:
 
 @dataclass(frozen=True, eq=False)
 class _MomentsAboutRoundedMean:
-    """Products about the rounded means (x_mean, y_mean), and the remaining sums (p + t,).
+    """Sums of the deviations d from the rounded means `x_mean` (p,) and y_mean.
 
-    The rounding error of the products is relative to `gram_error_scale`.
+    gram = sum w d_x d_x' (p, p), cross = sum w d_x d_y' (p, t), sums = sum w d (p + t,) and
+    y_squares = sum w d_y^2 (t,). The rounding errors of gram are relative to `x_squares` (p,).
     """
 
     x_mean: Array
     gram: Array
     cross: Array
     sums: Array
-    gram_error_scale: Array
+    x_squares: Array
+    y_squares: Array
 
 
 def sufficient_statistics_cost(X: Any, n_targets: int) -> Cost:
@@ -270,7 +338,7 @@ def _moments_about_rounded_mean(
 ) -> _MomentsAboutRoundedMean:
     """Moments of X and Y about the rounded mean of X; Y (n, t) is already centred."""
     weighted = Y if weights is None else weights[:, None] * Y
-    y_sums, squares = weighted.sum(axis=0), np.einsum("ij,ij->j", Y, weighted)
+    y_sums, y_squares = weighted.sum(axis=0), np.einsum("ij,ij->j", Y, weighted)
     x_sums, products, raw_squares = storage.moments(weights, weighted)
     check_sums_finite(storage, products, x_sums, raw_squares)
     if not raw_squares.any() and storage.find_nonfinite(0.0) is not None:
@@ -280,8 +348,8 @@ def _moments_about_rounded_mean(
         )
     x_mean = x_sums / total_weight if centred else np.zeros_like(x_sums)
     if storage.is_dense and not storage.is_out_of_core:
-        gram, cross, x_sums_left = _blockwise_moments(storage, x_mean, Y, weights)
-        gram_error_scale = np.diag(gram)
+        gram, cross, x_deviations = _blockwise_moments(storage, x_mean, Y, weights)
+        x_squares = np.diag(gram)
     else:
         # Centring would make sparse rows dense, and out-of-core rows stay where they are. The
         # affine map is applied to weighted rows, or afterwards, so that rounding is relative to
@@ -289,12 +357,9 @@ def _moments_about_rounded_mean(
         shift = x_mean if centred else None
         gram = as_design(storage).standardized(shift, weights=weights).gram(np.float64)
         cross = products - np.outer(x_mean, y_sums)
-        x_sums_left, gram_error_scale = np.zeros_like(x_mean), raw_squares
-    sums, gram_error_scale = (
-        np.concatenate([x_sums_left, y_sums]),
-        np.concatenate([gram_error_scale, squares]),
-    )
-    return _MomentsAboutRoundedMean(x_mean, gram, cross, sums, gram_error_scale)
+        x_deviations, x_squares = np.zeros_like(x_mean), raw_squares
+    sums = np.concatenate([x_deviations, y_sums])
+    return _MomentsAboutRoundedMean(x_mean, gram, cross, sums, x_squares, y_squares)
 
 
 def _blockwise_moments(
@@ -321,12 +386,12 @@ def _blockwise_moments(
     return gram, cross, sums
 
 
-def _check_overflow(*sums: Array) -> None:
-    if not all(np.isfinite(values).all() for values in sums):
-        raise NotFinite(
-            "the sums of squares of X and y leave the range of float64; divide X, y or "
-            "sample_weight by a constant, in all batches."
-        )
+def _subtract_rank_one(A: Array, weight: float, u: Array, v: Array) -> Array:
+    """A - weight u v' in a new array, the only one of this size that is allocated."""
+    result = np.outer(u, v)
+    result *= -weight
+    result += A
+    return result
 
 
 def _add_rank_one(A: Array, B: Array, u: Array, v: Array, sign: int) -> Array:
