@@ -44,7 +44,8 @@ class ChunkedStorage(BlockedStorage):
     """The rows of a RowSource, read again in every pass; `rows` selects a subset of them.
 
     At most `max_resident_bytes` bytes of blocks are in memory at any time. `progress` is told of
-    every block that has been read.
+    every block that has been read. `read_bandwidth`, in bytes per second, is measured when it is
+    first needed unless it is given.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class ChunkedStorage(BlockedStorage):
         rows: NDArray[np.intp] | None = None,
         max_resident_bytes: float = MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
         progress: FitProgress | None = None,
+        read_bandwidth: float | None = None,
     ) -> None:
         n, p = source.shape
         self.source = source
@@ -65,7 +67,7 @@ class ChunkedStorage(BlockedStorage):
         self.notes = source.notes
         self.progress = progress
         self.block_bytes = max_resident_bytes / MAX_RESIDENT_BLOCKS
-        self._read_bandwidth: float | None = None
+        self._read_bandwidth = read_bandwidth
 
     def with_memory_budget(
         self, budget: float, progress: FitProgress | None = None
@@ -75,10 +77,10 @@ class ChunkedStorage(BlockedStorage):
             MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
             max(MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES, BLOCK_BUDGET_FRACTION * budget),
         )
-        storage = ChunkedStorage(self.source, self.rows, max_resident_bytes, progress)
         # Measuring the bandwidth reads data, and the source is the same.
-        storage._read_bandwidth = self._read_bandwidth
-        return storage
+        return ChunkedStorage(
+            self.source, self.rows, max_resident_bytes, progress, self._read_bandwidth
+        )
 
     @property
     def fingerprint(self) -> str:

@@ -55,12 +55,14 @@ class ArrowSource(RowSource):
         dtype: Any,
         unknown: str = "error",
         encoding_counts: EncodingCounts | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.table = rows
         self.encoding = encoding
         self.unknown = unknown
         # Counts values that are filled in or ignored while blocks are read; None counts nothing.
         self.encoding_counts = encoding_counts
+        self.notes = notes
         self.shape = (rows.n_rows, encoding.width)
         self.dtype = np.dtype(dtype)
         self.feature_names = encoding.names
@@ -68,9 +70,7 @@ class ArrowSource(RowSource):
 
     def with_encoding_counts(self, counts: EncodingCounts) -> ArrowSource:
         """The same source, which adds what it fills in or ignores to `counts`."""
-        source = ArrowSource(self.table, self.encoding, self.dtype, self.unknown, counts)
-        source.notes = self.notes
-        return source
+        return ArrowSource(self.table, self.encoding, self.dtype, self.unknown, counts, self.notes)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """Columns copied into blocks in Fortran's order, as Arrow holds columns too."""
@@ -260,8 +260,8 @@ def build_dataset(
     _check_unique_names(encoding)
     rows = FragmentedTable(tuple(parts), counts, description, versions)
     stored = [kind for part in parts for kind in part.column_types(names)]
-    source = ArrowSource(rows, encoding, _common_dtype([*kinds.values(), *stored]), asked.unknown)
-    source.notes = notes
+    dtype = _common_dtype([*kinds.values(), *stored])
+    source = ArrowSource(rows, encoding, dtype, asked.unknown, notes=notes)
     several = asked.target is not None and not isinstance(asked.target, str)
     others = TableTargetReader(
         rows, known, asked.target_names, several, integer_inferred_columns(schema)
