@@ -133,7 +133,7 @@ def test_events_add_up_for_every_storage(name, storage, data, monkeypatch):
 
 
 def test_iterated_folds_that_give_up_are_heard_of(data, monkeypatch, caplog):
-    monkeypatch.setattr("ling.model_selection.strategy.DIRECT_PREFERENCE", 0.0)
+    monkeypatch.setattr("ling.model_selection.strategy.MIN_DIRECT_TO_ITERATED_RATIO", 0.0)
     monkeypatch.setattr("ling.model_selection.strategy.TYPICAL_PASSES_PER_TARGET", 1)
     model = RidgeCV(cv=3)
     with caplog.at_level("INFO", "ling"):

@@ -21,12 +21,12 @@ from ling.model_selection.leave_one_out import discard_inexact_form
 from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
 from ling.model_selection.strategy import (
     CVStrategy,
-    direct_passes,
     expected_cv_cost,
     k_fold_strategies,
     leave_one_out_strategy,
 )
 from ling.progress import RemainingWork
+from ling.solvers.cost_model import direct_cv_passes
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
@@ -117,7 +117,7 @@ def _score_alphas(
 
 def _remaining_direct(plan: Plan, n_splits: int) -> RemainingWork:
     """Predicted passes of direct cross-validation, after an iterative strategy gave up."""
-    return direct_passes(plan, n_splits), None
+    return direct_cv_passes(plan.dimensions, n_splits), None
 
 
 def _check_choice(strategy: CVStrategy, results: CVResults) -> None:

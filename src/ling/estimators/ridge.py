@@ -78,10 +78,10 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         float64.
     memory_budget : float or str, default=None
         Memory that a fit may use in addition to the data, in bytes or as text like "2GB"; None for
-        half of the free memory. For X that is read from files or memory-mapped, the parts of X in
-        memory count too, but y does not; None is then a quarter of the machine's memory. Limits on
-        the process are respected: those of control groups (containers, Slurm jobs), `ulimit -v`
-        and `ulimit -d`.
+        a quarter of the memory that this process may use. That is the machine's memory, or less if
+        a control group (of a container or a Slurm job), `ulimit -v` or `ulimit -d` limits the
+        process. For X that is read from files or memory-mapped, the parts of X in memory count too,
+        but y does not.
     statistics : bool, default=None
         Whether to store what `coef_std_errors()` and `predict(X, return_std=True)` need, about
         n_features * min(n_samples, n_features) numbers. None stores it if it takes at most 8 MB and

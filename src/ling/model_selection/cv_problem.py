@@ -19,6 +19,8 @@ from ling.solvers.problem import Problem, Standardization, TrainingData
 
 # Bytes of float64 rows of X that are gathered at a time.
 GATHER_BYTES = 2**25
+# Largest number of elements of the coefficients and predictions of one batch of alphas.
+PREDICTION_BATCH_ELEMENTS = 2**23
 # Fraction of the memory budget for arrays that hold the results of several alphas at once.
 ALPHA_BATCH_BUDGET_FRACTION = 0.5
 # Number of samples from which on a random sample of rows can stand for all of them.

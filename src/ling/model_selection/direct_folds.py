@@ -17,7 +17,11 @@ from ling.design import Design, as_design
 from ling.linalg.cholesky import CholeskyForm, symmetric_form
 from ling.linalg.rounding import EPS
 from ling.linalg.tridiagonal import HouseholderTridiagonal
-from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
+from ling.model_selection.cv_problem import (
+    PREDICTION_BATCH_ELEMENTS,
+    CVProblem,
+    HeldOutPredictor,
+)
 from ling.model_selection.fold_statistics import (
     fold_statistics,
     statistics_of_all,
@@ -43,8 +47,6 @@ MIN_REMAINING_FRACTION = 1e-4
 MAX_GRAM_ERROR_TO_ALPHA = 1e-10
 # Largest relative error from rounding with which fits count as exact.
 MAX_ROUNDING_ERROR = 1e-3
-# Largest number of elements of the coefficients and predictions of one batch of alphas.
-PREDICTION_BATCH_ELEMENTS = 2**23
 
 
 @dataclass(frozen=True, eq=False)

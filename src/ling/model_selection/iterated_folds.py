@@ -18,7 +18,7 @@ from ling.design import FoldMask
 from ling.linalg.rounding import product_noise
 from ling.linalg.threads import single_threaded_blas
 from ling.model_selection.alpha_grid import gram_trace
-from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
+from ling.model_selection.cv_problem import PREDICTION_BATCH_ELEMENTS, CVProblem, HeldOutPredictor
 from ling.model_selection.davidson import DavidsonSubspace
 from ling.model_selection.right_hand_sides import TrainingRightHandSides
 from ling.model_selection.score_accumulators import GCVScores, SampleLoss, ScoreAccumulator
@@ -42,8 +42,6 @@ MAX_BUDGET_FRACTION = 0.8
 # Relative error to which the solutions of probes are computed. A low accuracy is enough, because
 # the error enters the degrees of freedom squared.
 PROBE_RTOL = 0.03
-# Maximum number of elements of a batch of coefficients and predictions for several alphas.
-PREDICTION_BATCH_ELEMENTS = 2**24
 
 
 class IteratedFolds(HeldOutPredictor):

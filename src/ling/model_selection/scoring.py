@@ -250,8 +250,23 @@ def _check_r2_defined(n: int) -> None:
         )
 
 
-class _FixedRegressor(RegressorMixin, BaseEstimator):
+class _FixedPredictions(BaseEstimator):
+    """Base of estimators that return precomputed predictions.
+
+    A scorer that asks for a method they do not have gets an error that names the estimator of which
+    the predictions are.
+    """
+
+    estimator_name = ""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self.estimator_name!r} object has no attribute {name!r}")
+
+
+class _FixedRegressor(RegressorMixin, _FixedPredictions):
     """A regressor that returns precomputed predictions."""
+
+    estimator_name = "RidgeCV"
 
     def __init__(self, values: Any = None) -> None:
         self.values = values
@@ -264,8 +279,10 @@ class _FixedRegressor(RegressorMixin, BaseEstimator):
         return self.values
 
 
-class _FixedClassifier(ClassifierMixin, BaseEstimator):
+class _FixedClassifier(ClassifierMixin, _FixedPredictions):
     """A classifier that returns precomputed decision values."""
+
+    estimator_name = "RidgeClassifierCV"
 
     def __init__(self, values: Any = None, label_decoder: Any = None) -> None:
         self.values = values

@@ -14,7 +14,12 @@ from ling.model_selection.iterated_folds import DIRECTIONS_PER_PASS, IteratedFol
 from ling.model_selection.leave_one_out import ExactLeaveOneOut
 from ling.model_selection.splits import Splits
 from ling.progress import RemainingWork
-from ling.solvers.cost_model import fold_factorization_bytes, pass_seconds
+from ling.solvers.cost_model import (
+    direct_cv_passes,
+    direct_cv_seconds,
+    fold_factorization_bytes,
+    subspace_pass_seconds,
+)
 from ling.solvers.planning import Plan
 
 # Tolerance of iterated training fits, as a multiple of the user's tol. Scores need less accuracy
@@ -30,13 +35,7 @@ N_GCV_PROBES = 24
 TYPICAL_PASSES_PER_TARGET = 20
 # Iterate only if the direct method is predicted to take more than this many times as long. The
 # cost of a factorisation is known in advance, that of an iteration is only a forecast.
-DIRECT_PREFERENCE = 3.0
-# Seconds that one subspace spends on its residuals in each pass: a constant, and a part per
-# feature.
-SECONDS_PER_SPACE, SECONDS_PER_FEATURE = 4e-3, 8e-7
-# Time of one FLOP of the tridiagonal reduction relative to one FLOP of a matrix product, below
-# and from the given order.
-TRIDIAGONAL_SLOWDOWN_SMALL, TRIDIAGONAL_LARGE_ORDER, TRIDIAGONAL_SLOWDOWN_LARGE = 2.0, 4000, 3.5
+MIN_DIRECT_TO_ITERATED_RATIO = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,18 +122,9 @@ def expected_cv_cost(
     if is_iterated:
         cv_passes, fit_step = TYPICAL_PASSES_PER_TARGET * dims.n_targets, plan.steps[0]
         return cv_passes + fit_step.passes, cv_passes * seconds_per_pass + fit_step.seconds
-    return 1.0 + direct_passes(plan, n_splits), direct_seconds if direct_seconds < np.inf else None
-
-
-def direct_passes(plan: Plan, n_splits: int | None) -> float:
-    """Passes over X that direct cross-validation makes.
-
-    For p <= n: X'X, the predictions and, with folds, the Gram matrices and sums of the held-out
-    rows. For p > n: X X' and the coefficients.
-    """
-    if plan.dimensions.p > plan.dimensions.n:
-        return 2.0
-    return 3.0 if n_splits is None else 4.0
+    return 1.0 + direct_cv_passes(
+        dims, n_splits
+    ), direct_seconds if direct_seconds < np.inf else None
 
 
 def is_iteration_worthwhile(direct_seconds: float, seconds_per_pass: float, n_targets: int) -> bool:
@@ -143,7 +133,7 @@ def is_iteration_worthwhile(direct_seconds: float, seconds_per_pass: float, n_ta
     Both times are predictions.
     """
     typical_seconds = TYPICAL_PASSES_PER_TARGET * n_targets * seconds_per_pass
-    return direct_seconds > DIRECT_PREFERENCE * typical_seconds
+    return direct_seconds > MIN_DIRECT_TO_ITERATED_RATIO * typical_seconds
 
 
 def direct_and_pass_seconds(n_splits: int, n_alphas: int, plan: Plan) -> tuple[float, float]:
@@ -151,23 +141,8 @@ def direct_and_pass_seconds(n_splits: int, n_alphas: int, plan: Plan) -> tuple[f
 
     The first number is infinite if the factorisations do not fit in the memory budget.
     """
-    dims, machine = plan.dimensions, plan.machine
-    seconds_per_pass = pass_seconds(dims, machine, n_splits * DIRECTIONS_PER_PASS) + n_splits * (
-        SECONDS_PER_SPACE + SECONDS_PER_FEATURE * dims.p
-    )
-    t, m, longest = dims.n_targets, min(dims.n, dims.p), max(dims.n, dims.p)
-    if not plan.memory.allows(fold_factorization_bytes(dims.n, dims.p)):
+    dimensions, machine = plan.dimensions, plan.machine
+    seconds_per_pass = subspace_pass_seconds(dimensions, machine, n_splits, DIRECTIONS_PER_PASS)
+    if not plan.memory.allows(fold_factorization_bytes(dimensions.n, dimensions.p)):
         return np.inf, seconds_per_pass
-    forming = 1.0 if n_splits == 1 else 2.0
-    forming_passes = 2 + forming
-    if dims.dense:
-        forming *= float(longest) * m * m / machine.gemm_rate
-    else:
-        forming *= float(dims.nnz) ** 2 / longest / machine.sparse
-    slowdown = (
-        TRIDIAGONAL_SLOWDOWN_SMALL if m < TRIDIAGONAL_LARGE_ORDER else TRIDIAGONAL_SLOWDOWN_LARGE
-    )
-    # Forming cannot be faster than reading X: for the means, the products and the predictions.
-    forming = max(forming, forming_passes * pass_seconds(dims, machine))
-    direct_seconds = forming + n_splits * 4 / 3 * float(m) ** 3 * slowdown / machine.gemm_rate
-    return direct_seconds + 2.0 * dims.n * m * t * n_alphas / machine.gemm_rate, seconds_per_pass
+    return direct_cv_seconds(dimensions, machine, n_splits, n_alphas), seconds_per_pass

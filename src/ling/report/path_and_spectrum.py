@@ -14,16 +14,16 @@ from ling.estimators.out_of_sample import FittedProblem
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.model_selection import CVProblem, default_alpha_grid
 from ling.model_selection.path import expected_path_cost, solution_path
-from ling.model_selection.strategy import (
-    TRIDIAGONAL_LARGE_ORDER,
-    TRIDIAGONAL_SLOWDOWN_LARGE,
-    TRIDIAGONAL_SLOWDOWN_SMALL,
-)
 from ling.report.path_display import N_PATH_ALPHAS, refine_alpha_grid
 from ling.report.plot_style import LOG_AXIS_LIMITS
 from ling.report.spectrum_display import MAX_EXACT_SIZE, full_spectrum
 from ling.report.wording import format_bytes, format_seconds
-from ling.solvers.cost_model import eigenvalue_bytes, pass_seconds
+from ling.solvers.cost_model import (
+    eigenvalue_bytes,
+    gram_seconds,
+    pass_seconds,
+    tridiagonal_seconds,
+)
 from ling.solvers.direct import solve_with_refinement
 
 # Of the memory budget, for the coefficients of a path.
@@ -174,25 +174,11 @@ def _cv_alphas(again: FittedProblem) -> Array:
 def _factorization_seconds(again: FittedProblem) -> float:
     """To make X'X or X X', if held-out predictions did not, and to bring it to its form."""
     shape, machine = again.plan.dimensions, again.plan.machine
-    m, longest = min(shape.n, shape.p), max(shape.n, shape.p)
-    form = (
-        4
-        / 3
-        * float(m) ** 3
-        * (
-            TRIDIAGONAL_SLOWDOWN_SMALL
-            if m < TRIDIAGONAL_LARGE_ORDER
-            else TRIDIAGONAL_SLOWDOWN_LARGE
-        )
-        / machine.gemm_rate
-    )
+    form = tridiagonal_seconds(min(shape.n, shape.p), machine)
     cache = again.cv_problem.problem.gram_cache
     if (cache.gram if shape.p <= shape.n else cache.kernel) is not None:
         return form
-    products = float(longest) * m * m / machine.gemm_rate
-    if not shape.dense:
-        products = float(shape.nnz) ** 2 / longest / machine.sparse
-    return form + max(products, pass_seconds(shape, machine))
+    return form + max(gram_seconds(shape, machine), pass_seconds(shape, machine))
 
 
 def _seconds_per_alpha(again: FittedProblem, samples: CVProblem) -> float:

@@ -31,6 +31,12 @@ QUANTIZATION_PASSES = 3.5
 # known here. This value is for typical spectra: fast decay, then a slow tail. A run that turns out
 # to be harder is stopped, and the next engine takes over.
 TYPICAL_ITERATIONS = 18
+# Seconds that one subspace of cross-validation spends on its residuals in each pass: a constant, and
+# a part per feature.
+SECONDS_PER_SPACE, SECONDS_PER_FEATURE = 4e-3, 8e-7
+# Time of one FLOP of the tridiagonal reduction relative to one FLOP of a matrix product, below
+# and from the given order.
+TRIDIAGONAL_SLOWDOWN_SMALL, TRIDIAGONAL_LARGE_ORDER, TRIDIAGONAL_SLOWDOWN_LARGE = 2.0, 4000, 3.5
 # Matrices of p^2 numbers that the engine for coefficients >= 0 holds at the same time.
 N_NONNEGATIVE_ARRAYS = 4
 # Matrices of p (p + t) numbers that partial_fit holds besides the factors of each alpha.
@@ -442,3 +448,53 @@ def fold_statistics_bytes(p: int, n_targets: int) -> float:
 def subspace_bytes(p: int, dimension: int) -> float:
     """Bytes of a subspace of the features: its basis, products with X'X, and workspace."""
     return 32.0 * p * dimension
+
+
+def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
+    """Seconds of the smaller Gram matrix of X, in float64 and in memory."""
+    m, longest = min(shape.n, shape.p), max(shape.n, shape.p)
+    if shape.dense:
+        return float(longest) * m * m / machine.gemm_rate
+    return float(shape.nnz) ** 2 / longest / machine.sparse
+
+
+def tridiagonal_seconds(m: int, machine: Machine) -> float:
+    """Seconds of the tridiagonal reduction of an m x m matrix."""
+    slowdown = (
+        TRIDIAGONAL_SLOWDOWN_SMALL if m < TRIDIAGONAL_LARGE_ORDER else TRIDIAGONAL_SLOWDOWN_LARGE
+    )
+    return 4 / 3 * float(m) ** 3 * slowdown / machine.gemm_rate
+
+
+def direct_cv_seconds(
+    shape: ProblemDimensions, machine: Machine, n_splits: int, n_alphas: int
+) -> float:
+    """Seconds of cross-validation by factorisations; n_splits is 1 for leave-one-out."""
+    m = min(shape.n, shape.p)
+    n_grams = 1.0 if n_splits == 1 else 2.0
+    # Forming cannot be faster than reading X: for the means, the products and the predictions.
+    forming = max(
+        n_grams * gram_seconds(shape, machine), (2 + n_grams) * pass_seconds(shape, machine)
+    )
+    predicting = 2.0 * shape.n * m * shape.n_targets * n_alphas / machine.gemm_rate
+    return forming + n_splits * tridiagonal_seconds(m, machine) + predicting
+
+
+def direct_cv_passes(shape: ProblemDimensions, n_splits: int | None) -> float:
+    """Passes over X of cross-validation by factorisations; n_splits is None for leave-one-out.
+
+    For p <= n: X'X, the predictions and, with folds, the Gram matrices and sums of the held-out
+    rows. For p > n: X X' and the coefficients.
+    """
+    if shape.p > shape.n:
+        return 2.0
+    return 3.0 if n_splits is None else 4.0
+
+
+def subspace_pass_seconds(
+    shape: ProblemDimensions, machine: Machine, n_splits: int, n_directions: int
+) -> float:
+    """Seconds of one pass that extends the subspace of every split by `n_directions`."""
+    return pass_seconds(shape, machine, n_splits * n_directions) + n_splits * (
+        SECONDS_PER_SPACE + SECONDS_PER_FEATURE * shape.p
+    )
