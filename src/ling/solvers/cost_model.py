@@ -31,8 +31,8 @@ QUANTIZATION_PASSES = 3.5
 # known here. This value is for typical spectra: fast decay, then a slow tail. A run that turns out
 # to be harder is stopped, and the next engine takes over.
 TYPICAL_ITERATIONS = 18
-# Seconds that one subspace of cross-validation spends on its residuals in each pass: a constant, and
-# a part per feature.
+# Seconds that one subspace of cross-validation spends on its residuals in each pass: a constant,
+# and a part per feature.
 SECONDS_PER_SPACE, SECONDS_PER_FEATURE = 4e-3, 8e-7
 # Time of one FLOP of the tridiagonal reduction relative to one FLOP of a matrix product, below
 # and from the given order.
