@@ -25,6 +25,8 @@ TRANSPOSED_TILE_ROWS = 128
 # Columns of a group of rows that `dense_quantize` keeps in cache for both of its sweeps.
 QUANTIZE_TILE_COLUMNS = 2048
 INT16_MAX = 32767
+# Dense kernels may reorder sums and fuse multiply-adds. `_jit_max` also ignores NaN and the sign of
+# zeros, so that a maximum can be vectorised.
 _jit_dense = compiled(fastmath={"reassoc", "contract"})
 _jit_max = compiled(fastmath={"reassoc", "contract", "nnan", "nsz"})
 _jit_sparse = compiled()
@@ -34,6 +36,7 @@ _jit_sparse = compiled()
 def _transform_row(
     scale: Any, shift: Any, post: Any, row_output: Any, i: int, u: Any, out: Any
 ) -> Any:
+    """Write scale[i] u - shift[i] to row_output[i]; return post[i] times that."""
     row_output[i] = scale[i] * u - shift[i]
     return out.dtype.type(post[i] * row_output[i])
 
@@ -50,8 +53,8 @@ def dense_gram_matvec(
     """
     p = X.shape[1]
     zero = v.dtype.type(0)
-    whole = lo + (hi - lo) // 8 * 8
-    for i in range(lo, whole, 8):
+    unrolled_end = lo + (hi - lo) // 8 * 8
+    for i in range(lo, unrolled_end, 8):
         x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
         x4, x5, x6, x7 = X[i + 4], X[i + 5], X[i + 6], X[i + 7]
         s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
@@ -77,7 +80,7 @@ def dense_gram_matvec(
             out[j] += (s0 * x0[j] + s1 * x1[j] + s2 * x2[j] + s3 * x3[j]) + (
                 s4 * x4[j] + s5 * x5[j] + s6 * x6[j] + s7 * x7[j]
             )
-    for i in range(whole, hi):
+    for i in range(unrolled_end, hi):
         s0 = zero
         for j in range(p):
             s0 += X[i, j] * v[j]
@@ -112,10 +115,10 @@ def dense_gram_matmat(
     u = np.empty((TILE_ROWS, k), V.dtype)
     for start in range(lo, hi, TILE_ROWS):
         stop = min(start + TILE_ROWS, hi)
-        whole = start + (stop - start) // 4 * 4
+        unrolled_end = start + (stop - start) // 4 * 4
         for c in range(0, k, 4):
             v0, v1, v2, v3 = V[c], V[c + 1], V[c + 2], V[c + 3]
-            for i in range(start, whole, 4):
+            for i in range(start, unrolled_end, 4):
                 x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
                 a0 = a1 = a2 = a3 = zero
                 b0 = b1 = b2 = b3 = zero
@@ -142,7 +145,7 @@ def dense_gram_matmat(
                 _store4(u, i - start + 1, c, b0, b1, b2, b3)
                 _store4(u, i - start + 2, c, c0, c1, c2, c3)
                 _store4(u, i - start + 3, c, d0, d1, d2, d3)
-            for i in range(whole, stop):
+            for i in range(unrolled_end, stop):
                 x0 = X[i]
                 a0 = a1 = a2 = a3 = zero
                 for j in range(p):
@@ -158,7 +161,7 @@ def dense_gram_matmat(
                     u[i - start, c] = post[i] * row_output[i, c]
         for c in range(0, k, 4):
             o0, o1, o2, o3 = out[c], out[c + 1], out[c + 2], out[c + 3]
-            for i in range(start, whole, 4):
+            for i in range(start, unrolled_end, 4):
                 x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
                 a0, a1, a2, a3 = _load4(u, i - start, c)
                 b0, b1, b2, b3 = _load4(u, i - start + 1, c)
@@ -169,7 +172,7 @@ def dense_gram_matmat(
                     o1[j] += (a1 * x0[j] + b1 * x1[j]) + (c1 * x2[j] + d1 * x3[j])
                     o2[j] += (a2 * x0[j] + b2 * x1[j]) + (c2 * x2[j] + d2 * x3[j])
                     o3[j] += (a3 * x0[j] + b3 * x1[j]) + (c3 * x2[j] + d3 * x3[j])
-            for i in range(whole, stop):
+            for i in range(unrolled_end, stop):
                 x0 = X[i]
                 a0, a1, a2, a3 = _load4(u, i - start, c)
                 for j in range(p):
@@ -188,8 +191,8 @@ def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> N
     """
     p, k = X.shape[1], U.shape[1]
     sums, squares = out[0], out[k + 1]
-    whole = lo + (hi - lo) // 4 * 4
-    for i in range(lo, whole, 4):
+    unrolled_end = lo + (hi - lo) // 4 * 4
+    for i in range(lo, unrolled_end, 4):
         x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
         w0 = w1 = w2 = w3 = 1.0
         if weights is not None:
@@ -202,7 +205,7 @@ def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> N
             row, u0, u1, u2, u3 = out[q + 1], U[i, q], U[i + 1, q], U[i + 2, q], U[i + 3, q]
             for j in range(p):
                 row[j] += (u0 * x0[j] + u1 * x1[j]) + (u2 * x2[j] + u3 * x3[j])
-    for i in range(whole, hi):
+    for i in range(unrolled_end, hi):
         w = 1.0 if weights is None else weights[i]
         for j in range(p):
             x = float64(X[i, j])
@@ -232,63 +235,64 @@ def dense_quantize(
     column_scales: Any,
     lo: int,
     hi: int,
-    short: Any,
+    codes: Any,
     scales: Any,
 ) -> None:
     """Quantise rows lo:hi of X~ = diag(scale) X - left right' to 16-bit integers.
 
-    short[i, j] = X~[i, j] / (scales[i // GROUP_SIZE, j] column_scales[j]), rounded. Each scale maps
+    codes[i, j] = X~[i, j] / (scales[i // GROUP_SIZE, j] column_scales[j]), rounded. Each scale maps
     the largest of the GROUP_SIZE magnitudes of a column and group to INT16_MAX. GROUP_SIZE rows by
-    QUANTIZE_TILE_COLUMNS columns stay in cache for both sweeps. Both `short` and `scales` are
+    QUANTIZE_TILE_COLUMNS columns stay in cache for both sweeps. Both `codes` and `scales` are
     filled in.
     """
+    # The largest magnitude of each column, and then the inverse of its quantisation step.
     inverse = np.empty(QUANTIZE_TILE_COLUMNS)
     for start in range(lo, hi, GROUP_SIZE):
         stop = min(start + GROUP_SIZE, hi)
         for first in range(0, X.shape[1], QUANTIZE_TILE_COLUMNS):
-            here = slice(first, first + QUANTIZE_TILE_COLUMNS)
-            step, shift, unit = scales[start // GROUP_SIZE, here], right[here], column_scales[here]
+            tile = slice(first, first + QUANTIZE_TILE_COLUMNS)
+            step, shift, unit = scales[start // GROUP_SIZE, tile], right[tile], column_scales[tile]
             inverse[:] = 0.0
             for i in range(start, stop):
-                x, s, a = X[i, here], scale[i], left[i]
+                x, s, a = X[i, tile], scale[i], left[i]
                 for j in range(len(x)):
                     inverse[j] = max(inverse[j], abs(s * x[j] - a * shift[j]))
             for j in range(len(step)):
                 step[j] = inverse[j] / (INT16_MAX * unit[j])
                 inverse[j] = 1.0 / (step[j] * unit[j]) if step[j] > 0 else 0.0
             for i in range(start, stop):
-                x, row, s, a = X[i, here], short[i, here], scale[i], left[i]
+                x, row, s, a = X[i, tile], codes[i, tile], scale[i], left[i]
                 for j in range(len(x)):
                     row[j] = np.int16(np.rint((s * x[j] - a * shift[j]) * inverse[j]))
 
 
 @_jit_dense
-def quantized_gram_matvec(short: Any, scales: Any, v: Any, lo: int, hi: int, out: Any) -> None:
-    """Add Z'(Z v) over groups lo:hi of GROUP_SIZE rows to `out`; Z = scales * short is read once.
+def quantized_gram_matvec(codes: Any, scales: Any, v: Any, lo: int, hi: int, out: Any) -> None:
+    """Add Z'(Z v) over groups lo:hi of GROUP_SIZE rows to `out`; Z = scales * codes is read once.
 
     Sums within a group are in float32, sums over groups in the dtype of `out`.
     """
-    p = short.shape[1]
-    near, sums = np.empty(p, np.float32), np.empty(p, np.float32)
+    p = codes.shape[1]
+    scaled_v, sums = np.empty(p, np.float32), np.empty(p, np.float32)
     zero = np.float32(0)
     for block in range(lo, hi):
         step = scales[block]
         for j in range(p):
-            near[j] = step[j] * v[j]
+            scaled_v[j] = step[j] * v[j]
             sums[j] = zero
         for i in range(block * GROUP_SIZE, (block + 1) * GROUP_SIZE, 8):
-            x0, x1, x2, x3 = short[i], short[i + 1], short[i + 2], short[i + 3]
-            x4, x5, x6, x7 = short[i + 4], short[i + 5], short[i + 6], short[i + 7]
+            x0, x1, x2, x3 = codes[i], codes[i + 1], codes[i + 2], codes[i + 3]
+            x4, x5, x6, x7 = codes[i + 4], codes[i + 5], codes[i + 6], codes[i + 7]
             s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
             for j in range(p):
-                s0 += float32(x0[j]) * near[j]
-                s1 += float32(x1[j]) * near[j]
-                s2 += float32(x2[j]) * near[j]
-                s3 += float32(x3[j]) * near[j]
-                s4 += float32(x4[j]) * near[j]
-                s5 += float32(x5[j]) * near[j]
-                s6 += float32(x6[j]) * near[j]
-                s7 += float32(x7[j]) * near[j]
+                s0 += float32(x0[j]) * scaled_v[j]
+                s1 += float32(x1[j]) * scaled_v[j]
+                s2 += float32(x2[j]) * scaled_v[j]
+                s3 += float32(x3[j]) * scaled_v[j]
+                s4 += float32(x4[j]) * scaled_v[j]
+                s5 += float32(x5[j]) * scaled_v[j]
+                s6 += float32(x6[j]) * scaled_v[j]
+                s7 += float32(x7[j]) * scaled_v[j]
             for j in range(p):
                 first = s0 * float32(x0[j]) + s1 * float32(x1[j])
                 second = s2 * float32(x2[j]) + s3 * float32(x3[j])
@@ -360,6 +364,7 @@ def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out
 # Inlined, because rows may be so short that a call would cost as much as the product itself.
 @njit(nogil=True, error_model="numpy", inline="always")
 def _row_dot(indices: Any, data: Any, start: Any, stop: Any, v: Any) -> Any:
+    """The product with v (p,) of the sparse row in entries start:stop, with four running sums."""
     s0 = s1 = s2 = s3 = v.dtype.type(0)
     t = start
     while t + uint64(4) <= stop:

@@ -136,20 +136,20 @@ def _check_choice(strategy: CVStrategy, results: CVResults) -> None:
 
 
 def plan_cv(
-    model: Any, samples: CVProblem, splits: Splits | None, given: Array | None, plan: Plan,
+    model: Any, samples: CVProblem, splits: Splits | None, alphas: Array | None, plan: Plan,
     rng: np.random.Generator,
 ) -> list[CVStrategy]:  # fmt: skip
     """Cross-validation strategies in order of preference: the first that does not give up is used.
 
-    `splits` is None for leave-one-out; `given` are the user's alphas, None for the default grid.
-    For an alpha of 0 only direct strategies remain; raises BadOption if none fits in memory.
+    `splits` is None for leave-one-out, and `alphas` is None for the default grid. For an alpha of
+    0 only direct strategies remain; raises BadOption if none fits in memory.
     """
     if splits is None:
         _check_two_samples(samples)
         return [leave_one_out_strategy(samples, plan, model.tol, rng, _wants_stochastic_gcv(model))]
     check_split_weights(splits, samples)
-    strategies = k_fold_strategies(samples, splits, given, plan, model.tol, rng)
-    if given is None or given.all():
+    strategies = k_fold_strategies(samples, splits, alphas, plan, model.tol, rng)
+    if alphas is None or alphas.all():
         return strategies
     strategies = [strategy for strategy in strategies if strategy.is_direct]
     if not strategies:
@@ -178,10 +178,10 @@ def _fit_chosen_alpha(
     model: Any, strategy: CVStrategy, results: CVResults, alpha_indices: Array, data: TrainingData,
     samples: CVProblem, options: FitOptions, started: float,
 ) -> CVFitResult:  # fmt: skip
-    """Fit to all samples with the chosen alphas, and note how they were chosen."""
+    """Fit to all samples with the chosen alphas; a note in the report says how they were chosen."""
     problem, standardization = samples.problem, samples.standardization
-    chosen = results.alphas[alpha_indices]
-    target_alphas = np.broadcast_to(chosen, samples.n_targets) / standardization.x_scale**2
+    chosen_alphas = results.alphas[alpha_indices]
+    target_alphas = np.broadcast_to(chosen_alphas, samples.n_targets) / standardization.x_scale**2
     problem = replace(problem, alphas=np.ascontiguousarray(target_alphas))
     reason = ""
     if strategy.is_direct:
@@ -189,12 +189,14 @@ def _fit_chosen_alpha(
         reason = "the Gram matrix was there"
         discard_inexact_form(problem)
     note = f"alpha was chosen from {len(results.alphas)} by {strategy.method}."
-    uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
+    n_uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
     message = uncertified_choice_message(results)
     if message:
         note += f" {message[0].upper()}{message[1:]}"
-    elif uncertified:
-        which = "smallest alpha was" if uncertified == 1 else f"{uncertified} smallest alphas were"
+    elif n_uncertified:
+        which = (
+            "smallest alpha was" if n_uncertified == 1 else f"{n_uncertified} smallest alphas were"
+        )
         note += (
             f" The {which} scored without a proof, and not examined further: proven scores of "
             "larger alphas are already lower than the best."
@@ -234,6 +236,7 @@ def set_cv_attributes(model: Any, chosen: CVFitResult, n_dim: int, dtype: np.dty
 
 
 def _as_float_if_scalar(value: Array) -> Any:
+    """A float for a scalar array; any other array unchanged."""
     return float(value) if np.ndim(value) == 0 else value
 
 
@@ -288,12 +291,12 @@ def grid_edge_messages(model: Any, results: CVResults) -> list[str]:
 
 def _chosen_dof(strategy: CVStrategy, problem: Problem) -> Array | None:
     """Effective degrees of freedom (t,) of the chosen alphas, if cross-validation yields them."""
-    distinct = problem.distinct_alphas
-    dof_and_error = strategy.predictor.effective_dof(distinct)
+    distinct_alphas = problem.distinct_alphas
+    dof_and_error = strategy.predictor.effective_dof(distinct_alphas)
     return (
         None
         if dof_and_error is None
-        else dof_and_error[0][np.searchsorted(distinct, problem.alphas)]
+        else dof_and_error[0][np.searchsorted(distinct_alphas, problem.alphas)]
     )
 
 

@@ -92,7 +92,7 @@ class HeldOut:
     For a classifier they are decision values. `how` describes how samples were left out.
     `certified` says whether the fits are certified; with positive=True it is always True, and fits
     that are not certified warn instead. `notes` say what differs from the model's own
-    cross-validation.
+    cross-predictor.
     """
 
     predictions: Array
@@ -134,12 +134,12 @@ def rebuild_problem(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Fi
 
 
 def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
-    """Predict every sample by fits, with the model's alpha, that were not trained on it.
+    """Predict every sample by fits with the model's alpha that were not trained on it.
 
-    Samples are left out as by the model's own `cv`. For cv=None single samples are left out if that
-    can be done exactly, and otherwise folds. Models without `cv` get five folds, stratified for a
-    classifier. The rows are shuffled, unless X is out of core: then folds follow the order of the
-    data. Costs as much as cross-validation of one alpha.
+    Samples are left out as in the model's own `cv`. For cv=None single samples are left out if that
+    can be done exactly, and folds otherwise. Models without `cv` get five folds, stratified for a
+    classifier. The rows are shuffled before they are split into folds, unless X is out of core.
+    Costs as much as cross-predictor of one alpha.
     """
     model, samples = fitted_problem.model, fitted_problem.cv_problem
     rng = np.random.default_rng(0)
@@ -158,30 +158,30 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
         strategies = plan_cv(
             model, samples, splits, fitted_problem.alphas, fitted_problem.plan, rng
         )
-    distinct = samples.problem.distinct_alphas
-    predictor = _run_strategies(strategies, distinct)
+    distinct_alphas = samples.problem.distinct_alphas
+    predictor = _run_strategies(strategies, distinct_alphas)
     predictions = _average_predictions(
-        samples.Y.shape, _split_predictions(fitted_problem, predictor, distinct)
+        samples.Y.shape, _split_predictions(fitted_problem, predictor, distinct_alphas)
     )
-    certified = bool(predictor.certified(distinct).all())
+    certified = bool(predictor.certified(distinct_alphas).all())
     return HeldOut(predictions, _describe_splits(splits), certified, notes)
 
 
 def _check_same_data(model: Any, data: TrainingData) -> None:
-    """Raise unless X and y have as many rows and targets as in the fit."""
-    n, expected = data.design.shape[0], model.report_.shape[0]
+    """Raise WrongShape unless X and y have as many rows and targets as in the fit."""
+    n, n_fitted = data.design.shape[0], model.report_.shape[0]
     # n_samples_seen_ does not count samples of weight 0.
     if hasattr(model, "n_samples_seen_") and data.weights is not None:
         n = int(np.count_nonzero(data.weights))
-    if n != expected:
+    if n != n_fitted:
         raise WrongShape(
-            f"X has {n} rows, and the model was fitted to {expected}; pass the X and y of the fit."
+            f"X has {n} rows, and the model was fitted to {n_fitted}; pass the X and y of the fit."
         )
-    t = np.atleast_2d(model.coef_).shape[0]
-    if data.n_targets != t:
+    n_targets = np.atleast_2d(model.coef_).shape[0]
+    if data.n_targets != n_targets:
         raise WrongShape(
-            f"y has {data.n_targets} targets, and the model was fitted to {t}; pass the y of the "
-            "fit."
+            f"y has {data.n_targets} targets, and the model was fitted to {n_targets}; pass the y "
+            "of the fit."
         )
 
 
@@ -226,10 +226,10 @@ def _default_folds(fitted_problem: FittedProblem) -> Splits:
     )
     placeholder = np.broadcast_to(0.0, (n, 1))
     if is_classifier(fitted_problem.model) and np.ndim(y) == 1:
-        rarest = int(np.unique(y, return_counts=True)[1].min())
-        if rarest > 1:
+        min_class_size = int(np.unique(y, return_counts=True)[1].min())
+        if min_class_size > 1:
             return Splits.from_pairs(
-                StratifiedKFold(min(N_DEFAULT_FOLDS, rarest), **shuffle_options).split(
+                StratifiedKFold(min(N_DEFAULT_FOLDS, min_class_size), **shuffle_options).split(
                     placeholder, y
                 ),
                 n,
@@ -250,41 +250,41 @@ def _describe_splits(splits: Splits | None) -> str:
     return f"{len(splits)} split{'s' if len(splits) > 1 else ''}"
 
 
-def _run_strategies(routes: list[CVStrategy], alphas: Array) -> HeldOutPredictor:
+def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredictor:
     """Predictor of the first strategy that does not give up; the last one never does.
 
     Raises BadOption if it ran out of memory before all alphas were certified.
     """
-    for route in routes:
-        validation = route.predictor
-        validation.refine(alphas)
-        if not validation.gave_up:
+    for strategy in strategies:
+        predictor = strategy.predictor
+        predictor.refine(alphas)
+        if not predictor.gave_up:
             break
-    if validation.is_memory_exhausted and not validation.certified(alphas).all():
-        n, p = validation.cv_problem.shape
+    if predictor.is_memory_exhausted and not predictor.certified(alphas).all():
+        n, p = predictor.cv_problem.shape
         raise BadOption(
             f"memory_budget is too small to predict samples that are left out, for {n} x {p}; "
             "raise it several times."
         )
-    return validation
+    return predictor
 
 
 def _split_predictions(
-    fitted_problem: FittedProblem, validation: HeldOutPredictor, distinct: Array
+    fitted_problem: FittedProblem, predictor: HeldOutPredictor, distinct_alphas: Array
 ) -> Iterator[tuple[RowIndices, Array]]:
     """Yield (test rows, predictions (n_test, t)) for each split, every target with its own alpha.
 
-    `distinct` are the sorted distinct alphas. The predictor yields predictions for one alpha after
-    the other; the columns that use this alpha are collected.
+    The predictor yields predictions for one of the sorted `distinct_alphas` after the other; the
+    columns that use this alpha are collected.
     """
-    alpha_index = np.searchsorted(distinct, fitted_problem.cv_problem.problem.alphas)
+    alpha_index = np.searchsorted(distinct_alphas, fitted_problem.cv_problem.problem.alphas)
     predicted = np.empty((0, len(alpha_index)))
-    for split, index, P in validation.predictions(distinct):
+    for split, index, P in predictor.predictions(distinct_alphas):
         if index == 0:
             predicted = np.empty_like(P)
         predicted[:, alpha_index == index] = P[:, alpha_index == index]
-        if index == len(distinct) - 1:
-            yield validation.test_rows(split), predicted
+        if index == len(distinct_alphas) - 1:
+            yield predictor.test_rows(split), predicted
 
 
 def _refit_predictions(

@@ -1,4 +1,4 @@
-"""Degrees of freedom, noise, standard errors: what a linear model can tell besides its answer."""
+"""Effective degrees of freedom, noise variance and standard errors of a fitted model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from ling.solvers.posterior import Posterior, cheap_posterior, compute_posterior
 from ling.solvers.problem import Problem, Standardization
 from ling.solvers.solve import solve
 
-# Draws need not be exact: their own spread is larger by far.
+# Tolerance of the fits that draw from the posterior. Variances from random draws have a sampling
+# error of 12.5 %, which is much larger.
 DRAW_TOL = 1e-3
 NO_STATISTICS_MESSAGE = (
     "this fit kept nothing to compute them from, as that may take much memory; pass "
@@ -36,36 +37,41 @@ NO_STATISTICS_MESSAGE = (
 
 @dataclass(frozen=True, eq=False)
 class PosteriorState:
-    """What a fitted model keeps for its statistics, in the units of its problem.
+    """What a fitted model stores to compute its statistics, in the units of its problem.
 
-    `squares` are ||y - X w||^2; without a `posterior`, `known` are the degrees of freedom.
+    `squares` (t,) are ||y - X w||^2. `known_dof` (t,) are the effective degrees of freedom that
+    cross-validation has computed; they are used if there is no `posterior`.
     """
 
     posterior: Posterior | None
-    known: Array | None
+    known_dof: Array | None
     squares: Array
     standardization: Standardization
     fit_intercept: bool
 
     @cached_property
     def effective_dof(self) -> Array:
-        """Effective degrees of freedom, target by target, without the intercept's."""
-        return (
-            self.posterior.effective_dof if self.posterior is not None else np.asarray(self.known)
-        )
+        """Effective degrees of freedom of each target, (t,), without that of the intercept."""
+        if self.posterior is not None:
+            return self.posterior.effective_dof
+        return np.asarray(self.known_dof)
 
     @cached_property
     def noise_variance(self) -> Array:
-        """||y - X w||^2 over the degrees of freedom that are left."""
-        left = self.standardization.n_counted - self.effective_dof - self.fit_intercept
-        return np.asarray(self.squares / np.where(left > 0, left, np.nan))
+        """||y - X w||^2 / (n - dof - 1), (t,), with n samples of a weight above 0.
+
+        The 1 is for an intercept. NaN if no degrees of freedom remain.
+        """
+        residual_dof = self.standardization.n_counted - self.effective_dof - self.fit_intercept
+        return np.asarray(self.squares / np.where(residual_dof > 0, residual_dof, np.nan))
 
 
 class UncertaintyMixin(BlockPredictionMixin):
-    """`predict`, and what the Gaussian model says of coefficients and predictions.
+    """Adds `predict`, and standard errors of coefficients and predictions.
 
-    y = X w + noise of variance s^2 (divided by its weight, for a weighted sample), w ~ N(0, s^2 /
-    alpha): then s^2 (X'X + alpha I)^-1 is the covariance of w given y.
+    They follow from the Gaussian model y = X w + noise with w ~ N(0, s^2 / alpha I) and noise of
+    variance s^2, or s^2 / weight for a weighted sample. The posterior covariance of w given y is
+    s^2 (X'X + alpha I)^-1.
     """
 
     _posterior_state: PosteriorState | None = None
@@ -78,7 +84,10 @@ class UncertaintyMixin(BlockPredictionMixin):
     @overload
     def predict(self, X: Any, return_std: bool = False) -> Any: ...
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """`X @ coef_ + intercept_`; with `return_std` the standard deviation of y around it too."""
+        """Predict y: `X @ coef_.T + intercept_`.
+
+        With `return_std`, also return the standard deviation of y around the prediction.
+        """
         check_is_fitted(self, "coef_")
         if not return_std:
             return predictions(self, X, self.coef_.T)
@@ -86,40 +95,50 @@ class UncertaintyMixin(BlockPredictionMixin):
             return self._predict_with_std(X)
 
     def _predict_with_std(self, X: Any) -> tuple[Any, Any]:
-        X, found = checked_x_and_predictions(self, X, self.coef_.T)
-        kept, posterior = self._require_posterior()
-        standardization = kept.standardization
-        shift = standardization.x_mean if kept.fit_intercept else None
-        centred = as_design(X).standardized(shift, np.full(X.shape[1], 1 / standardization.x_scale))
-        share = (
-            posterior.quadratic_forms(centred) + kept.fit_intercept / standardization.total_weight
+        """Predictions for X (n, p), and their standard deviations in the same shape.
+
+        The variance is s^2 (1 + x'(X'X + alpha I)^-1 x + 1 / total_weight) for the centred x. The
+        last term is the variance of the mean of y, and is left out without an intercept.
+        """
+        X, predicted = checked_x_and_predictions(self, X, self.coef_.T)
+        state, posterior = self._require_posterior()
+        standardization = state.standardization
+        shift = standardization.x_mean if state.fit_intercept else None
+        centered = as_design(X).standardized(
+            shift, np.full(X.shape[1], 1 / standardization.x_scale)
         )
-        std = np.sqrt(kept.noise_variance * (1 + share)) * standardization.y_scale
-        return found, std.astype(X.dtype, copy=False).reshape(found.shape)
+        variance_ratio = (
+            posterior.quadratic_forms(centered) + state.fit_intercept / standardization.total_weight
+        )
+        std = np.sqrt(state.noise_variance * (1 + variance_ratio)) * standardization.y_scale
+        return predicted, std.astype(X.dtype, copy=False).reshape(predicted.shape)
 
     def coef_std_errors(self) -> Array:
         """Standard errors of `coef_`, in its shape: s sqrt(diag (X'X + alpha I)^-1)."""
         check_is_fitted(self, "coef_")
-        kept, posterior = self._require_posterior()
-        unit = kept.standardization.y_scale / kept.standardization.x_scale
-        found = np.sqrt(kept.noise_variance * posterior.inverse_diagonal) * unit
-        return np.asarray(found.T.reshape(np.shape(self.coef_)).astype(self.coef_.dtype))
+        state, posterior = self._require_posterior()
+        coef_scale = state.standardization.y_scale / state.standardization.x_scale
+        std_errors = np.sqrt(state.noise_variance * posterior.inverse_diagonal) * coef_scale
+        return np.asarray(std_errors.T.reshape(np.shape(self.coef_)).astype(self.coef_.dtype))
 
     @property
     def edf_(self) -> float | Array:
         """Effective degrees of freedom: trace X'X (X'X + alpha I)^-1."""
-        return self._per_target_value("edf_", lambda kept: kept.effective_dof)
+        return self._per_target_value("edf_", lambda state: state.effective_dof)
 
     @property
     def noise_variance_(self) -> float | Array:
-        """||y - prediction||^2 / (n_samples - edf - 1), the 1 being for an intercept."""
+        """Estimated noise variance: ||y - prediction||^2 / (n_samples - edf - 1).
+
+        The 1 is for the intercept; without one it is left out.
+        """
         return self._per_target_value(
-            "noise_variance_", lambda kept: kept.noise_variance * kept.standardization.y_scale**2
+            "noise_variance_", lambda state: state.noise_variance * state.standardization.y_scale**2
         )
 
     @property
     def statistics_method_(self) -> str:
-        """How standard errors were found: exactly, or from how many random draws."""
+        """How standard errors are computed: exactly, or from how many random draws."""
         if self._posterior_state is None or self._posterior_state.posterior is None:
             raise AttributeError(f"statistics_method_ is not there: {NO_STATISTICS_MESSAGE}")
         return self._posterior_state.posterior.method
@@ -127,19 +146,24 @@ class UncertaintyMixin(BlockPredictionMixin):
     def _per_target_value(
         self, name: str, value: Callable[[PosteriorState], Array]
     ) -> float | Array:
+        """`value(state)` (t,), as a float if y had one dimension.
+
+        Raises AttributeError, with the attribute `name`, if the fit stored no state.
+        """
         check_is_fitted(self, "coef_")  # its error is an AttributeError too
         if self._posterior_state is None:
             raise AttributeError(f"{name} is not there: {NO_STATISTICS_MESSAGE}")
-        found = value(self._posterior_state)
-        return float(found[0]) if np.ndim(self.intercept_) == 0 and len(found) == 1 else found
+        values = value(self._posterior_state)
+        return float(values[0]) if np.ndim(self.intercept_) == 0 and len(values) == 1 else values
 
     def _require_posterior(self) -> tuple[PosteriorState, Posterior]:
+        """The stored state and its posterior; raises BadOption if there is none."""
         if self._posterior_state is None or self._posterior_state.posterior is None:
             raise BadOption(f"there are no standard errors: {NO_STATISTICS_MESSAGE}")
         return self._posterior_state, self._posterior_state.posterior
 
     def _check_statistics(self, alphas: Array) -> None:
-        """Before anything is fitted."""
+        """Raise BadOption if statistics=True is combined with alpha = 0 or positive=True."""
         if self.statistics and (alphas == 0).any():
             raise BadOption("statistics=True needs alpha > 0: at 0 they have no finite value.")
         if self.statistics and getattr(self, "positive", False):
@@ -155,9 +179,11 @@ class UncertaintyMixin(BlockPredictionMixin):
         options: FitOptions,
         effective_dof: Array | None = None,
     ) -> PosteriorState | None:
-        """What standard errors need, if it is small or asked for.
+        """The state that statistics need, or None if the fit stores none.
 
-        `effective_dof` (t,) are the effective degrees of freedom, if they are already known.
+        The posterior is part of it if `statistics` is True, or if it is None and the posterior is
+        cheap. `effective_dof` (t,) are the effective degrees of freedom, if they are already known;
+        with them a state without posterior is stored. With positive=True there is no state.
         """
         posterior = None
         if fit.solution.estimate.engine == "nonnegative":
@@ -178,22 +204,25 @@ class UncertaintyMixin(BlockPredictionMixin):
 
 
 def _residual_squares(problem: Problem, W: Array) -> Array:
-    """||y - X w||^2, from X'X if it is there and does not cancel."""
+    """||y - X w||^2 for each column w of W (p, t), (t,).
+
+    It is computed from X'X if that is in the cache and no digits cancel, otherwise with a pass.
+    """
     gram = problem.gram_cache.gram
     if gram is not None:
-        twice = 2 * problem.moments - gram @ W
-        squares = problem.target_norms**2 - np.einsum("ij,ij->j", W, twice)
+        factor = 2 * problem.moments - gram @ W
+        squares = problem.target_norms**2 - np.einsum("ij,ij->j", W, factor)
         if (squares > CANCELLATION_THRESHOLD * problem.target_norms**2).all():
             return np.asarray(squares)
     return np.asarray(problem.gradient(W)[1] ** 2)
 
 
 def _draw_solver(problem: Problem, options: FitOptions) -> Callable[[Problem], Array]:
-    """Function that solves a problem with the same X as accurately as random draws need it."""
-    rough = replace(options, tol=DRAW_TOL, solver="auto", max_iter=None, positive=False)
+    """Function that returns the coefficients of a problem with the same X, to DRAW_TOL."""
+    draw_options = replace(options, tol=DRAW_TOL, solver="auto", max_iter=None, positive=False)
 
     def solve_drawn(drawn: Problem) -> Array:
-        plan = plan_solve(problem_dimensions(problem.design, drawn.n_targets, 1), rough)
-        return solve(drawn, plan, rough).coef
+        plan = plan_solve(problem_dimensions(problem.design, drawn.n_targets, 1), draw_options)
+        return solve(drawn, plan, draw_options).coef
 
     return solve_drawn

@@ -1,4 +1,4 @@
-"""The engines by the name that `solver=` has for them: (problem, budget) -> Candidate."""
+"""The engines, by the names that `solver=` accepts."""
 
 from collections.abc import Callable
 
@@ -11,6 +11,8 @@ from ling.solvers.problem import Problem
 from ling.solvers.row_sketch import row_sketch
 from ling.solvers.two_stage import two_stage
 
+#: Function (problem, options, budget, start) -> Candidate. `start` (p, t) holds the initial
+#: coefficients of an iteration, or is None.
 Engine = Callable[[Problem, FitOptions, EngineBudget, Array | None], Candidate]
 
 ENGINES: dict[str, Engine] = {

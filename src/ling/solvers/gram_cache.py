@@ -10,7 +10,7 @@ from ling.linalg.tridiagonal import HouseholderTridiagonal
 
 @dataclass(eq=False)
 class GramCache:
-    """The Gram matrices of a problem that have been formed so far; None for the others.
+    """Gram matrices of a problem, each None until it is formed.
 
     Problems that differ in their alphas or targets share one cache, because X is the same.
 
@@ -23,8 +23,9 @@ class GramCache:
     unweighted_kernel : array of shape (n, n) or None
         X X' of the centred rows without their weights.
     form : HouseholderTridiagonal or None
-        The tridiagonal form of `gram` if p <= n, and of `kernel` otherwise. Leave-one-out adds the
-        direction of the intercept to `kernel` before it is reduced; targets have no part in it.
+        The tridiagonal form of `gram` if p <= n, and of `kernel` otherwise. It does not depend on
+        the targets. Leave-one-out adds the direction of the intercept to `kernel` before the
+        reduction.
     """
 
     gram: Array | None = None

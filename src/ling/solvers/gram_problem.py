@@ -1,4 +1,4 @@
-"""The ridge problem of a summary: what is known of X is X'X."""
+"""The ridge problem for sufficient statistics: X'X and X'Y are known, but no rows of X."""
 
 from __future__ import annotations
 
@@ -28,13 +28,18 @@ from ling.solvers.sufficient_statistics import SufficientStatistics
 
 
 class RowsUnavailableError(Exception):
-    """An algorithm needs rows of X, where only X'X is known: `with_rows` makes some."""
+    """Raised if an algorithm needs rows of X but only X'X is known.
+
+    `build_gram_problem(..., with_rows=True)` provides surrogate rows.
+    """
 
 
 class GramStorage(Storage):
-    """X as far as X'X tells: p rows of some X with the same products, or none.
+    """A storage that holds X'X (p, p) instead of X, and optionally surrogate rows.
 
-    `dtype` is that of the data, in which coefficients are kept.
+    Surrogate rows are p rows of a matrix with the same X'X; only `take` uses them. All other
+    operations that need rows raise RowsUnavailableError. `dtype` is that of the data, in which
+    coefficients are stored.
     """
 
     centers_rows = False
@@ -49,86 +54,87 @@ class GramStorage(Storage):
     def gram_matmat(
         self, affine: AffineMap, V: Array, transform: RowTransform | None = None
     ) -> Array:
-        """(X'X) V."""
+        """Return (X'X) V; 2 p^2 FLOPs per column."""
         if transform is not None or not affine.is_identity:
             self._raise_rows_unavailable()
         return np.asarray(self.gram_matrix @ V)
 
     def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """X'X itself."""
+        """Return X'X (p, p), without a copy if the dtype fits."""
         if not affine.is_identity:
             self._raise_rows_unavailable()
         return self.gram_matrix.astype(dtype or np.float64, copy=False)
 
     def take(self, rows: NDArray[np.intp]) -> Array:
-        """Some of the rows that were made."""
+        """Return the given surrogate rows, (len(rows), p)."""
         if self.surrogate_rows is None:
             self._raise_rows_unavailable()
         return self.surrogate_rows[rows]
 
     def gram_flops(self, affine: AffineMap) -> float:
-        """None: it is there."""
+        """FLOPs of X'X: 0, because it is already known."""
         return 0.0
 
     @property
     def n_stored(self) -> int:
-        """p^2."""
+        """Number of stored entries: p^2."""
         return self.gram_matrix.size
 
     @property
     def matvec_flops(self) -> float:
-        """Of (X'X) v, half of which is counted for each of X and X'."""
+        """FLOPs of X v: p^2, half of those of (X'X) v; the other half counts for X'."""
         return float(self.gram_matrix.size)
 
     def _raise_rows_unavailable(self) -> NoReturn:
         raise RowsUnavailableError("only X'X is known")
 
     def matmat(self, V: Array) -> Array:
-        """Not without rows."""
+        """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
     def rmatmat(self, U: Array) -> Array:
-        """Not without rows."""
+        """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
     def subset(self, rows: NDArray[np.intp]) -> Storage:
-        """Not without rows."""
+        """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
     def gram_matmat_with_rows(
         self, affine: AffineMap, V: Array, transform: AffineRowTransform
     ) -> tuple[Array, Array]:
-        """Not without rows."""
+        """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
     def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
-        """Not without rows."""
+        """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
     def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
-        """Not without rows."""
+        """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
     def row_gram_flops(self, affine: AffineMap) -> float:
-        """Not without rows."""
+        """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
-        """Not without rows."""
+        """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
     def find_nonfinite(self, limit: float = 0.0) -> tuple[int, int] | None:
-        """None: sums with such numbers are refused."""
+        """Return None: sufficient statistics are never formed from non-finite sums."""
         return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GramProblem(Problem):
-    """A problem of which X'X, X'Y and `squares` = ||y||^2 are known, and no rows.
+    """A ridge problem of which X'X, X'Y and `squares` = ||y||^2 (t,) are known, but no rows.
 
-    X'X is off by at most sum_noise(p) raw_norms_j raw_norms_k, X'y by as much with raw_spread, and
-    means, times the root of all weight, by sum_noise(p) times `x_mean_error_scale` and
-    `y_mean_error_scale`.
+    These sums, and the means, have rounding errors. Entry (j, k) of X'X is off by at most
+    sum_noise(p) raw_column_norms_j raw_column_norms_k, and entry (j, t) of X'Y by at most
+    sum_noise(p) raw_column_norms_j raw_target_norms_t. Means times sqrt(total_weight) are off by at
+    most sum_noise(p) times `x_mean_error_scale` (p,) and `y_mean_error_scale` (t,).
     """
 
     squares: Array
@@ -137,65 +143,75 @@ class GramProblem(Problem):
 
     @property
     def n_targets(self) -> int:
-        """Columns of Y."""
+        """Number of targets t."""
         return len(self.squares)
 
     @cached_property
     def target_norms(self) -> Array:
-        """||y||, target by target: as much of it as rounding leaves sure, and hardly any if none.
+        """A lower bound of ||y|| for each target, (t,): the computed norm minus its rounding error.
 
-        Only a y of which nothing but 0 was ever added has none at all.
+        It is positive, if tiny, unless all values of y that were ever added are 0.
         """
-        sure = self.squares - sum_noise(self.shape[0]) * self.raw_target_norms**2
-        least = np.where(self.raw_target_norms > 0, SAFE_SQUARES_RANGE[0], 0.0)
-        return np.asarray(np.sqrt(np.maximum(sure, least)))
+        lower = self.squares - sum_noise(self.shape[0]) * self.raw_target_norms**2
+        floor = np.where(self.raw_target_norms > 0, SAFE_SQUARES_RANGE[0], 0.0)
+        return np.asarray(np.sqrt(np.maximum(lower, floor)))
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
-        """X'Y - X'X W - W diag(alphas), and bounds on ||y - X w||; no pass.
+        """X'Y - X'X W - W diag(alphas) (p, t), and bounds on ||y - X w|| (t,); no pass.
 
-        Sums in X'X and X'Y are long gone, and rounding in them is relative to ||y|| + sum_j ||x_j||
-        |w_j|, however small y - X w is; so this is the bound.
+        The bounds are ||y|| + sum_j ||x_j|| |w_j|. The certificate multiplies them by the rounding
+        error, and that of X'Y - X'X W is relative to this sum, however small y - X w is.
         """
         gradient = self.moments - self.gram() @ W - W * self.alphas
         return gradient, self.raw_target_norms + self.raw_column_norms @ np.abs(W)
 
     def residual_squares(self, W: Array) -> Array:
-        """||y - X w||^2, as far as it is above rounding."""
-        twice = 2 * self.moments - self.gram() @ W
-        left = self.squares - np.einsum("ij,ij->j", W, twice)
-        return np.asarray(np.maximum(left, 0.0))
+        """||y - X w||^2 = ||y||^2 - w'(2 X'y - X'X w), (t,); 0 where rounding makes it negative."""
+        factor = 2 * self.moments - self.gram() @ W
+        squares = self.squares - np.einsum("ij,ij->j", W, factor)
+        return np.asarray(np.maximum(squares, 0.0))
 
     def mean_shift_bound(self, W: Array) -> Array:
-        """How far rounding in the means may move all predictions, in units of `spread`."""
-        moved = sum_noise(self.shape[0]) * (
+        """Bound (t,) on the prediction error from rounding in the means, relative to ||y||."""
+        error = sum_noise(self.shape[0]) * (
             self.y_mean_error_scale + self.x_mean_error_scale @ np.abs(W)
         )
         return np.divide(
-            moved, self.target_norms, out=np.zeros_like(moved), where=self.target_norms > 0
+            error, self.target_norms, out=np.zeros_like(error), where=self.target_norms > 0
         )
 
 
 def build_gram_problem(
-    summary: SufficientStatistics,
+    statistics: SufficientStatistics,
     alphas: Array,
     meter: Meter,
     dtype: DTypeLike,
     with_rows: bool = False,
 ) -> tuple[GramProblem, Standardization]:
-    """The problem of a summary's samples; `with_rows` for algorithms that cannot do without."""
-    p = summary.n_features
-    x_scale, y_scale = _power_of_two_scales(summary, alphas)
-    units = np.concatenate([np.full(p, x_scale), y_scale])
-    # So that sum_noise(p), which is what a problem of p rows has, stands for both: what the sums
-    # are off by, and what products with them add.
-    root = np.sqrt(1 + summary.noise / sum_noise(p))
-    norms = root * np.sqrt(summary.gram_error_scale) / units
-    slips = root**2 * summary.mean_error_scale / np.sqrt(summary.total_weight) / units
-    gram = summary.gram if x_scale == 1.0 else summary.gram / x_scale / x_scale
-    moments = summary.cross / x_scale / y_scale
-    squares = np.maximum(summary.squares / y_scale**2, 0.0)
-    made = _make_surrogate_rows(gram, moments, norms[:p]) if with_rows else None
-    rows, targets = made or (None, np.empty((0, summary.n_targets)))
+    """Build the problem for sufficient statistics and alphas (t,); no pass.
+
+    `dtype` is that of the data. `with_rows` adds p surrogate rows, for algorithms that need rows of
+    X; they cost an eigendecomposition of X'X.
+    """
+    p = statistics.n_features
+    x_scale, y_scale = _power_of_two_scales(statistics, alphas)
+    scales = np.concatenate([np.full(p, x_scale), y_scale])
+    # The error bounds of a problem with p rows use sum_noise(p), the rounding of products with X'X.
+    # The sums themselves are off by `noise`. Both are relative to sqrt(s_j s_k), s being
+    # `gram_error_scale`. The norms are inflated, so that sum_noise(p) norm_j norm_k equals
+    # (sum_noise(p) + noise) sqrt(s_j s_k), which covers both errors.
+    inflation = np.sqrt(1 + statistics.noise / sum_noise(p))
+    norms = inflation * np.sqrt(statistics.gram_error_scale) / scales
+    mean_errors = (
+        inflation**2 * statistics.mean_error_scale / np.sqrt(statistics.total_weight) / scales
+    )
+    gram = statistics.gram if x_scale == 1.0 else statistics.gram / x_scale / x_scale
+    moments = statistics.cross / x_scale / y_scale
+    squares = np.maximum(statistics.squares / y_scale**2, 0.0)
+    rows: Array | None = None
+    targets: Array = np.empty((0, statistics.n_targets))
+    if with_rows:
+        rows, targets = _make_surrogate_rows(gram, moments, norms[:p])
     problem = GramProblem(
         design=Design(GramStorage(gram, dtype, rows), IDENTITY, meter, pass_fraction=0.0),
         targets=targets,
@@ -206,50 +222,56 @@ def build_gram_problem(
         raw_target_norms=norms[p:],
         gram_cache=GramCache(gram=gram),
         squares=squares,
-        x_mean_error_scale=slips[:p],
-        y_mean_error_scale=slips[p:],
+        x_mean_error_scale=mean_errors[:p],
+        y_mean_error_scale=mean_errors[p:],
     )
-    x_mean, y_mean = summary.x_mean, summary.y_mean
+    x_mean, y_mean = statistics.x_mean, statistics.y_mean
     return problem, Standardization(
-        x_mean, y_mean, x_scale, y_scale, summary.total_weight, summary.n_counted
+        x_mean, y_mean, x_scale, y_scale, statistics.total_weight, statistics.n_counted
     )
 
 
-def _power_of_two_scales(summary: SufficientStatistics, alphas: Array) -> tuple[float, Array]:
-    """Those in which squares of squares are in the range of float64; powers of two."""
-    p = summary.n_features
-    for name, peak in (
-        ("X", summary.gram_error_scale[:p].max(initial=0.0)),
-        ("y", _min_positive(summary.gram_error_scale[p:])),
+def _power_of_two_scales(statistics: SufficientStatistics, alphas: Array) -> tuple[float, Array]:
+    """Scales of X and of each target (t,): powers of two, as for `build_problem`.
+
+    Raises NotFinite if X, or a target that is not 0, is so small that its squares have underflowed.
+    """
+    p = statistics.n_features
+    for name, square in (
+        ("X", statistics.gram_error_scale[:p].max(initial=0.0)),
+        ("y", _min_positive(statistics.gram_error_scale[p:])),
     ):
-        if 0 < peak < SAFE_SQUARES_RANGE[0]:
+        if 0 < square < SAFE_SQUARES_RANGE[0]:
             raise NotFinite(
-                f"{name} varies so little, by {np.sqrt(peak):.1g} in all, that its squares leave "
+                f"{name} varies so little, by {np.sqrt(square):.1g} in all, that its squares leave "
                 "the range of float64; multiply it by a constant."
             )
-    x_scale = _power_of_two_scale(float(np.sqrt(summary.gram_error_scale[:p].max(initial=0.0))))
-    root = float(np.sqrt(alphas.max(initial=0.0))) * MIN_SCALE_TO_ROOT_ALPHA
-    x_scale = max(x_scale, _power_of_two_scale(root)) if root > x_scale else x_scale
+    x_scale = _power_of_two_scale(float(np.sqrt(statistics.gram_error_scale[:p].max(initial=0.0))))
+    min_scale = float(np.sqrt(alphas.max(initial=0.0))) * MIN_SCALE_TO_ROOT_ALPHA
+    x_scale = max(x_scale, _power_of_two_scale(min_scale)) if min_scale > x_scale else x_scale
     return x_scale, np.array(
-        [_power_of_two_scale(float(size)) for size in np.sqrt(summary.gram_error_scale[p:])]
+        [_power_of_two_scale(float(norm)) for norm in np.sqrt(statistics.gram_error_scale[p:])]
     )
 
 
-def _min_positive(peaks: Array) -> float:
-    """The least above 0."""
-    return float(peaks[peaks > 0].min(initial=SAFE_SQUARES_RANGE[1]))
+def _min_positive(squares: Array) -> float:
+    """The smallest positive value, at most SAFE_SQUARES_RANGE[1], which is returned for none."""
+    return float(squares[squares > 0].min(initial=SAFE_SQUARES_RANGE[1]))
 
 
 def _make_surrogate_rows(gram: Array, moments: Array, norms: Array) -> tuple[Array, Array]:
-    """p rows of X, and as many of Y, with these X'X and X'Y, but for what is rounding in them.
+    """Rows X (p, p) and Y (p, t) that have the given X'X (p, p) and X'Y (p, t), up to rounding.
 
-    In columns of length 1 eigenvalues of X'X are off by p times its noise: those below are 0.
+    `norms` (p,) are the raw norms of the columns. With D = diag(norms) and the eigendecomposition
+    D^-1 X'X D^-1 = Z diag(theta) Z', X = theta^1/2 Z'D and Y = theta^-1/2 Z'D^-1 X'Y.
     """
     p = len(gram)
     scale = np.where(norms > 0, norms, 1.0)
     theta, Z = linalg.eigh(gram / scale[:, None] / scale, check_finite=False)
-    kept = theta > p * sum_noise(p)
-    roots = np.sqrt(np.where(kept, theta, 1.0))[:, None]
-    X = np.where(kept[:, None], roots * Z.T, 0.0) * scale
-    Y = np.where(kept[:, None], Z.T @ (moments / scale[:, None]) / roots, 0.0)
+    # Entries of the scaled matrix are off by at most sum_noise(p), so its eigenvalues are off by at
+    # most p sum_noise(p) (Weyl's inequality). Smaller ones may be rounding errors and become 0.
+    significant = theta > p * sum_noise(p)
+    roots = np.sqrt(np.where(significant, theta, 1.0))[:, None]
+    X = np.where(significant[:, None], roots * Z.T, 0.0) * scale
+    Y = np.where(significant[:, None], Z.T @ (moments / scale[:, None]) / roots, 0.0)
     return X, Y

@@ -1,4 +1,4 @@
-"""One ridge problem, ready to be solved: X and y centred and weighted, and what a pass can tell."""
+"""The ridge problem that the engines solve: centred and weighted X and Y, with X'Y and norms."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from ling.linalg.rounding import sum_noise
 from ling.solvers.gram_cache import GramCache
 
 log = logging.getLogger("ling")
-# Outside of this range squares, and squares of squares, would leave float64; X and y are rescaled.
+# Norms in this range are used as they are. X or y with other norms is divided by a power of two, so
+# that squares, and squares of squares, stay within the range of float64.
 UNSCALED_RANGE = 1e-25, 1e25
-# Sums of squares in this range have lost nothing to underflow or overflow.
+# A sum of squares in this range has lost no digits to underflow or overflow.
 SAFE_SQUARES_RANGE = 1e-200, 1e200
-# Units of X are at least this much of sqrt(alpha), so that alpha stays in range as well.
+# The scale of X is at least this times sqrt(alpha). Then alpha / x_scale^2 <= 1e290 (up to rounding
+# to a power of two), which is within the range of float64.
 MIN_SCALE_TO_ROOT_ALPHA = 1e-145
 
 
@@ -34,9 +36,9 @@ class TrainingData:
     Attributes
     ----------
     X : array, sparse matrix or Storage of shape (n, p)
-        What splitters and scorers are given.
+        X in the form in which splitters and scorers receive it.
     design : Design
-        X, neither centred nor weighted. Its meter counts the passes of the fit.
+        X before centring and weighting. Its meter counts the passes of the fit.
     targets : array of shape (n, t)
     weights : array of shape (n,) or None
     encoding : Encoding or None
@@ -63,11 +65,27 @@ class TrainingData:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """minimise ||Y - X W||^2 + sum_t alphas[t] ||W[:, t]||^2, without an intercept.
+    """The ridge problem min_W ||Y - X W||^2 + sum_t alphas[t] ||W[:, t]||^2, without an intercept.
 
-    `design` is X, centred and weighted and never materialised; `targets` is Y, likewise; `moments`
-    is X'Y and `column_norms` those of X. `raw_column_norms` are the norms of X's columns, and
-    `raw_target_norms` those of Y's, *before* centring: rounding errors are proportional to these.
+    X (n, p) and Y (n, t) are already centred, weighted and scaled. Rounding errors are proportional
+    to the norms *before* centring, so these are stored too.
+
+    Attributes
+    ----------
+    design : Design
+        X, which is never formed: centring and weights are applied in each product.
+    targets : array of shape (n, t)
+        Y.
+    moments : array of shape (p, t)
+        X'Y.
+    alphas : array of shape (t,)
+        The regularisation strength of each target.
+    column_norms : array of shape (p,)
+        Norms of the columns of X.
+    raw_column_norms, raw_target_norms : arrays of shape (p,) and (t,)
+        Norms of the columns of X and Y before centring.
+    gram_cache : GramCache
+        Gram matrices of X that have been formed so far.
     """
 
     design: Design
@@ -81,119 +99,132 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """n_samples, n_features."""
+        """(n, p): the numbers of samples and features."""
         return self.design.shape
 
     @property
     def n_targets(self) -> int:
-        """Columns of Y."""
+        """Number of targets t."""
         return int(self.targets.shape[1])
 
     @cached_property
     def target_norms(self) -> Array:
-        """||y||, target by target: what `tol` is relative to."""
+        """||y|| for each target, (t,); `tol` is relative to it."""
         return _weighted_column_norms(self.targets, None)
 
     @cached_property
     def error_scale(self) -> Array:
-        """The error sqrt(||X e||^2 + alpha ||e||^2) with which predictions may be off by ||y||.
+        """The error E of the coefficients, (t,), up to which predictions are off by at most ||y||.
 
-        It is larger where alpha is: ||X e||^2 <= L / (L + alpha) of that square if X'X <= L I.
+        Errors e of the coefficients are measured as E = sqrt(||X e||^2 + alpha ||e||^2). If
+        X'X <= L I, then ||X e||^2 <= L / (L + alpha) E^2, so that E = ||y|| sqrt(1 + alpha / L).
+        L is the trace of X'X, an upper bound of its largest eigenvalue.
         """
-        largest = float((self.safe_column_norms**2).sum())
-        if largest == 0:  # predictions cannot be off at all
+        gram_trace = float((self.safe_column_norms**2).sum())
+        if gram_trace == 0:  # X = 0: all coefficients give the same predictions
             return np.where(self.target_norms > 0, FLOAT64_MAX, 0.0)
-        return np.asarray(self.target_norms * np.sqrt(1 + self.alphas / largest))
+        return np.asarray(self.target_norms * np.sqrt(1 + self.alphas / gram_trace))
 
     @cached_property
     def safe_column_norms(self) -> Array:
-        """Column norms that are not too small by rounding: they are differences of squares."""
+        """Upper bounds of the column norms of X, (p,), that cover their rounding errors.
+
+        The squares of `column_norms` are differences, sum x^2 - n mean^2, in which digits cancel.
+        """
         return np.asarray(
             np.sqrt(self.column_norms**2 + self._centering_noise * self.raw_column_norms**2)
         )
 
     @property
     def varying_columns(self) -> NDArray[np.bool_]:
-        """Which columns are not constant, as far as rounding allows to tell."""
+        """Mask (p,) of the columns that are not constant up to rounding."""
         return np.asarray(self.column_norms**2 > self._centering_noise * self.raw_column_norms**2)
 
     @property
     def _centering_noise(self) -> float:
-        """What rounding may leave of a column's square when its mean is taken, in parts of it."""
+        """Rounding error of a column's centred sum of squares, relative to its raw one."""
         return 1e-14 + 4 * sum_noise(self.shape[0])
 
     def is_within_tol(self, bounds: Array, tol: float) -> bool:
-        """Whether errors of at most `bounds` leave all predictions within tol."""
+        """True if bounds (t,) on E, see `error_scale`, prove all predictions within tol."""
         if (bounds <= tol * self.error_scale).all():
             return True
-        real = (self.error_scale > 0) & (
-            self.error_scale < FLOAT64_MAX
-        )  # others cannot be off at all
-        return bool((bounds[real] <= tol * self.error_scale[real]).all())
+        # Predictions are exact where y = 0, for which w = 0 is exact, or X = 0.
+        inexact = (self.error_scale > 0) & (self.error_scale < FLOAT64_MAX)
+        return bool((bounds[inexact] <= tol * self.error_scale[inexact]).all())
 
     @property
     def can_quantize(self) -> bool:
-        """Whether a short copy of X is likely to be near enough, as alpha is not too small."""
-        error = 1e-9 * float((self.column_norms**2).sum())  # of normally distributed numbers
-        return self.design.can_quantize and error < 0.5 * float(self.alphas.min())
+        """True if X can be quantised, and alpha is large enough for the copy to be accurate enough.
+
+        The expected quantisation error ||E||_F^2 has to be below half of the smallest alpha.
+        """
+        # An estimate of `QuantizedMatrix.squared_error_bound` for normally distributed entries.
+        squared_error = 1e-9 * float((self.column_norms**2).sum())
+        return self.design.can_quantize and squared_error < 0.5 * float(self.alphas.min())
 
     @property
     def gram_error_scale(self) -> Array:
-        """What the rounding of X'X, in units of eps, is proportional to, column by column."""
+        """Scales s (p,) of the rounding errors of X'X.
+
+        The error of entry (i, j) is proportional to eps sqrt(s_i s_j). For centred rows s_j is the
+        raw norm of column j times its centred norm. Otherwise it is the square of the raw norm,
+        because X'X is a difference of raw sums.
+        """
         return self.raw_column_norms * (
             self.safe_column_norms if self.centers_rows else self.raw_column_norms
         )
 
     @property
     def centers_rows(self) -> bool:
-        """Whether Gram matrices are made from centred rows."""
+        """True if Gram matrices are formed from centred rows, which avoids cancellation."""
         return self.design.storage.centers_rows
 
     @property
     def uses_compiled_loops(self) -> bool:
-        """Whether products with X are done by compiled loops, so that other work should be too.
+        """True if compiled loops form products with X; other work should then avoid BLAS too.
 
-        BLAS lets its threads spin for a while after each call, on the cores that the loops need.
+        The threads of BLAS spin for a while after each call, on the cores that the loops need.
         """
         return self.design.storage.max_compiled_columns > 0
 
     @cached_property
     def distinct_alphas(self) -> Array:
-        """The alphas, each once."""
+        """The sorted distinct alphas."""
         if (self.alphas == self.alphas[:1]).all():
             return self.alphas[:1]
         return np.unique(self.alphas)
 
     def gram(self) -> Array:
-        """X'X in float64, made once; one pass."""
+        """X'X (p, p) in float64; one pass on first use, then cached."""
         if self.gram_cache.gram is None:
             self.gram_cache.gram = self.design.gram(np.float64)
         return self.gram_cache.gram
 
     def row_gram(self) -> Array:
-        """X X' in float64, made once; one pass."""
+        """X X' (n, n) in float64; `Storage.row_gram_passes` passes on first use, then cached."""
         if self.gram_cache.kernel is None:
             self.gram_cache.kernel = self.design.row_gram(np.float64)
         return self.gram_cache.kernel
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
-        """X'(Y - X W) - W diag(alphas), and the norms ||y - X w||; one pass in float64."""
+        """X'(Y - X W) - W diag(alphas) (p, t), and ||y - X w|| (t,); one pass in float64."""
         G, squares = self.design.residual_gradient(W, self.targets)
         return G - W * self.alphas, np.sqrt(squares)
 
     def quantize(self) -> QuantizedMatrix:
-        """X, centred and weighted, in integers of 16 bits; one pass."""
-        sizes = self.safe_column_norms / np.sqrt(self.shape[0])
-        copy = self.design.quantize(np.where(sizes > 0, sizes, 1.0))
+        """X, centred and weighted, quantised to 16-bit integers; one pass."""
+        root_mean_squares = self.safe_column_norms / np.sqrt(self.shape[0])
+        copy = self.design.quantize(np.where(root_mean_squares > 0, root_mean_squares, 1.0))
         log.info("Iterations are done on a copy of X in 16-bit integers.")
         return copy
 
     def metered_gram_matmat(self, copy: QuantizedMatrix) -> Callable[[Array], Array]:
-        """V -> Z'(Z V) for the copy Z, counted like passes over X."""
+        """Function V -> Z'(Z V) for the quantised copy Z, metered as one pass per column of V."""
 
         def gram(V: Array) -> Array:
-            columns = V.shape[1]
-            self.design.meter.add(2.0 * self.design.matvec_flops * columns, float(columns))
+            n_columns = V.shape[1]
+            self.design.meter.add(2.0 * self.design.matvec_flops * n_columns, float(n_columns))
             return copy.gram_matmat(V)
 
         return gram
@@ -201,9 +232,11 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Standardization:
-    """How a problem's coefficients become those of the data as given, and their intercept.
+    """Means and scales of X and Y, which convert coefficients to the units of the data.
 
-    `total_weight` is the sum of all weights, and `n_counted` the number of samples with any.
+    Apart from weights, the problem is that of (X - x_mean) / x_scale and (Y - y_mean) / y_scale.
+    `x_mean` is (p,), `y_mean` and `y_scale` are (t,); the scales are powers of two. `total_weight`
+    is the sum of all weights, and `n_counted` the number of samples with a weight above 0.
     """
 
     x_mean: Array
@@ -214,20 +247,21 @@ class Standardization:
     n_counted: int
 
     def coef(self, W: Array) -> Array:
-        """(p, t) coefficients in the units of the data; infinite where these are too large."""
+        """Coefficients (p, t) in the units of the data; infinite where float64 overflows."""
         with np.errstate(over="ignore"):
             return W * (self.y_scale / self.x_scale)
 
     def intercept(self, coef: Array) -> Array:
-        """ybar - xbar'coef."""
+        """Intercepts (t,) for coefficients (p, t), in the units of the data: y_mean - x_mean'w."""
         return np.asarray(self.y_mean - self.x_mean @ coef)
 
 
 def intercept_error(problem: Problem, standardization: Standardization, W: Array) -> Array:
-    """Bound on the rounding error of the intercept, in units of y's norm, for W (p, t).
+    """Bound (t,) on the prediction error that the intercept's rounding causes, relative to ||y||.
 
-    It moves all predictions by the same amount. The means are sums, which are off by a few
-    roundings of their terms; ybar - xbar'coef adds a rounding for each of its terms.
+    W (p, t) are the coefficients of the problem. An error of the intercept moves all predictions by
+    the same amount. It has two sources: the means are sums of n terms, and y_mean - x_mean'coef is
+    a sum of p + 1 terms. Each is off by `sum_noise` times the magnitude of its terms.
     """
     coef = standardization.coef(W)
     offsets = np.abs(standardization.y_mean) + np.abs(standardization.x_mean) @ np.abs(coef)
@@ -244,17 +278,17 @@ def intercept_error(problem: Problem, standardization: Standardization, W: Array
 
 
 def relative_to_target_norm(problem: Problem, error: Array) -> Array:
-    """`error` in units of ||y||; 0 where y is constant, whose intercept is exact."""
-    spread = problem.target_norms
-    return np.divide(error, spread, out=np.zeros_like(error), where=spread > 0)
+    """`error` (t,) divided by ||y||; 0 where the centred y is 0, because its intercept is exact."""
+    norms = problem.target_norms
+    return np.divide(error, norms, out=np.zeros_like(error), where=norms > 0)
 
 
 def build_problem(
     data: TrainingData, alphas: Array, fit_intercept: bool
 ) -> tuple[Problem, Standardization]:
-    """The problem of the data with one alpha per target; one pass for means, X'Y and norms.
+    """Build the problem for data and alphas (t,); one pass for the means, X'Y and norms.
 
-    Non-finite data show in those sums, so there is no pass to look for them.
+    Non-finite entries of X make these sums non-finite, so no separate pass has to look for them.
     """
     storage, weights = data.design.storage, data.weights
     n, p = storage.shape
@@ -264,26 +298,29 @@ def build_problem(
     if not np.isfinite(raw_target_norms).all():
         raise NotFinite("the norm of y leaves the range of float64; divide y by a constant.")
     total_weight = float(n) if weights is None else float(weights.sum())
-    counted = n if weights is None else int(np.count_nonzero(weights))
+    n_counted = n if weights is None else int(np.count_nonzero(weights))
     y_mean: Array = np.zeros(Y.shape[1])
     if fit_intercept:
         y_mean, Y = center_targets(Y, weights, total_weight)
-        # The mean of what is left: then y_mean is off by about one rounding of itself.
-        left = _weighted_mean(Y, weights, total_weight)
-        Y -= left
-        y_mean = y_mean + left
+        # The computed mean has the rounding error of a sum of n terms. Adding the mean of the
+        # deviations reduces the error to about one rounding of y_mean.
+        mean_correction = _weighted_mean(Y, weights, total_weight)
+        Y -= mean_correction
+        y_mean = y_mean + mean_correction
     weighted = Y if weights is None else weights[:, None] * Y
     sums, products, squares = storage.moments(weights, weighted)
     check_sums_finite(storage, products, sums, squares)
     x_mean = sums / total_weight if fit_intercept else np.zeros(p)
-    # Centred y sums to zero but for rounding, which a large x_mean would blow up.
+    # Without rounding the centred y would sum to 0, and this term would vanish. A large x_mean
+    # magnifies the rounding error of the sum, so the term is subtracted.
     moments = products - np.outer(x_mean, weighted.sum(axis=0))
-    squares = np.maximum(squares, total_weight * x_mean**2)  # as they would be without rounding
+    # Without rounding, squares >= total_weight x_mean^2 by the Cauchy-Schwarz inequality.
+    squares = np.maximum(squares, total_weight * x_mean**2)
     norms = np.sqrt(squares - total_weight * x_mean**2)
     x_scale = _power_of_two_scale(np.sqrt(squares.max(initial=0.0)))
-    root = float(np.sqrt(alphas.max(initial=0.0))) * MIN_SCALE_TO_ROOT_ALPHA
-    x_scale = max(x_scale, _power_of_two_scale(root)) if root > x_scale else x_scale
-    y_scale = np.array([_power_of_two_scale(size) for size in raw_target_norms])
+    min_scale = float(np.sqrt(alphas.max(initial=0.0))) * MIN_SCALE_TO_ROOT_ALPHA
+    x_scale = max(x_scale, _power_of_two_scale(min_scale)) if min_scale > x_scale else x_scale
+    y_scale = np.array([_power_of_two_scale(norm) for norm in raw_target_norms])
     alphas = _scale_alphas(alphas, x_scale)
     scale = None if x_scale == 1.0 else np.full(p, 1.0 / x_scale)
     design = data.design
@@ -301,17 +338,20 @@ def build_problem(
         raw_target_norms / y_scale,
     )
     problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
-    return problem, Standardization(x_mean, y_mean, x_scale, y_scale, total_weight, counted)
+    return problem, Standardization(x_mean, y_mean, x_scale, y_scale, total_weight, n_counted)
 
 
 def center_targets(Y: Array, weights: Array | None, total_weight: float) -> tuple[Array, Array]:
-    """The weighted mean of every target, rounded, and Y without it; 0 for a constant target."""
+    """The rounded weighted mean of each target (t,), and Y minus it (n, t).
+
+    A constant target becomes exactly 0.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         y_mean = _weighted_mean(Y, weights, total_weight)
         centered = Y - y_mean
     if not np.isfinite(y_mean).all():
         raise NotFinite("the sum of y leaves the range of float64; divide y by a constant.")
-    # The rounded mean of a constant target may differ from it.
+    # The mean of a constant target may differ from its value by rounding.
     constant = _constant_columns(centered, weights)
     first = 0 if weights is None else int(np.argmax(weights > 0))
     y_mean[constant] = Y[first, constant]
@@ -324,18 +364,21 @@ def _weighted_mean(Y: Array, weights: Array | None, total_weight: float) -> Arra
 
 
 def _constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:
-    """Which columns hold one value only, in all rows with a weight above 0."""
+    """Mask (t,) of the columns of Y (n, t) that are constant in all rows with a weight above 0."""
     rows = None if weights is None else np.flatnonzero(weights)
-    some = Y if rows is None else Y[rows[:: max(1, len(rows) // 2)]]
-    few = some[:: max(1, len(some) // 2)]
-    constant = np.asarray((few == few[0]).all(axis=0))
-    if constant.any():  # few targets need a look at all of their rows
+    # Up to three rows show for most columns that they are not constant. All rows are compared only
+    # for the remaining columns.
+    counted_rows = Y if rows is None else Y[rows[:: max(1, len(rows) // 2)]]
+    sample = counted_rows[:: max(1, len(counted_rows) // 2)]
+    constant = np.asarray((sample == sample[0]).all(axis=0))
+    if constant.any():
         candidates = Y[:, constant] if rows is None else Y[:, constant][rows]
         constant[constant] = np.ptp(candidates, axis=0) == 0
     return constant
 
 
 def _scale_alphas(alphas: Array, x_scale: float) -> Array:
+    """The alphas for X / x_scale: alphas / x_scale^2; raises NotFinite on overflow or underflow."""
     with np.errstate(over="ignore"):
         scaled = alphas / x_scale / x_scale
     if not np.isfinite(scaled).all() or ((scaled == 0) & (alphas > 0)).any():
@@ -347,18 +390,19 @@ def _scale_alphas(alphas: Array, x_scale: float) -> Array:
 
 
 def _weighted_column_norms(Y: Array, weights: Array | None) -> Array:
-    """sqrt(sum_i w_i y_i^2), column by column, whatever the size of y."""
+    """sqrt(sum_i w_i y_i^2) for each column of Y (n, t), (t,), without overflow or underflow."""
     squares = np.einsum("ij,ij->j", Y, Y if weights is None else weights[:, None] * Y)
     if ((squares > SAFE_SQUARES_RANGE[0]) & (squares < SAFE_SQUARES_RANGE[1])).all():
         return np.asarray(np.sqrt(squares))
     largest = np.abs(Y).max(axis=0, initial=0.0)
-    unit = np.where(largest > 0, largest, 1.0)
-    squares = (Y / unit) ** 2
-    return np.asarray(unit * np.sqrt(squares.sum(axis=0) if weights is None else weights @ squares))
+    scale = np.where(largest > 0, largest, 1.0)
+    squares = (Y / scale) ** 2
+    sums = squares.sum(axis=0) if weights is None else weights @ squares
+    return np.asarray(scale * np.sqrt(sums))
 
 
 def _power_of_two_scale(size: float) -> float:
-    """1, or the power of two nearest to `size` where that is too far from 1 to work with."""
+    """The power of two nearest to `size`, or 1 if `size` is 0 or within UNSCALED_RANGE."""
     if size == 0 or UNSCALED_RANGE[0] <= size <= UNSCALED_RANGE[1]:
         return 1.0
     largest_exponent = np.finfo(np.float64).maxexp - 1
@@ -366,10 +410,13 @@ def _power_of_two_scale(size: float) -> float:
 
 
 def check_sums_finite(storage: Any, *sums: Array) -> None:
-    """Raise NotFinite if a sum over X is not finite, naming the entry of X that caused it."""
-    if all(np.isfinite(some).all() for some in sums):
+    """Raise NotFinite if one of these sums over X is not finite.
+
+    The error names the entry of X that is not finite, if there is one.
+    """
+    if all(np.isfinite(array).all() for array in sums):
         return
-    storage.check_finite(1e150)
+    storage.check_finite(1e150)  # sums of squares of larger entries may overflow
     raise NotFinite(
         "the sums of X, or of X and y, leave the range of float64; divide X, y or "
         "sample_weight by a constant."

@@ -1,4 +1,4 @@
-"""The whole story on one page: plan, solve, certify, and go on if it is not enough."""
+"""Solve a ridge problem: run the planned engines in turn until a solution is certified."""
 
 from __future__ import annotations
 
@@ -33,21 +33,35 @@ from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
 
 log = logging.getLogger("ling")
-# An iteration whose recurrence has drifted is started again from where it is.
+# Runs of one engine in all. An iteration whose recursive residual has drifted from the true one is
+# restarted from its current coefficients.
 MAX_ATTEMPTS_PER_ENGINE = 3
-# Engines whose cost does not depend on much that cannot be known beforehand.
+# Engines whose cost hardly depends on what is unknown before the fit, such as the spectrum of X.
 PREDICTABLE_ENGINES = "direct", "row_sketch"
 
 
-#: Coefficients (p, t), rounded as they will be stored.
+#: Function that rounds coefficients (p, t) to the dtype in which they will be stored.
 CastCoef: TypeAlias = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Coefficients, what is proved of them, and how they came about.
+    """Coefficients with their certificate, and how they were computed.
 
-    `coarse` is whether they would be within tol, had they not been stored in a coarser dtype.
+    Attributes
+    ----------
+    candidate : Candidate
+        The result of the engine, with coefficients rounded to the dtype in which they are stored.
+    certificate : Certificate
+    status : Status
+    estimate : EngineEstimate
+        The engine and its predicted cost.
+    seconds : dict of str to float
+        Time of the stages "solve" and "certify", over all engines that were tried.
+    abandoned_engines : tuple of str
+        Engines that were tried before without success.
+    limited_by_dtype : bool
+        Whether tol is missed because of rounding to the dtype in which coefficients are stored.
     """
 
     candidate: Candidate
@@ -60,12 +74,12 @@ class Solution:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing could be gained by going on."""
+        """True if neither another run nor another engine could improve the solution."""
         return self.status.is_final or self.limited_by_dtype
 
     @property
     def coef(self) -> Array:
-        """(p, t)."""
+        """Coefficients (p, t)."""
         return self.candidate.coef
 
 
@@ -78,30 +92,35 @@ def solve(
 ) -> Solution:
     """Coefficients within `options.tol` of the exact ones, or a status that says why not.
 
-    Iterations start from `start` (p, t). `cast_coef` maps coefficients to what is left of them when
-    they are stored in float32; the certificate is for the stored coefficients.
+    The distance is that of the training predictions, relative to ||y||; see `certify`. Iterations
+    start from `start` (p, t). `cast_coef` rounds coefficients to the dtype in which they are
+    stored, such as float32; the certificate is for the rounded coefficients.
     """
     best: Solution | None = None
     tried: list[str] = []
-    for step, budget in _engines_to_try(problem, plan, options):
-        tried.append(step.engine)
+    for estimate, budget in _engines_to_try(problem, plan, options):
+        tried.append(estimate.engine)
         log.info(
             "%d x %d by %s, which is expected to take %.2g s, %.3g MB and %.3g passes.",
-            *problem.shape, step.engine, step.seconds, step.n_bytes / 1e6, step.passes,
+            *problem.shape, estimate.engine, estimate.seconds, estimate.n_bytes / 1e6,
+            estimate.passes,
         )  # fmt: skip
         engine_start = start
         for _ in range(MAX_ATTEMPTS_PER_ENGINE):
-            solution = _run_engine(problem, step, budget, options, engine_start, cast_coef)
+            solution = _run_engine(problem, estimate, budget, options, engine_start, cast_coef)
             best = solution if best is None else _better_solution(problem, best, solution)
             if solution.is_final:
                 return _with_abandoned_engines(best, tried)
             n_iter = solution.candidate.n_iter
             if solution.candidate.gave_up or n_iter in (None, budget.max_iter):
                 break
-            iter_left = None if budget.max_iter is None else budget.max_iter - n_iter
-            budget, engine_start = replace(budget, max_iter=iter_left), best.coef
-        log.info("%s did not get there, or would have taken longer than another.", step.engine)
-    assert best is not None  # a plan has at least one step
+            remaining_iter = None if budget.max_iter is None else budget.max_iter - n_iter
+            budget, engine_start = replace(budget, max_iter=remaining_iter), best.coef
+        log.info(
+            "%s is abandoned: it did not reach tol, or another engine is expected to be faster.",
+            estimate.engine,
+        )
+    assert best is not None  # a plan has at least one engine
     return _with_abandoned_engines(best, tried)
 
 
@@ -115,43 +134,55 @@ def _with_abandoned_engines(best: Solution, tried: list[str]) -> Solution:
 def _engines_to_try(
     problem: Problem, plan: Plan, options: FitOptions
 ) -> Iterator[tuple[EngineEstimate, EngineBudget]]:
-    """Engines in the order of the plan, where there is a choice."""
+    """Yield the engines to try, in order, each with its budget.
+
+    A single engine is tried if coefficients have to be >= 0, if an alpha is 0, or if the user has
+    chosen a solver.
+    """
     if options.positive:
-        steps = [_estimate_nonnegative(problem, plan)]
+        estimates = [_estimate_nonnegative(problem, plan)]
     elif (problem.alphas == 0).any():
-        steps = [_estimate_min_norm(plan)]
+        estimates = [_estimate_min_norm(plan)]
     elif options.solver == "auto":
-        steps = _fallback_order(plan.steps)
+        estimates = _fallback_order(plan.steps)
     else:
-        steps = [plan.estimate_for(options.solver)]
+        estimates = [plan.estimate_for(options.solver)]
     costs = PassCosts.predict(plan.dimensions, plan.machine)
-    for number, step in enumerate(steps):
+    for number, estimate in enumerate(estimates):
         yield (
-            step,
+            estimate,
             EngineBudget(
                 options.max_iter,
-                _max_passes(plan, steps[number + 1 :]),
-                step.max_rank,
+                _max_passes(plan, estimates[number + 1 :]),
+                estimate.max_rank,
                 plan.memory,
-                step.low_precision,
+                estimate.low_precision,
                 costs,
             ),
         )
 
 
-def _fallback_order(steps: list[EngineEstimate]) -> list[EngineEstimate]:
-    """If the first choice fails, the problem is harder than was thought: then what is known."""
-    return [steps[0], *sorted(steps[1:], key=lambda step: step.engine not in PREDICTABLE_ENGINES)]
+def _fallback_order(estimates: list[EngineEstimate]) -> list[EngineEstimate]:
+    """The first engine of the plan, then those with predictable cost, then the others.
+
+    If the first engine fails, the problem is harder than predicted, and other forecasts that depend
+    on its difficulty are not reliable either.
+    """
+    first, *others = estimates
+    return [first, *sorted(others, key=lambda other: other.engine not in PREDICTABLE_ENGINES)]
 
 
 def _max_passes(plan: Plan, others: list[EngineEstimate]) -> float:
-    """Passes in the predicted time of the fastest other engine whose cost is predictable."""
+    """Passes in the predicted seconds of the fastest other engine with predictable cost.
+
+    Infinite if there is no such engine.
+    """
     seconds = [other.seconds for other in others if other.engine in PREDICTABLE_ENGINES]
     return min(seconds, default=math.inf) / pass_seconds(plan.dimensions, plan.machine)
 
 
 def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
-    """The only engine for coefficients >= 0; raises BadOption if it does not fit in memory."""
+    """The estimate for the only engine for W >= 0; raises BadOption if memory does not suffice."""
     estimate = estimate_nonnegative(
         plan.dimensions,
         plan.machine,
@@ -168,10 +199,11 @@ def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
 
 
 def _estimate_min_norm(plan: Plan) -> EngineEstimate:
-    """`direct` for alpha = 0; raises BadOption if it does not fit in memory.
+    """The estimate for `direct` with alpha = 0; raises BadOption if memory does not suffice.
 
-    Without a bound an iteration cannot tell when it has converged. Singular values can, or, if X is
-    out of core and does not fit, the eigenvalues of a Gram matrix.
+    There is no error bound for alpha = 0, so an iteration cannot tell when it has converged.
+    `direct` uses the singular value decomposition of X or, if X is out of core and that does not
+    fit in memory, the eigenvalues of a Gram matrix.
     """
     dimensions = plan.dimensions
     n_bytes = svd_bytes(dimensions.n, dimensions.p)
@@ -187,69 +219,81 @@ def _estimate_min_norm(plan: Plan) -> EngineEstimate:
 
 def _run_engine(
     problem: Problem,
-    step: EngineEstimate,
+    estimate: EngineEstimate,
     budget: EngineBudget,
     options: FitOptions,
     start: Array | None,
     cast_coef: CastCoef | None,
 ) -> Solution:
+    """Run an engine from `start` (p, t), round its coefficients and certify them."""
     started = time.perf_counter()
     meter = problem.design.meter
-    meter.begin_stage(f"solve with {step.engine}", partial(_remaining_cost, problem, step))
-    engine = nonnegative if options.positive else ENGINES[step.engine]
+    meter.begin_stage(f"solve with {estimate.engine}", partial(_remaining_cost, problem, estimate))
+    engine = nonnegative if options.positive else ENGINES[estimate.engine]
     exact = engine(problem, options, budget, start)
     candidate = exact if cast_coef is None else _cast_candidate(problem, exact, cast_coef)
     solved = time.perf_counter()
     meter.begin_stage("certify", lambda: (problem.design.pass_fraction, None))  # at most one pass
     certificate, status = certify(problem, candidate, options.tol, options.positive)
-    coarse = (
+    limited_by_dtype = (
         candidate is not exact
         and status is Status.NOT_REACHED
         and certify(problem, exact, options.tol, options.positive)[1] is Status.CERTIFIED
     )
     seconds = {"solve": solved - started, "certify": time.perf_counter() - solved}
-    return Solution(candidate, certificate, status, step, seconds, limited_by_dtype=coarse)
+    return Solution(
+        candidate, certificate, status, estimate, seconds, limited_by_dtype=limited_by_dtype
+    )
 
 
-def _remaining_cost(problem: Problem, step: EngineEstimate) -> RemainingWork:
-    """Passes and seconds from here on; the plan counts the pass that made the problem as well."""
+def _remaining_cost(problem: Problem, estimate: EngineEstimate) -> RemainingWork:
+    """Predicted passes and seconds of an engine run from now on.
+
+    The estimate includes the pass that built the problem, and one for a Gram matrix, which may be
+    in the cache already. Its seconds are not valid in that case, and None is returned.
+    """
     cache = problem.gram_cache
-    formed = cache.gram is not None or cache.kernel is not None
-    passes = problem.design.pass_fraction * max(0.0, step.passes - 1 - formed)
-    return passes, None if formed else step.seconds
+    has_gram = cache.gram is not None or cache.kernel is not None
+    passes = problem.design.pass_fraction * max(0.0, estimate.passes - 1 - has_gram)
+    return passes, None if has_gram else estimate.seconds
 
 
 def _cast_candidate(problem: Problem, candidate: Candidate, cast_coef: CastCoef) -> Candidate:
-    """The candidate as it will be kept, and its engine's bound made to cover that.
+    """The candidate with rounded coefficients, and its bound increased by the rounding error.
 
-    A change d of w moves the error by at most sum_j sqrt(||x_j||^2 + alpha) |d_j|; no pass.
+    By the triangle inequality, a change d of w increases the error sqrt(||X e||^2 + alpha ||e||^2)
+    by at most sum_j sqrt(||x_j||^2 + alpha) |d_j|; no pass.
     """
     coef = cast_coef(candidate.coef)
     if candidate.bound is None:
         return replace(candidate, coef=coef)
     lengths = np.sqrt(problem.safe_column_norms[:, None] ** 2 + problem.alphas)
-    moved = np.einsum("ij,ij->j", lengths, np.abs(coef - candidate.coef))
-    return replace(candidate, coef=coef, bound=candidate.bound + moved)
+    rounding_error = np.einsum("ij,ij->j", lengths, np.abs(coef - candidate.coef))
+    return replace(candidate, coef=coef, bound=candidate.bound + rounding_error)
 
 
 def _better_solution(problem: Problem, a: Solution, b: Solution) -> Solution:
-    """b if it is final, or nearer to the exact solution, having spent the time of both.
+    """The better of two solutions, with the seconds of both: b if it is final, else by objective.
 
-    The objective tells, which is least there; bounds that are not met may not.
+    The objective is smallest at the exact solution. Bounds above tol may be too loose to show which
+    solution is closer to it.
     """
-    chosen = b if b.is_final or _objective(problem, b) <= _objective(problem, a) else a
+    better = b if b.is_final or _objective(problem, b) <= _objective(problem, a) else a
     seconds = {name: a.seconds[name] + b.seconds[name] for name in a.seconds}
     return replace(
-        chosen, seconds=seconds, limited_by_dtype=a.limited_by_dtype or b.limited_by_dtype
+        better, seconds=seconds, limited_by_dtype=a.limited_by_dtype or b.limited_by_dtype
     )
 
 
 def _objective(problem: Problem, solution: Solution) -> float:
-    """The largest of all targets' objectives, in units of ||y||^2; one pass."""
+    """The largest objective of all targets, relative to ||y||^2; one pass.
+
+    Infinite if a coefficient is not finite. Targets with y = 0 are left out.
+    """
     W = solution.coef
     if not np.isfinite(W).all():
         return np.inf
-    residual = problem.gradient(W)[1]
-    objective = residual**2 + problem.alphas * np.einsum("ij,ij->j", W, W)
-    real = problem.target_norms > 0
-    return float((objective[real] / problem.target_norms[real] ** 2).max(initial=0.0))
+    residual_norms = problem.gradient(W)[1]
+    objectives = residual_norms**2 + problem.alphas * np.einsum("ij,ij->j", W, W)
+    nonzero = problem.target_norms > 0
+    return float((objectives[nonzero] / problem.target_norms[nonzero] ** 2).max(initial=0.0))

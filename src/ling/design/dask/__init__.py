@@ -1,4 +1,4 @@
-"""Storage for Dask arrays: blocks of rows stay on the workers, and calls are sent to them."""
+"""Storage for Dask arrays: blocks of rows stay on the workers, and operations are sent to them."""
 
 from ling.design.dask.storage import DaskStorage
 

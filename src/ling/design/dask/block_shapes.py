@@ -15,9 +15,10 @@ from ling.errors import WrongShape
 def check_block_shape(
     name: str, number: Sequence[int], shape: Sequence[int], declared: Sequence[float]
 ) -> None:
-    """Raise WrongShape unless the chunk at `number` has the declared shape.
+    """Raise WrongShape unless the chunk has the declared shape.
 
-    Declared sizes that are NaN are unknown, and are not compared.
+    `number` is its position among the chunks of the array `name`. Declared sizes that are NaN are
+    unknown, and are not compared.
     """
     pairs = list(zip(shape, declared, strict=False))
     if len(shape) == len(declared) and all(isnan(b) or a == b for a, b in pairs):
@@ -39,6 +40,7 @@ def with_checked_shapes(array: Any, name: str) -> Any:
 
 
 def _check_block(name: str, chunk: Any, block_info: Any = None) -> Any:
+    """Return the chunk after the check; `map_blocks` passes `block_info`."""
     info = block_info[None]
     check_block_shape(name, info["chunk-location"], np.shape(chunk), info["chunk-shape"])
     return chunk

@@ -42,16 +42,19 @@ from ling.design.dask.task_graph import TaskGraph, block_keys, futures_of, relea
 from ling.errors import ClusterLost, ClusterMemory
 
 MIB = 2**20
-# Deaths of workers holding the same block that are tolerated, and attempts of one pass in all.
+# A pass fails if more than MAX_DEATHS_PER_BLOCK workers die in turn while they hold the same block,
+# or after MAX_ATTEMPTS attempts.
 MAX_DEATHS_PER_BLOCK, MAX_ATTEMPTS = 3, 12
 # Sums of at most this many bytes are sent straight to the client: a task that adds them up on a
 # worker costs the scheduler as much time.
 MAX_DIRECT_SUM_BYTES = MIB // 2
-# Bytes of the results of a pass up to which they are released only once the next pass has started.
+# Results of a pass of at most this many bytes are released only after the next pass has started,
+# because a message to the scheduler delays the next one.
 MAX_LINGERING_BYTES = 16 * MIB
-# Number of failed direct calls after which only tasks are used.
+# Number of failed direct calls after which only tasks of the scheduler are used.
 MAX_FAILED_CALLS = 3
-# Key of the plans of the shares in `resident_arrays`; not the id of any array.
+# Key of the tasks of the shares in `Residency.resident_arrays`. Arrays are stored under their ids,
+# which are never 0.
 PLANS_KEY = 0
 
 
@@ -59,8 +62,9 @@ PLANS_KEY = 0
 class TaskGroup:
     """The parts that one task processes on one worker.
 
-    A share is the set of parts of one thread, and per-row arrays are split by share. This group
-    belongs to share number `share_index`, and its rows start at `offset` within the share.
+    `numbers` are the numbers of the parts. A share is the set of parts of one thread, and per-row
+    arrays are split by share. This group belongs to share number `share_index`, and its rows start
+    at `offset` within the share.
     """
 
     worker: str
@@ -71,7 +75,10 @@ class TaskGroup:
 
 @dataclass(frozen=True, eq=False)
 class ResidentArray:
-    """A per-row array whose rows stay on the workers, split by share, while the array lives."""
+    """A per-row array whose rows stay on the workers until the array is deleted.
+
+    `keys` are the keys of its pieces, one per share. `checksum` detects changes in place.
+    """
 
     array_ref: weakref.ref[Any]
     checksum: int
@@ -81,7 +88,11 @@ class ResidentArray:
 
 @dataclass(frozen=True, eq=False)
 class Residency:
-    """The assignment of the parts of a layout to threads, and the resident arrays by id."""
+    """The assignment of the parts of a layout to threads, and the arrays that are on the workers.
+
+    `shares` has one group per thread, and `groups` one per thread and group of the reduction tree.
+    `resident_arrays` are stored by the id of the array.
+    """
 
     shares: tuple[TaskGroup, ...]
     groups: tuple[TaskGroup, ...]
@@ -100,8 +111,8 @@ class Residency:
 class BlockPlacement:
     """The worker that has each block, and the number of threads of each worker.
 
-    `remaining_calls` is the number of direct calls, which bypass the scheduler, that may still fail
-    where tasks do not.
+    Direct calls bypass the scheduler. `remaining_calls` is the number of further direct calls that
+    may fail although tasks succeed; after that only tasks are used.
     """
 
     workers: tuple[str, ...]
@@ -127,8 +138,10 @@ class BlockPlacement:
 class DirectCall:
     """A pass for which everything but the call is already on the workers.
 
-    It is sent to all workers at once and bypasses the scheduler's tasks. That takes a third of the
-    time, and costs the scheduler one message per worker, however many blocks there are.
+    It is sent to all workers at once and bypasses the scheduler's tasks. It takes a third of the
+    time, and costs the scheduler one message per worker, however many blocks there are. `shares`
+    are the share indices of each worker; `plans` and `pieces` are the keys of the tasks and of the
+    per-row arrays, one per share.
     """
 
     call: bytes
@@ -220,6 +233,11 @@ class ClusterBlocks:
     def _run_pass(
         self, call: BlockCall, layout: RowLayout, placement: BlockPlacement
     ) -> BlockResult:
+        """Run the call once on all parts, by a direct call if possible and otherwise by tasks.
+
+        If a direct call fails, the blocks are located again. The pass is repeated at their new
+        workers if they have moved, and otherwise by tasks, which report the error.
+        """
         count, residency = len(layout.parts), placement.plan_for(layout)
         # Large sums are added up on the workers, with one task per group of parts.
         by_group = 8 * call.reduced_size > MAX_DIRECT_SUM_BYTES and count > 1
@@ -283,6 +301,7 @@ class ClusterBlocks:
         return [nodes for worker_nodes in nodes_of_worker.values() for nodes in worker_nodes]
 
     def _gather_result(self, graph: TaskGraph, outs: list[TaskKey], count: int) -> BlockResult:
+        """Submit the graph and return the merged result of the tasks `outs`."""
         with graph.submit(self.client, outs) as futures:
             # Released only now, because a message to the scheduler delays the next one by 10 ms.
             self._lingering_futures = []
@@ -298,7 +317,10 @@ class ClusterBlocks:
     def _send_row_arrays(
         self, graph: TaskGraph, layout: RowLayout, call: BlockCall, sent: Residency
     ) -> tuple[dict[str, tuple[TaskKey, ...]], dict[str, Array]]:
-        """Return the keys of the pieces of per-row arrays, and one row of those with equal rows."""
+        """Return the keys of the pieces of per-row arrays, by name, and the arrays with equal rows.
+
+        Of an array that repeats one row, only this row is returned.
+        """
         arrays, constants = {}, {}
         for name, array in layout.row_arrays(call).items():
             if array.strides[0] == 0:
@@ -310,7 +332,7 @@ class ClusterBlocks:
     def _resident_keys(
         self, graph: TaskGraph, layout: RowLayout, array: Array, sent: Residency
     ) -> tuple[TaskKey, ...]:
-        """Return the keys of an array's rows, one per share; send rows that are not resident."""
+        """Return the keys of an array's rows, one per share; the graph sends them if necessary."""
         resident, checksum = sent.resident_arrays.get(id(array)), _checksum(array)
         if resident is None or resident.array_ref() is not array or resident.checksum != checksum:
             pieces = ((_group_rows(array, layout, share), share.worker) for share in sent.shares)
@@ -323,7 +345,7 @@ class ClusterBlocks:
         return resident.keys
 
     def _locate_blocks(self, anew: bool = False) -> BlockPlacement:
-        """Wait for all blocks and return their workers; `anew` looks them up again."""
+        """Wait for all blocks and return their placement, cached unless `anew`."""
         retries = MAX_DEATHS_PER_BLOCK
         self._placement = None if anew else self._placement
         while self._placement is None:
@@ -419,7 +441,7 @@ def _group_rows(array: Array, layout: RowLayout, share: TaskGroup) -> Array:
     if not all(a.stop == b.start for a, b in pairwise(parts)):
         return np.concatenate([array[part.start : part.stop] for part in parts])
     rows = array[parts[0].start : parts[-1].stop]
-    # Distributed holds on to small messages for a while, and a view would keep the array alive.
+    # Distributed keeps small messages for a while, so that a view would keep the whole array alive.
     return rows.copy() if rows.nbytes < MIB else np.ascontiguousarray(rows)
 
 

@@ -1,4 +1,4 @@
-"""Waiting for the workers of a cluster, and error messages that say what to do if they fail."""
+"""Wait for the workers of a cluster, and turn their failures into errors that say what to do."""
 
 from __future__ import annotations
 
@@ -95,10 +95,12 @@ def repeated_deaths_error(where: str, count: int, limit: int | None) -> ClusterM
 
 
 def _limit_text(limit: int | None) -> str:
+    """Return a clause with the memory limit of a worker in bytes; empty if there is none."""
     return f"; the limit of a worker is {limit / MIB:.4g} MB" if limit else ""
 
 
 def _cluster_lost_error(error: BaseException) -> ClusterLost:
+    """Return the error for a lost scheduler or client, which quotes the original error."""
     return ClusterLost(
         f"the scheduler or the client is gone, and X with it ({type(error).__name__}: "
         f"{str(error).splitlines()[0] if str(error) else 'no reason given'}); connect a new "
@@ -122,8 +124,8 @@ def wait_for(
 ) -> T:
     """Return the result of the awaitable `work`; raise if it cannot be completed any more.
 
-    That is so if one of `workers` disappears, or if there is no worker at all. `futures` are the
-    tasks that `work` waits for.
+    It cannot be completed if one of `workers` disappears, or if there has been no worker for too
+    long. `futures` are the tasks that `work` waits for.
     """
     done = _submit_coroutine(client, work)
     monitor = WorkerMonitor(client, workers, futures)
@@ -151,11 +153,15 @@ def check_client_running(client: Any) -> None:
 
 
 def _submit_coroutine(client: Any, work: Any) -> Any:
+    """Run a coroutine in the event loop of the client; return its concurrent future."""
     return asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
 
 
 class WorkerMonitor:
-    """Checks that the required workers are alive and able to run tasks."""
+    """Checks that required workers are alive, not paused, and active while futures are pending.
+
+    `wanted` are the addresses of the required workers.
+    """
 
     def __init__(self, client: Any, wanted: Collection[str], futures: Sequence[Any]) -> None:
         self.client, self.required_workers, self.futures = client, set(wanted), futures
@@ -164,7 +170,12 @@ class WorkerMonitor:
         self.last_able_time = self.last_active_time = time.monotonic()
 
     def check(self) -> None:
-        """Raise an error if waiting any longer is pointless."""
+        """Raise an error if the futures cannot be expected to complete any more.
+
+        WorkerLostError if a required worker is gone or nothing has been done for STALL_SECONDS;
+        ClusterLost or ClusterMemory if there has been no worker, or a paused one, for `patience`
+        seconds.
+        """
         workers = get_worker_info(self.client, self.patience)
         if workers and (gone := self.required_workers - set(workers)):
             raise WorkerLostError(*gone)
@@ -187,7 +198,7 @@ class WorkerMonitor:
         )
 
     def _check_stall(self, workers: dict[str, Any]) -> None:
-        """Raise WorkerLostError if tasks are pending but no worker has been active for long."""
+        """Raise WorkerLostError if tasks are pending but no worker was active for STALL_SECONDS."""
         counts = [info["metrics"].get("task_counts", {}) for info in workers.values()]
         waiting = any(future.status == "pending" for future in self.futures)
         if not waiting or any(set(count) - {"memory", "released"} for count in counts):

@@ -30,22 +30,22 @@ from ling.errors import WrongType
 SPLIT_EVERY = 8
 #: Name of the row array that holds the indices of selected rows in their blocks.
 ROW_INDICES_NAME = "places"
-#: Methods of DenseStorage that compiled loops do: these are as fast on unaligned numbers.
+#: Methods of DenseStorage that run in compiled loops, which are as fast on unaligned data.
 COMPILED_METHODS = "gram_matmat", "gram_matmat_with_rows", "residual_gradient", "moments"
 #: Results by (level, number) of their node in the tree; level 0 holds single parts.
 ReductionNodes: TypeAlias = dict[tuple[int, int], BlockResult]
 
 
 class WorkerMemoryError(MemoryError):
-    """A worker ran out of memory; args: first row, end row, bytes of the chunk, memory limit."""
+    """A worker ran out of memory; args: first row, end row, bytes of the chunk, limit in bytes."""
 
 
 @dataclass(frozen=True)
 class BlockSlice:
-    """The rows `start` to `stop` of a design, which are in block number `block`.
+    """A part: the rows `start` to `stop` of a design, which are in block number `block`.
 
-    `block_offset` is the index of the first of them in the block, or None if they are not
-    contiguous there. `declared_shape` is the shape of the whole block according to X.
+    `block_offset` is the index of the first of these rows in the block, or None if they are not
+    contiguous there. `declared_shape` is the shape that X declares for the whole block.
     """
 
     block: int
@@ -88,6 +88,7 @@ class RowLayout:
         return RowLayout(tuple(parts), np.concatenate(pieces) if scattered else None)
 
     def _indices_in_block(self, part: BlockSlice) -> NDArray[np.intp]:
+        """Return the indices of the rows of a part in its block, (part.stop - part.start,)."""
         if part.block_offset is None:
             assert self.row_indices is not None
             return self.row_indices[part.start : part.stop]
@@ -101,11 +102,12 @@ class RowLayout:
 
 @dataclass(frozen=True, eq=False)
 class BlockTask:
-    """The task that runs a BlockCall on some parts: `numbers` are theirs, of `count` in all.
+    """The task that runs a BlockCall on some parts of a layout.
 
-    `call` is the result of `serialize`, or None if it is passed to the task. The arrays
-    `array_names` are passed to the task; they hold the rows of these parts from `offset` on.
-    `constants` are arrays of one row, which applies to all rows.
+    `numbers` are the numbers of these parts, and `count` is the number of all parts. `call` is the
+    result of `serialize`, or None if it is passed to the task. Per-row arrays are passed to the
+    task too: `array_names` are their names, and the rows of these parts begin at row `offset`.
+    `constants` are arrays with a single row, which applies to all rows.
     """
 
     call: bytes | None
@@ -117,7 +119,7 @@ class BlockTask:
     constants: dict[str, Array] = field(default_factory=dict)
 
     def __call__(self, *given: Any) -> ReductionNodes:
-        """Run the task; `given` are the call, unless stored here, blocks and arrays."""
+        """Run the task; `given` holds the call, unless stored here, the blocks and the arrays."""
         call = self.call
         if call is None:
             call, *given = given  # type: ignore[assignment]
@@ -125,6 +127,7 @@ class BlockTask:
         return run_parts(pickle.loads(call), self, blocks, self._slice_arrays(arrays))
 
     def _slice_arrays(self, arrays: Sequence[Array]) -> Iterator[dict[str, Array]]:
+        """Yield the per-row arrays of each part, by name."""
         start = self.offset
         for part in self.parts:
             size = part.stop - part.start
@@ -141,8 +144,8 @@ class BlockTask:
 def serialize(call: BlockCall) -> bytes:
     """Return the pickled call, including its arrays.
 
-    The frames of distributed's messages are not used, because numbers may be unaligned in them:
-    products of unaligned numbers are slow, and differ in the last bits.
+    Arrays are not sent as separate frames of distributed's messages, because they may be unaligned
+    there. Products of unaligned arrays are slow, and differ in the last bits.
     """
     try:
         return pickle.dumps(call, protocol=5)
@@ -167,7 +170,10 @@ def run_parts(
     blocks: Iterable[Any],
     arrays: Iterable[dict[str, Array]],
 ) -> ReductionNodes:
-    """Run the call on all parts of a task, one at a time, and add up complete groups."""
+    """Run the call on all parts of a task, one at a time, and add up complete groups.
+
+    `blocks` and `arrays` hold the block and the per-row arrays of each part.
+    """
     n_in_group = Counter(number // SPLIT_EVERY for number in work.numbers)
     items = zip(work.numbers, work.parts, blocks, arrays, strict=True)
     results = ((number, _run_part(call, part, block, rows)) for number, part, block, rows in items)
@@ -198,7 +204,7 @@ def merge_nodes(count: int, *several: ReductionNodes) -> ReductionNodes:
 
 
 def _sum_results(outcomes: Sequence[BlockResult]) -> BlockResult:
-    """Return the merged results; the inputs are not modified, as a worker may need them again."""
+    """Return the merged results without changing the inputs, which a worker may need again."""
     first = BlockResult(tuple(a.copy() for a in outcomes[0].reduced), outcomes[0].per_row)
     return merge_results([first, *outcomes[1:]])
 
@@ -206,6 +212,7 @@ def _sum_results(outcomes: Sequence[BlockResult]) -> BlockResult:
 def _run_part(
     call: BlockCall, part: BlockSlice, block: Any, arrays: dict[str, Array]
 ) -> BlockResult:
+    """Run the call on the rows of one part; `arrays` are its per-row arrays."""
     if not isinstance(block, np.ndarray) or block.ndim != 2:
         raise WrongType(
             f"X has a chunk of type {type(block).__name__} for rows {part.start} to {part.stop}; "
@@ -224,6 +231,7 @@ def _run_part(
 def _select_rows(
     part: BlockSlice, block: np.ndarray[Any, Any], places: Any
 ) -> np.ndarray[Any, Any]:
+    """Return the rows of a part, (part.stop - part.start, p); `places` are scattered indices."""
     if part.block_offset is not None:
         places = slice(part.block_offset, part.block_offset + part.stop - part.start)
     return np.asarray(block[places])

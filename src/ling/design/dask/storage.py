@@ -1,4 +1,4 @@
-"""Storage for Dask arrays: blocks of rows stay on the workers; calls are sent to them."""
+"""Storage for Dask arrays: blocks of rows stay on the workers, and operations are sent to them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ling.design.dask.task_graph import fetch_block_shapes, is_persisted, persis
 from ling.errors import BadOption, WrongShape, WrongType
 
 MIB = 2**20
-# If X has more than MAX_SMALL_CHUNKS chunks of on average at most SMALL_CHUNK_BYTES, they are
-# joined to chunks of about JOINED_CHUNK_BYTES, because each chunk has an overhead.
+# If X has more than MAX_SMALL_CHUNKS chunks, of SMALL_CHUNK_BYTES or less on average, consecutive
+# chunks are joined to about JOINED_CHUNK_BYTES, because each chunk has an overhead.
 MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES, JOINED_CHUNK_BYTES = 1000, MIB, 16 * MIB
 
 
@@ -118,7 +118,10 @@ class LocalBlocks:
         return import_optional("dask").config.get("scheduler", None) or "threads"
 
     def run(self, call: BlockCall, layout: RowLayout) -> BlockResult:
-        """Run the call on one block after the other while the next one is computed."""
+        """Run the call on all blocks in turn and return the merged result.
+
+        While the call runs on one block, the next one is computed.
+        """
         count = len(layout.parts)
         if not count:
             return BlockResult()
@@ -141,6 +144,7 @@ class LocalBlocks:
             yield self._compute_block(self.lazy_blocks[number])
 
     def _compute_block(self, recipe: Any) -> Array:
+        """Return the computed lazy block; errors of the user's graph become UserGraphError."""
         try:
             return np.asarray(recipe.compute(scheduler=self.scheduler))
         except Exception as error:
@@ -241,7 +245,7 @@ def _join_small_chunks(X: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def _joined_heights(heights: Sequence[int], most: int) -> Iterator[int]:
-    """Yield sums of consecutive heights; each but the last is just large enough to reach `most`."""
+    """Yield sums of consecutive heights; a sum ends as soon as it is at least `most`."""
     total = 0
     for height in heights:
         total += height
@@ -260,4 +264,5 @@ def _with_c_order(X: Any) -> Any:
 
 
 def _as_c_order(chunk: Any) -> Any:
+    """Return the chunk in C order and aligned, copied if necessary; any other type unchanged."""
     return np.require(chunk, requirements=["C", "A"]) if isinstance(chunk, np.ndarray) else chunk

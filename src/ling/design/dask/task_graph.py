@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ling.design.dask.cluster import ResidentArray, TaskGroup
 
 MIB = 2**20
-# Bytes of all copies of a call up to which each task carries its own; above, it is sent once
-# to each worker.
+# Each task carries its own copy of a call if all copies together have at most this many bytes.
+# A larger call is sent once to each worker.
 MAX_INLINE_BYTES = 8 * MIB
 # Turns off the warning about large graphs: these graphs contain data on purpose.
 LARGE_GRAPH_CONFIG = {"distributed.admin.large-graph-warning-threshold": "1TB"}
@@ -45,7 +45,11 @@ class WorkerRestrictions:
 
 @dataclass(frozen=True)
 class EvenPlacement:
-    """Places consecutive blocks on the same worker, with equally many blocks per slot."""
+    """Places consecutive blocks on the same worker, with equally many blocks per slot.
+
+    `slots` holds the address of each worker once per thread; `name` is the name of the array, and
+    `count` its number of blocks.
+    """
 
     name: str
     count: int
@@ -95,7 +99,10 @@ class TaskGraph:
     def add(
         self, function: Callable[..., Any], given: Iterable[TaskKey], worker: str = ""
     ) -> TaskKey:
-        """Add the task function(*given), on `worker` or anywhere; return its key."""
+        """Add the task function(*given), where `given` are keys of other tasks; return its key.
+
+        It runs on `worker`, or anywhere if that is empty.
+        """
         key = (self.name, len(self.tasks))
         self.tasks[key] = self.task(key, function, *map(self.ref, given))
         if worker:
@@ -122,7 +129,10 @@ class TaskGraph:
     def add_merge_tree(
         self, outs: list[TaskKey], bundles: Sequence[TaskGroup], count: int
     ) -> list[TaskKey]:
-        """Add tasks that merge the outputs in a tree of groups; return the key of the root."""
+        """Add tasks that merge the outputs in the reduction tree; return the key of the root.
+
+        `outs` are the keys of the outputs of `bundles`; the layout has `count` parts.
+        """
         level = [(bundle.numbers[0], out) for bundle, out in zip(bundles, outs, strict=True)]
         size = SPLIT_EVERY
         while len(level) > 1:
