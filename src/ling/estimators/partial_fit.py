@@ -135,8 +135,6 @@ class PartialFitMixin(UncertaintyMixin):
                 summary, alphas, data, options, started, with_rows=True
             )
         posterior = self._compute_posterior_state(problem, standardization, fit, options)
-        if posterior is not None:
-            posterior = replace(posterior, squares=problem.residual_squares(fit.solution.coef))
         fit = _with_mean_error(fit, problem, summary)
         # Without a useful bound, X'X + alpha I may not even be positive definite, so that standard
         # errors would be meaningless.

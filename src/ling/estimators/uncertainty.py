@@ -17,7 +17,6 @@ from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption
 from ling.estimators.fit import FitResult
 from ling.estimators.prediction import BlockPredictionMixin, checked_x_and_predictions, predictions
-from ling.model_selection.path import CANCELLATION_THRESHOLD
 from ling.solvers.cost_model import MemoryBudget, problem_dimensions
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
@@ -197,24 +196,10 @@ class UncertaintyMixin(BlockPredictionMixin):
             posterior = cheap_posterior(problem)
         if posterior is None and effective_dof is None:
             return None
-        squares = _residual_squares(problem, fit.solution.coef)
+        squares = problem.residual_squares(fit.solution.coef)
         return PosteriorState(
             posterior, effective_dof, squares, standardization, fit.intercept is not None
         )
-
-
-def _residual_squares(problem: Problem, W: Array) -> Array:
-    """||y - X w||^2 for each column w of W (p, t), (t,).
-
-    It is computed from X'X if that is in the cache and no digits cancel, otherwise with a pass.
-    """
-    gram = problem.gram_cache.gram
-    if gram is not None:
-        factor = 2 * problem.moments - gram @ W
-        squares = problem.target_norms**2 - np.einsum("ij,ij->j", W, factor)
-        if (squares > CANCELLATION_THRESHOLD * problem.target_norms**2).all():
-            return np.asarray(squares)
-    return np.asarray(problem.gradient(W)[1] ** 2)
 
 
 def _draw_solver(problem: Problem, options: FitOptions) -> Callable[[Problem], Array]:

@@ -23,7 +23,7 @@ from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes,
 from ling.results import FitReport
 
 FittedModel: TypeAlias = Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 HEADER_ENTRY = "model.json"
 SAVABLE_MODELS: dict[str, Any] = {
     model.__name__: model for model in (Ridge, RidgeCV, RidgeClassifier, RidgeClassifierCV)

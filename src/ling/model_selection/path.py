@@ -21,7 +21,7 @@ from ling.progress import RemainingWork
 from ling.solvers.certificate import ZeroMinorant, dual_rounding, gradient_rounding
 from ling.solvers.direct import gram_error_bound, solve_with_refinement
 from ling.solvers.planning import Plan
-from ling.solvers.problem import Problem
+from ling.solvers.problem import CANCELLATION_THRESHOLD, Problem
 
 # Number of random probes that estimate the effective degrees of freedom of an iterated path.
 N_DOF_PROBES = 12
@@ -30,9 +30,6 @@ N_DOF_PROBES = 12
 MAX_FRACTION_OF_DIRECT = 0.4
 # Number of alphas, evenly chosen from a long grid, for which the subspace is built first.
 N_GUIDE_ALPHAS = 15
-# If ||y - X w||^2 is below this fraction of ||y||^2, its expansion into sums of squares has
-# cancelled, and it is computed from X itself.
-CANCELLATION_THRESHOLD = 1e-6
 # Maximum number of elements of the coefficients that are solved for at once.
 SOLUTION_BATCH_ELEMENTS = 2**24
 

@@ -28,6 +28,10 @@ SAFE_SQUARES_RANGE = 1e-200, 1e200
 # to a power of two), which is within the range of float64.
 MIN_SCALE_TO_ROOT_ALPHA = 1e-145
 
+# If ||y - X w||^2 is below this fraction of ||y||^2, its expansion into sums of squares has
+# cancelled, and it is computed from X itself.
+CANCELLATION_THRESHOLD = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -211,6 +215,18 @@ class Problem:
         """X'(Y - X W) - W diag(alphas) (p, t), and ||y - X w|| (t,); one pass in float64."""
         G, squares = self.design.residual_gradient(W, self.targets)
         return G - W * self.alphas, np.sqrt(squares)
+
+    def residual_squares(self, W: Array) -> Array:
+        """||y - X w||^2 (t,); from X'X if it is there and the difference does not cancel.
+
+        Otherwise one pass.
+        """
+        if self.gram_cache.gram is not None:
+            twice = 2 * self.moments - self.gram_cache.gram @ W
+            squares = self.target_norms**2 - np.einsum("ij,ij->j", W, twice)
+            if (squares > CANCELLATION_THRESHOLD * self.target_norms**2).all():
+                return np.asarray(squares)
+        return np.asarray(self.gradient(W)[1] ** 2)
 
     def quantize(self) -> QuantizedMatrix:
         """X, centred and weighted, quantised to 16-bit integers; one pass."""

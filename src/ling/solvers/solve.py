@@ -286,14 +286,13 @@ def _better_solution(problem: Problem, a: Solution, b: Solution) -> Solution:
 
 
 def _objective(problem: Problem, solution: Solution) -> float:
-    """The largest objective of all targets, relative to ||y||^2; one pass.
+    """The largest objective of all targets, relative to ||y||^2; at most one pass.
 
     Infinite if a coefficient is not finite. Targets with y = 0 are left out.
     """
     W = solution.coef
     if not np.isfinite(W).all():
         return np.inf
-    residual_norms = problem.gradient(W)[1]
-    objectives = residual_norms**2 + problem.alphas * np.einsum("ij,ij->j", W, W)
+    objectives = problem.residual_squares(W) + problem.alphas * np.einsum("ij,ij->j", W, W)
     nonzero = problem.target_norms > 0
     return float((objectives[nonzero] / problem.target_norms[nonzero] ** 2).max(initial=0.0))
