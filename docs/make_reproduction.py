@@ -19,12 +19,7 @@ import numpy as np
 
 from ling.errors import MissingData
 from ling.paper import ridge
-from ling.reproduction.claims import (
-    ALTERNATIVE_CRITERIA,
-    ExperimentSummary,
-    Verdict,
-    judge_joint_claims,
-)
+from ling.reproduction.claims import ALTERNATIVE_CRITERIA, Verdict, judge_joint_claims
 from ling.reproduction.datasets import Dataset
 from ling.reproduction.experiments import EXPERIMENTS, Choices, Experiment
 from ling.reproduction.runner import (
@@ -33,6 +28,7 @@ from ling.reproduction.runner import (
     run_experiment,
     write_text_atomically,
 )
+from ling.reproduction.summary import ExperimentSummary
 
 DOCS = Path(__file__).parent
 LAM = {"lambda / 10": Choices(lam_factor=0.1), "lambda x 10": Choices(lam_factor=10.0)}

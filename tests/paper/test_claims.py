@@ -11,13 +11,11 @@ from ling.reproduction.claims import (
     CLAIMS,
     DEFAULT_CRITERION,
     JOINT_CLAIMS,
-    Curve,
-    ExperimentSummary,
     judge_claims,
     judge_joint_claims,
-    summarize_repeats,
 )
 from ling.reproduction.experiments import EXPERIMENTS, Point, Repeat, TheoryCheck
+from ling.reproduction.summary import Curve, ExperimentSummary, summarize_repeats
 
 NULL = 1000.0
 FAIR = TheoryCheck(

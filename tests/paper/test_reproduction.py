@@ -22,11 +22,11 @@ from ling.cli.reproduce import parse_choices
 from ling.errors import MissingData, WrongShape
 from ling.paper.models import model1
 from ling.reproduction import experiments, runner
-from ling.reproduction.claims import summarize_repeats
 from ling.reproduction.datasets import Dataset
 from ling.reproduction.experiments import EXPERIMENTS, Choices, ParameterGrid
 from ling.reproduction.pages import render_page
 from ling.reproduction.runner import ReproductionSettings, run_experiment
+from ling.reproduction.summary import summarize_repeats
 
 
 def tiny(name: str = "model1"):

@@ -10,7 +10,12 @@ import typer
 import ling
 from ling.cli.console import CommandOutput
 from ling.cli.exit_codes import EXIT_CODES, EXIT_NOT_CERTIFIED, Command, CommandGroup
-from ling.cli.options import DataOptions
+from ling.cli.options import (
+    check_one_of,
+    parse_alphas,
+    parse_data_options,
+    split_names,
+)
 
 DATA_PANEL, PAPER_PANEL = "Your data", "The paper and the project"
 APP_HELP = "Ridge regression on data of any size: a file in, a model with a proof out."
@@ -244,10 +249,10 @@ def fit(
     if alpha is not None and (cv is not None or shuffle):
         option = "--shuffle" if shuffle else "--cv"
         raise typer.BadParameter(f"--alpha is given, so there are no folds; leave out {option}.")
-    wanted = _data_options(
+    wanted = parse_data_options(
         data, target, features, drop, missing, skip_missing_target, weights, classify
     )
-    options = FitCommandOptions(_parse_alphas(alphas), alpha, cv, shuffle, memory_budget, tol, seed)
+    options = FitCommandOptions(parse_alphas(alphas), alpha, cv, shuffle, memory_budget, tol, seed)
     if not run(wanted, options, out, report, CommandOutput(json, quiet)).certified:
         raise typer.Exit(EXIT_NOT_CERTIFIED)
 
@@ -299,7 +304,7 @@ def predict(
     from ling.cli.predict import PredictCommandOptions, run
 
     options = PredictCommandOptions(
-        _split_names(keep) or (), strict, _check_one_of(unknown, "unknown", ("error", "ignore"))
+        split_names(keep) or (), strict, check_one_of(unknown, "unknown", ("error", "ignore"))
     )
     run(model, data, out, options, CommandOutput(json, quiet))
 
@@ -342,7 +347,7 @@ def plan(
     """Tell what a fit would cost, before any of it is done."""
     from ling.cli.plan import run
 
-    wanted = _data_options(data, target, features, drop, missing, skip_missing_target)
+    wanted = parse_data_options(data, target, features, drop, missing, skip_missing_target)
     run(wanted, memory_budget, tol, CommandOutput(json))
 
 
@@ -398,7 +403,7 @@ def bench(
         raise typer.BadParameter("--data and --target go together; pass both or neither.")
     wanted = None
     if data is not None and target is not None:
-        wanted = _data_options(data, target, None, drop, missing, skip_missing_target)
+        wanted = parse_data_options(data, target, None, drop, missing, skip_missing_target)
     run(wanted, seed, CommandOutput(json))
 
 
@@ -472,47 +477,3 @@ def reproduce(
         ReproductionSettings(out, seed, quick, repeats, parse_choices(choice or [])),
         as_json=json,
     )
-
-
-def _data_options(
-    data: str, target: str, features: str | None, drop: str | None, missing: str, skip: bool,
-    weights: str | None = None, classify: bool = False,
-) -> DataOptions:  # fmt: skip
-    if features is not None and drop is not None:
-        raise typer.BadParameter("--features and --drop are both given; pass one of them.")
-    return DataOptions(
-        data,
-        target,
-        _split_names(features),
-        _split_names(drop) or (),
-        weights,
-        _check_one_of(missing, "missing"),
-        skip,
-        classify,
-    )
-
-
-def _split_names(text: str | None) -> tuple[str, ...] | None:
-    """Names of columns from a list with commas."""
-    if text is None:
-        return None
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _parse_alphas(text: str) -> tuple[float, ...] | None:
-    if text == "auto":
-        return None
-    try:
-        return tuple(float(number) for number in text.split(","))
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r}: pass auto, or numbers with commas between them.", param_hint="--alphas"
-        ) from None
-
-
-def _check_one_of(text: str, name: str, choices: tuple[str, ...] = ("error", "mean")) -> str:
-    if text not in choices:
-        raise typer.BadParameter(
-            f"{text!r} is none of {', '.join(choices)}.", param_hint=f"--{name}"
-        )
-    return text

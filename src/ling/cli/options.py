@@ -1,8 +1,10 @@
-"""What the command line says of a file and its columns."""
+"""Options of the command line about a file and its columns, and how their text is parsed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import typer
 
 
 @dataclass(frozen=True)
@@ -17,3 +19,50 @@ class DataOptions:
     missing: str = "error"
     skip_missing_target: bool = False
     classify: bool = False
+
+
+def parse_data_options(
+    data: str, target: str, features: str | None, drop: str | None, missing: str, skip: bool,
+    weights: str | None = None, classify: bool = False,
+) -> DataOptions:  # fmt: skip
+    """The options of a command about its data; raises if both `features` and `drop` are given."""
+    if features is not None and drop is not None:
+        raise typer.BadParameter("--features and --drop are both given; pass one of them.")
+    return DataOptions(
+        data,
+        target,
+        split_names(features),
+        split_names(drop) or (),
+        weights,
+        check_one_of(missing, "missing"),
+        skip,
+        classify,
+    )
+
+
+def split_names(text: str | None) -> tuple[str, ...] | None:
+    """Names of columns from a list with commas."""
+    if text is None:
+        return None
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def parse_alphas(text: str) -> tuple[float, ...] | None:
+    """Alphas from numbers with commas between them; None for "auto"."""
+    if text == "auto":
+        return None
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r}: pass auto, or numbers with commas between them.", param_hint="--alphas"
+        ) from None
+
+
+def check_one_of(text: str, name: str, choices: tuple[str, ...] = ("error", "mean")) -> str:
+    """`text` itself; raises unless it is one of `choices` for the option `name`."""
+    if text not in choices:
+        raise typer.BadParameter(
+            f"{text!r} is none of {', '.join(choices)}.", param_hint=f"--{name}"
+        )
+    return text

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ling.atomic_write import atomic_write
-from ling.reproduction.claims import Curve, ExperimentSummary
+from ling.reproduction.summary import Curve, ExperimentSummary
 
 # One colour and marker per family, distinct to colour-blind eyes (Okabe & Ito); a second k is
 # dashed and hollow.

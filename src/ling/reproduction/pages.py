@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
-from ling.reproduction.claims import Curve, Verdict, judge_joint_claims
+from ling.reproduction.claims import Verdict, judge_joint_claims
 from ling.reproduction.runner import ExperimentResult, ReproductionSettings
+from ling.reproduction.summary import Curve
 
 VERDICT_MARKS = {
     True: ("holds", "yes"),

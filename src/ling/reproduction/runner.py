@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from ling import __version__
 from ling.atomic_write import atomic_write
 from ling.errors import MissingData
-from ling.reproduction.claims import ExperimentSummary, Verdict, judge_claims, summarize_repeats
+from ling.reproduction.claims import Verdict, judge_claims
 from ling.reproduction.datasets import Dataset
 from ling.reproduction.experiments import (
     Choices,
@@ -27,6 +27,7 @@ from ling.reproduction.experiments import (
     TheoryCheck,
     run_repeat,
 )
+from ling.reproduction.summary import ExperimentSummary, summarize_repeats
 
 QUICK_REPEATS = 2
 N_BLAS_THREADS = 1
