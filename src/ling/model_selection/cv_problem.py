@@ -136,16 +136,16 @@ class CVProblem:
         return self.accumulate_scores(alphas, make_accumulator, len(splits))
 
     def accumulate_scores(
-        self, alphas: Array, tally: Callable[[Array], ScoreAccumulator], n_fits: int = 1
+        self, alphas: Array, make_accumulator: Callable[[Array], ScoreAccumulator], n_fits: int = 1
     ) -> Array:
         """Score sums of all alphas, (n_splits, n_alphas, s, 3); one pass for each batch of alphas.
 
-        `tally(alphas)` returns the accumulator of a batch. Batches are so small that `n_fits` sets
-        of coefficients per alpha fit in memory.
+        `make_accumulator(alphas)` returns the accumulator of a batch. Batches are so small that
+        `n_fits` sets of coefficients per alpha fit in memory.
         """
         batches = self.alpha_batches(alphas, n_fits * self.n_targets * self.shape[1])
         return np.concatenate(
-            [self.design.reduce_rows(tally(batch))[0] for batch in batches], axis=1
+            [self.design.reduce_rows(make_accumulator(batch))[0] for batch in batches], axis=1
         )
 
     def row_batches(self, rows: RowIndices) -> list[RowIndices]:

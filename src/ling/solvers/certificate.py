@@ -4,8 +4,10 @@ With A = X'X, w any candidate and g = X'(y - Xw) - alpha w, the exact solution w
 
     ||X(w - w*)||^2 + alpha ||w - w*||^2 = g'(A + alpha I)^-1 g <= g'(B + alpha I)^-1 g
 
-for every B with 0 <= B <= A (positive semidefinite order). A larger B gives a tighter bound; B = 0
-gives ||g||^2 / alpha.
+for every B with 0 <= B <= A (positive semidefinite order). The equation holds because
+X'y = (A + alpha I) w*, so that g = -(A + alpha I)(w - w*). The inequality holds because inversion
+reverses the order of positive definite matrices. A larger B gives a tighter bound; B = 0 gives
+||g||^2 / alpha.
 
 Minorants are such matrices B: zero, of low rank, or from a Cholesky factor that is proved to be
 accurate. `gradient_rounding` and `dual_rounding` bound what the rounding of a computed gradient
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Minorant(ABC):
-    """A matrix B with 0 <= B <= X'X."""
+    """A matrix B with 0 <= B <= X'X, up to rounding errors that its quadratic form accounts for."""
 
     @abstractmethod
     def quadratic_form(self, G: Array, alphas: Array) -> Array:
@@ -95,6 +97,9 @@ class LowRankMinorant(Minorant):
 
 def nystrom_slack(B: Array, theta: Array, noise: float) -> float:
     """Slack s with B B' <= X'X + s I, for a Nyström factor B computed from rounded products.
+
+    Without rounding s is 0: with A = X'X and P the orthogonal projector onto the range of A^1/2 Q,
+    (AQ)(Q'AQ)^-1(AQ)' = A^1/2 P A^1/2 <= A.
 
     B = Y Z theta^-1/2 is (p, rank), where Y = X'X Q has an error of at most `noise` in norm, and
     the core Q'Y = Z diag(theta) Z' has the same error. To first order the errors of Y and of the
@@ -248,7 +253,12 @@ def dual_rounding(problem: Problem, C: Array, from_kernel_matrix: bool = False) 
 
 
 def error_bound(problem: Problem, candidate: Candidate, gradient: Array) -> Array:
-    """Error bound (t,) that follows from the gradient (p, t), without the rounding terms."""
+    """Error bound (t,) that follows from the gradient (p, t), without the rounding terms.
+
+    A candidate with a residual r has a second bound. Let w' be the point whose gradient is exactly
+    r: its error has the bound that the engine proved, and by the triangle inequality that of w is
+    larger by at most the bound for the gradient g - r.
+    """
     minorant, alphas = candidate.minorant, problem.alphas
     bound: Array = np.sqrt(minorant.quadratic_form(gradient, alphas))
     if candidate.residual is None or candidate.squared_bound is None:

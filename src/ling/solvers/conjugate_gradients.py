@@ -121,11 +121,13 @@ class PrimalSystem(LinearSystem):
 
 
 class DualSystem(LinearSystem):
-    """The system for p > n, on stacked vectors (n + p, t): v = X'u on top of its u.
+    """The system for p > n, on stacked vectors (p + n, t): v = X'u on top of its u.
 
     Every vector of the iteration is X' times one of length n, which is updated with it. With
-    w = X'c the error is at most ||rho||, rho = y - X w - alpha c. This bound needs neither a
-    minorant nor a lower ratio. `apply` takes and returns stacked vectors.
+    w = X'c the error is at most ||rho||, rho = y - X w - alpha c. Proof: let K = XX' and d = c - c*
+    with (K + alpha I) c* = y. Then the squared error is d'K(K + alpha I) d, and
+    ||rho||^2 = d'(K + alpha I)^2 d is at least that. This bound needs neither a minorant nor a
+    lower ratio. `apply` takes and returns stacked vectors.
     """
 
     def __init__(self, problem: Problem, apply: Callable[[Array, TargetIndices], Array]) -> None:
@@ -284,19 +286,21 @@ def dual_conjugate_gradients(
 class GaussRadauBound:
     """Upper bound c (t,) with ||w - w*||^2 <= c r'P^-1 r, in the norm of X'X + alpha I.
 
-    Initially c = 1 / least, which holds for any r. Conjugate gradients are equivalent to the
-    Lanczos process, and Gauss-Radau quadrature with a node at `least` turns their coefficients into
-    a much tighter bound at almost no cost (Golub & Meurant; the recurrence is that of Meurant &
-    Tichý 2013). Inexact products act like those of a nearby matrix, whose spectrum may reach below
-    `least` by `noise`. The node is therefore `least` - `noise`.
+    `lower_ratio` (t,) is a constant with X'X + alpha I >= lower_ratio P for the preconditioner P.
+
+    Initially c = 1 / lower_ratio, which holds for any r. Conjugate gradients are equivalent to the
+    Lanczos process, and Gauss-Radau quadrature with a node at `lower_ratio` turns their
+    coefficients into a much tighter bound at almost no cost (Golub & Meurant; the recurrence is
+    that of Meurant & Tichý 2013). Inexact products act like those of a nearby matrix, whose spectrum may reach below
+    `lower_ratio` by `noise`. The node is therefore `lower_ratio` - `noise`.
     """
 
     @np.errstate(over="ignore")
-    def __init__(self, least: Array, noise: float = 0.0) -> None:
-        self.lower_ratio = least = np.maximum(least, np.finfo(np.float64).tiny)
-        self.node = least - noise
+    def __init__(self, lower_ratio: Array, noise: float = 0.0) -> None:
+        self.lower_ratio = lower_ratio = np.maximum(lower_ratio, np.finfo(np.float64).tiny)
+        self.node = lower_ratio - noise
         self.min_relative_gap = 1e-6 + noise
-        self.factor = 1.0 / np.where(self.node > 0, self.node, least)
+        self.factor = 1.0 / np.where(self.node > 0, self.node, lower_ratio)
 
     def update(self, step: Array, beta: Array, targets: TargetIndices) -> Array:
         """The factors of `targets` after one more step, from the step lengths and betas of CG."""
