@@ -291,8 +291,9 @@ class GaussRadauBound:
     Initially c = 1 / lower_ratio, which holds for any r. Conjugate gradients are equivalent to the
     Lanczos process, and Gauss-Radau quadrature with a node at `lower_ratio` turns their
     coefficients into a much tighter bound at almost no cost (Golub & Meurant; the recurrence is
-    that of Meurant & Tichý 2013). Inexact products act like those of a nearby matrix, whose spectrum may reach below
-    `lower_ratio` by `noise`. The node is therefore `lower_ratio` - `noise`.
+    that of Meurant & Tichý 2013). Inexact products act like those of a nearby matrix, whose
+    spectrum may reach below `lower_ratio` by `noise`. The node is therefore `lower_ratio` -
+    `noise`.
     """
 
     @np.errstate(over="ignore")

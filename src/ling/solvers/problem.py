@@ -127,7 +127,9 @@ class Problem:
         gram_trace = float((self.safe_column_norms**2).sum())
         if gram_trace == 0:  # X = 0: all coefficients give the same predictions
             return np.where(self.target_norms > 0, FLOAT64_MAX, 0.0)
-        return np.asarray(self.target_norms * np.sqrt(1 + self.alphas / gram_trace))
+        with np.errstate(over="ignore"):  # X is constant up to rounding, and tiny
+            ratio = np.minimum(self.alphas / gram_trace, FLOAT64_MAX)
+        return np.asarray(self.target_norms * np.sqrt(1 + ratio))
 
     @cached_property
     def safe_column_norms(self) -> Array:
