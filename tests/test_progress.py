@@ -393,7 +393,7 @@ def test_the_log_has_a_line_for_each_decision(data, caplog, tmp_path):
 def test_engines_that_are_given_up_are_in_the_log(data, caplog):
     with caplog.at_level("INFO", "ling"), pytest.warns(match="not within tol"):
         Ridge(alpha=1e-9, solver="two_stage", max_iter=1).fit(*data)
-    assert "two_stage did not get there" in caplog.text
+    assert "two_stage is abandoned" in caplog.text
 
 
 def test_copies_are_in_the_log(caplog):

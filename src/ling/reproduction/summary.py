@@ -100,8 +100,8 @@ def summarize_repeats(experiment: Experiment, repeats: list[Repeat]) -> Experime
     points = [point for repeat in repeats for point in repeat.points]
     curves = {}
     for name in dict.fromkeys(point.algorithm for point in points):
-        points = sorted((p for p in points if p.algorithm == name), key=lambda p: p.parameter)
-        groups = [list(g) for _, g in groupby(points, key=lambda p: p.parameter)]
+        ordered = sorted((p for p in points if p.algorithm == name), key=lambda p: p.parameter)
+        groups = [list(g) for _, g in groupby(ordered, key=lambda p: p.parameter)]
         curves[name] = Curve(
             name,
             tuple(group[0].parameter for group in groups),
