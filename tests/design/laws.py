@@ -190,12 +190,13 @@ def a_row_map_may_have_several_columns(case: Case, rng) -> None:
 def residuals_give_the_gradient(case: Case, rng) -> None:
     """X'(Y - X W) and the sums of squares of Y - X W."""
     n, p = case.matrix.shape
-    W, Y = rng.standard_normal((p, 2)), rng.standard_normal((n, 2))
-    gradient, squares = case.design.residual_gradient(W, Y)
-    residual = Y - case.matrix @ W
-    sizes = np.abs(Y) + case.magnitude @ np.abs(W)
-    assert_close(gradient, case.matrix.T @ residual, case.magnitude.T @ sizes)
-    assert_close(squares, (residual**2).sum(axis=0), (sizes**2).sum(axis=0))
+    for columns in ((), (1,), (2,)):
+        W, Y = rng.standard_normal((p, *columns)), rng.standard_normal((n, *columns))
+        gradient, squares = case.design.residual_gradient(W, Y)
+        residual = Y - case.matrix @ W
+        sizes = np.abs(Y) + case.magnitude @ np.abs(W)
+        assert_close(gradient, case.matrix.T @ residual, case.magnitude.T @ sizes)
+        assert_close(squares, (residual**2).sum(axis=0), (sizes**2).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)

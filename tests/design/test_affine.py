@@ -196,3 +196,32 @@ def test_rows_that_cannot_be_held_together_are_multiplied_in_turn(monkeypatch):
     monkeypatch.setattr("ling.design.blocked.ROW_GRAM_BLOCK_BYTES", 8 * 7 * 6)
     assert design.storage.row_gram_passes == 5
     np.testing.assert_allclose(design.row_gram(), whole, atol=1e-12)
+
+
+EXTREME_SCALES = {
+    "one-size": (np.full(4, 1e-200), 1e-8),
+    "tiny": (np.full(4, 1e200), 1e-8),
+    "mixed": (np.array([1e-100, 1e100, 1.0, 0.0]), 1e-8),
+    "single": (np.array([1e-20, 1.0, 1e15, 1.0]), 1e-4),
+}
+
+
+@pytest.mark.parametrize("storage", ["dense-c", "csr", "blocks"])
+@pytest.mark.parametrize(("scale", "rtol"), EXTREME_SCALES.values(), ids=EXTREME_SCALES)
+def test_gram_matrices_of_columns_of_any_size(storage, scale, rtol, rng):
+    """Columns of equal norm after scaling, whatever they are before."""
+    Z = rng.standard_normal((50, 4))
+    X = Z / np.where(scale > 0, scale, 1.0)
+    weights = rng.uniform(0.5, 2.0, 50)
+    expected = np.where(scale > 0, Z, 0.0)
+    expected = expected.T @ (weights[:, None] * expected)
+    design = DESIGNS[storage](X).standardized(scale=scale, weights=weights)
+    np.testing.assert_allclose(design.gram(np.float64), expected, rtol=1e-8, atol=1e-12)
+    if rtol > 1e-8:
+        np.testing.assert_allclose(design.gram(np.float32), expected, rtol=rtol, atol=1e-3)
+
+
+def test_a_correction_that_overflows_is_refused():
+    scaled = as_design(SQUARE).standardized(scale=np.full(3, 1e-250))
+    with pytest.raises(BadOption, match="column 0 has scale 1e-250"):
+        scaled.standardized(shift=np.full(3, 1e100))

@@ -32,6 +32,17 @@ def test_a_map_of_too_few_rows_is_refused(tall_case, length, large, treat_as_lar
         tall_case.design.gram_matmat(np.ones(p), row_map(n, length))
 
 
+@large_or_not
+@pytest.mark.parametrize("length", [1, 200, 400])
+@affine_or_not
+def test_targets_of_too_few_or_too_many_rows_are_refused(tall_case, length, large, treat_as_large):
+    if large:
+        treat_as_large(1)
+    p = tall_case.design.shape[1]
+    with pytest.raises(WrongShape):
+        tall_case.design.residual_gradient(np.ones(p), np.ones(length))
+
+
 @affine_or_not
 def test_a_map_of_one_column_is_refused_for_two(tall_case):
     n, p = tall_case.design.shape

@@ -213,11 +213,3 @@ def test_what_does_not_fit_is_refused(data):
 def test_how_samples_were_left_out_in_words(data, cv, words):
     X, y = data
     assert predict_held_out(rebuild_problem(RidgeCV(cv=cv).fit(X, y), X, y)).how == words
-
-
-def test_whether_x_is_read(data, tmp_path):
-    X, y = data
-    assert not rebuild_problem(Ridge().fit(X, y), X, y).is_from_storage
-    np.save(tmp_path / "X.npy", X)
-    scanned = scan_npy(tmp_path / "X.npy", y=y)
-    assert rebuild_problem(Ridge().fit(scanned.X, y), scanned.X, y).is_from_storage

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling import Ridge, RidgeCV
+from ling import Ridge, RidgeCV, scan_npy
 from ling.errors import BadOption
 from tests import reference
 
@@ -215,3 +215,15 @@ def test_statistics_and_positive_do_not_go_together():
     X, y = data()
     with pytest.raises(BadOption, match="positive=True"):
         Ridge(positive=True, statistics=True).fit(X, y)
+
+
+def test_x_in_memory_counts_towards_the_budget(tmp_path):
+    """Exact statistics of 600 columns take 8.6 MB, and X that was read from a file 4.8 MB."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 600))
+    y = X[:, 0] + rng.standard_normal(1000)
+    np.save(tmp_path / "X.npy", X)
+    options = {"statistics": True, "memory_budget": "10MB", "random_state": 0}
+    scanned = Ridge(**options).fit(scan_npy(tmp_path / "X.npy").X, y)
+    assert "random draws" in scanned._posterior_state.posterior.method
+    assert Ridge(**options).fit(X, y)._posterior_state.posterior.method == "exact"

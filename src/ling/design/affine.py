@@ -48,12 +48,20 @@ class AffineMap:
         """The map X -> A = diag(row_scale) X - left right'."""
         return self if self.column_scale is None else replace(self, column_scale=None)
 
+    @property
+    def column_scale_exponents(self) -> int:
+        """The ratio of the largest column scale to the smallest above 0, as a power of two."""
+        if self.column_scale is None or not self.column_scale.any():
+            return 0
+        sizes = np.abs(self.column_scale[self.column_scale != 0])
+        return int(np.frexp(sizes.max())[1] - np.frexp(sizes.min())[1])
+
     def split_column_scale(self, n: int) -> tuple[AffineMap, Array | None]:
         """Return a map B and scales c, between -2 and 2, with A C = B diag(c), for n rows.
 
-        B is A times the power of two that is closest below the largest column scale. So the
-        entries of B'B stay in the range of float64 if those of C A'A C do and columns of A C have
-        similar norms.
+        B is A times the power of two that is closest below the largest column scale. If all scales
+        are of similar size, the entries of B'B are in the range of float64 wherever those of
+        C A'A C are; see `column_scale_exponents`.
         """
         if self.column_scale is None:
             return self, None
@@ -183,7 +191,15 @@ def _divide_rows(right: Array, scale: Array) -> Array:
             f"column {column} has scale 0, and cannot be shifted or corrected after that; shift it "
             "first, or leave the column out."
         )
-    return np.asarray(right / np.where(is_zero, 1.0, scale)[:, None])
+    with np.errstate(over="ignore"):
+        quotient = np.asarray(right / np.where(is_zero, 1.0, scale)[:, None])
+    if not np.isfinite(quotient).all():
+        column = int(np.flatnonzero(~np.isfinite(quotient).all(axis=1))[0])
+        raise BadOption(
+            f"column {column} has scale {scale[column]:.3g}, and what is subtracted after that "
+            "leaves the range of float64; shift the column first, or scale it less."
+        )
+    return quotient
 
 
 def _multiply_scales(a: Array | None, b: Array | None) -> Array | None:

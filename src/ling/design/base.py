@@ -19,6 +19,7 @@ from ling.design.quantized import QuantizedMatrix
 from ling.design.rows import (
     AffineRowTransform,
     GeneratedColumns,
+    GramSum,
     RowReduction,
     RowTransform,
     take_rows,
@@ -30,6 +31,11 @@ from ling.progress import FitProgress, RemainingWork
 from ling.results import Cost
 
 log = logging.getLogger("ling")
+# Largest ratio of column scales, as a power of two, with which a Gram matrix is formed first and
+# scaled afterwards, by the bytes of its entries. Columns of equal norm after scaling have norms of
+# this ratio before, whose squares have to stay in the range of the dtype. With a larger ratio, rows
+# are scaled first.
+MAX_SCALE_EXPONENTS = {4: 20, 8: 200}
 
 
 class Meter:
@@ -226,8 +232,12 @@ class Design:
     def residual_gradient(self, W: Array, Y: Array) -> tuple[Array, Array]:
         """Return X~'(Y - X~ W), and the column sums of squares of Y - X~ W; one pass."""
         W = self._check_operand(W, "W", 1, "n_features")
+        transform = AffineRowTransform.negative_residual(as_numeric_array(Y, "Y"))
+        self._check_transform(W, transform)
         affine, scale = self._without_column_scale
-        out, squares = self.storage.residual_gradient(Y, affine, scale_rows(W, scale))
+        out, squares = self.storage.gram_matmat_with_squares(
+            affine, scale_rows(W, scale), transform
+        )
         self._count_products(W, 2)
         return scale_rows(out, scale), squares
 
@@ -240,8 +250,13 @@ class Design:
 
     def gram(self, dtype: DTypeLike | None = None) -> Array:
         """Return X~'X~, (p, p), accumulated in `dtype` (default: the dtype of X); one pass."""
-        affine, scale = self.affine.split_column_scale(self.shape[0])
-        G = scale_symmetric(self.storage.gram(affine, dtype), scale)
+        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
+        if self.affine.column_scale_exponents > MAX_SCALE_EXPONENTS[out_dtype.itemsize]:
+            (G,) = self.storage.reduce_rows(self.affine, GramSum())
+            G = G.astype(out_dtype, copy=False)
+        else:
+            affine, scale = self.affine.split_column_scale(self.shape[0])
+            G = scale_symmetric(self.storage.gram(affine, out_dtype), scale)
         self.meter.add(self.gram_flops, self.pass_fraction)
         return G
 

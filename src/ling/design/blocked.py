@@ -130,6 +130,8 @@ class FindBadColumns:
 
     def __call__(self, rows: Array) -> Array:
         """Return the column of that entry for each row, -1 if there is none."""
+        if not rows.shape[1]:
+            return np.full(len(rows), -1)
         is_bad = ~(np.abs(rows) <= self.limit)
         return np.where(is_bad.any(axis=1), is_bad.argmax(axis=1), -1)
 
@@ -195,14 +197,16 @@ class BlockedStorage(Storage):
         result = self._run(call)
         return result.reduced[0], result.per_row[0]
 
-    def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
-        """Return A'(Y - A W), and the column sums of squares of Y - A W; one pass."""
+    def gram_matmat_with_squares(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform
+    ) -> tuple[Array, Array]:
+        """Return A' transform(A V), and the column sums of squares of scale A V - shift."""
         call = BlockCall(
-            "residual_gradient", (Y,), (affine, W),
-            reduced_size=W.size, is_memory_bound=_is_thin(W),
+            "gram_matmat_with_squares", (), (affine, V, transform),
+            reduced_size=V.size, is_memory_bound=_is_thin(V),
         )  # fmt: skip
-        gradient, squares = self._run(call).reduced
-        return gradient, squares
+        out, squares = self._run(call).reduced
+        return out, squares
 
     def rmatmat_generated(self, affine: AffineMap, columns: GeneratedColumns) -> Array:
         """Return A'C for columns C that are computed where the blocks are; one pass."""

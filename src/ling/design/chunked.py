@@ -69,6 +69,9 @@ class ChunkedStorage(BlockedStorage):
         self.block_bytes = max_resident_bytes / MAX_RESIDENT_BLOCKS
         self._read_bandwidth = read_bandwidth
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "progress": None}  # locks cannot be pickled
+
     def with_memory_budget(
         self, budget: float, progress: FitProgress | None = None
     ) -> ChunkedStorage:
@@ -123,7 +126,9 @@ class ChunkedStorage(BlockedStorage):
         if len(rows) > 1 and (np.diff(rows) < 0).any():
             raise AssertionError("rows of data that is read in order have to be in order")
         source_rows = rows if self.rows is None else self.rows[rows]
-        return ChunkedStorage(self.source, source_rows, self.max_resident_bytes, self.progress)
+        return ChunkedStorage(
+            self.source, source_rows, self.max_resident_bytes, self.progress, self._read_bandwidth
+        )
 
     def run(self, call: BlockCall) -> BlockResult:
         """Run the call on one block after the other while the next one is read."""

@@ -160,7 +160,8 @@ class DenseStorage(MemoryStorage):
     def map_vectors(self, affine: AffineMap) -> tuple[Array, Array, Array]:
         """Return the map as the vectors (row_scale, left, right) of shapes (n,), (n,) and (p,)."""
         n, p = self.shape
-        scale = np.ones(n) if affine.row_scale is None else affine.row_scale
+        # Contiguous: a kernel is compiled again for arrays with other strides.
+        scale = np.ones(n) if affine.row_scale is None else np.ascontiguousarray(affine.row_scale)
         if affine.left is None or affine.right is None:
             return scale, np.zeros(n), np.zeros(p)
         return scale, np.ascontiguousarray(affine.left[:, 0]), affine.right[:, 0].copy()

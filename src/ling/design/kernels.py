@@ -435,16 +435,17 @@ def csr_gram_matrix(
         for a in range(indptr[i], indptr[i + 1]):
             for q in range(L.shape[1]):
                 G[indices[a], p + q] += L[i, q] * data[a]
-        weight = G.dtype.type(1) if scale is None else scale[i] * scale[i]
+        # Both factors are scaled, because the square of a scale may leave the range of float64.
+        s = G.dtype.type(1) if scale is None else scale[i]
         for a in range(indptr[i], indptr[i + 1]):
-            j, x = indices[a], weight * data[a]
-            G[j, j] += x * data[a]
+            j, x = indices[a], s * data[a]
+            G[j, j] += x * x
             for b in range(a + 1, indptr[i + 1]):
-                k = indices[b]
+                k, y = indices[b], s * data[b]
                 if k == j:  # a duplicate: one entry of X stored as two terms of a sum
-                    G[j, j] += 2 * x * data[b]
+                    G[j, j] += 2 * x * y
                 else:
-                    G[min(j, k), max(j, k)] += x * data[b]
+                    G[min(j, k), max(j, k)] += x * y
 
 
 @_jit_sparse

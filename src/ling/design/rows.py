@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.arrays import broadcast_scalar, scale_rows
+from ling.linalg.gram import form_gram
 
 PER_ROW = "per_row"
 T = TypeVar("T")
@@ -223,6 +224,19 @@ class RowReduction(ABC):
     @abstractmethod
     def __call__(self, X: Array) -> tuple[Array, ...]:
         """Return the sums over a dense float64 block of rows, in newly allocated arrays."""
+
+
+@dataclass(frozen=True)
+class GramSum(RowReduction):
+    """The Gram matrix of the rows."""
+
+    def reduced_size(self, p: int) -> int:
+        """Entries of the Gram matrix."""
+        return p * p
+
+    def __call__(self, X: Array) -> tuple[Array, ...]:
+        """Return X'X of the block, (p, p)."""
+        return (form_gram(X),)
 
 
 def _broadcast_rows(values: Array | float, n: int) -> Array:

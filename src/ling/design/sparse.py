@@ -96,12 +96,14 @@ class SparseStorage(MemoryStorage):
             np.zeros((n, 0)) if affine.left is None else scale_rows(affine.left, affine.row_scale)
         )
         left = np.ascontiguousarray(left)
+        # Contiguous: a kernel is compiled again for arrays with other strides.
+        scale = None if affine.row_scale is None else np.ascontiguousarray(affine.row_scale)
 
         def sweep(part: slice) -> Array:
             # [X'X, X'L] in one array, so that the results of the threads can be added up.
             out = np.zeros((p, p + left.shape[1]), out_dtype)
             bounds = part.start, part.stop
-            csr_gram_matrix(*self._csr_arrays(), affine.row_scale, left, *bounds, out)
+            csr_gram_matrix(*self._csr_arrays(), scale, left, *bounds, out)
             return out
 
         # Every thread needs a Gram matrix of its own; if it is large, a single thread is used.

@@ -39,7 +39,8 @@ class Storage(ABC):
     """The numbers of a real (n, p) matrix X, in memory or elsewhere.
 
     Products are those of A = diag(row_scale) X - left right', where `affine` holds the three
-    arrays; `Design` applies its column scale. Operands have been checked by `Design`.
+    arrays. `Design` applies the column scale C of the map, except in `row_gram`, `map_rows` and
+    `reduce_rows`, which return results for A C. Operands have been checked by `Design`.
     """
 
     shape: tuple[int, int]
@@ -112,8 +113,10 @@ class Storage(ABC):
         """Return A' transform(A V), and the rows scale A V - shift of the transform; one pass."""
 
     @abstractmethod
-    def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
-        """Return A'(Y - A W), and the column sums of squares of Y - A W; one pass."""
+    def gram_matmat_with_squares(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform
+    ) -> tuple[Array, Array]:
+        """Return A' transform(A V), and the column sums of squares of scale A V - shift."""
 
     @abstractmethod
     def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
@@ -299,12 +302,12 @@ class MemoryStorage(Storage):
             sums = inner(left, scale_rows(rows, transform.post)).reshape(low.shape)
         return affine.finish_columns(out, sums).astype(V.dtype, copy=False), rows
 
-    def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
-        """Return A'(Y - A W), and the column sums of squares of Y - A W; one pass."""
-        gradient, rows = self.gram_matmat_with_rows(
-            affine, W, AffineRowTransform.negative_residual(Y)
-        )
-        return gradient, np.einsum("i...,i...->...", rows, rows)
+    def gram_matmat_with_squares(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform
+    ) -> tuple[Array, Array]:
+        """Return A' transform(A V), and the column sums of squares of scale A V - shift."""
+        out, rows = self.gram_matmat_with_rows(affine, V, transform)
+        return out, np.asarray(np.einsum("i...,i...->...", rows, rows))
 
     def _affine_gram_matmat(
         self, V: Array, transform: AffineRowTransform | None, row_output: Array | None

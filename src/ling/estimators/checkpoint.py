@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ling.design import ArraySource, ChunkedStorage, DenseStorage, Design, Storage
+from ling.design import ArraySource, ChunkedStorage, DenseStorage, Design
 from ling.design.blocked import BlockedStorage
 from ling.design.pass_cache import PassCache, PassCachedStorage, digest
 from ling.errors import BadOption
@@ -44,7 +44,7 @@ def checkpoint_session(
         yield data, options
         return
     reads_source = isinstance(data.design.storage, ChunkedStorage)
-    storage = _as_blocked_storage(data.design.storage)
+    storage = _as_blocked_storage(data.design)
 
     def make_choices() -> dict[str, Any]:
         """Choices that are made at the first start and stored in the checkpoint."""
@@ -80,12 +80,14 @@ def checkpoint_session(
     cache.delete()
 
 
-def _as_blocked_storage(storage: Storage) -> BlockedStorage:
-    """The storage as one whose passes can be cached; raises if X is sparse."""
+def _as_blocked_storage(design: Design) -> BlockedStorage:
+    """The storage of a design as one whose passes can be cached; raises if X is sparse."""
+    storage = design.storage
     if isinstance(storage, BlockedStorage):
         return storage
     if isinstance(storage, DenseStorage):
-        return ChunkedStorage(ArraySource(storage.array, storage.feature_names))
+        source = ArraySource(storage.array, storage.feature_names)
+        return ChunkedStorage(source, progress=design.meter.progress)
     raise BadOption("checkpoint is for dense X, and X is sparse; pass checkpoint=None.")
 
 

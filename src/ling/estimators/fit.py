@@ -22,7 +22,7 @@ from ling.estimators.callbacks import CallbackAdapter
 from ling.progress import FitProgress, Listener, RemainingWork, track_fit
 from ling.progress_bar import progress_listener, write_stderr
 from ling.results import Certificate, FitReport, Status
-from ling.solvers.cost_model import problem_dimensions
+from ling.solvers.cost_model import MemoryBudget, problem_dimensions
 from ling.solvers.engines import ENGINES
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
@@ -156,6 +156,7 @@ class FitResult:
     intercept: Array | None
     solution: Solution
     report: FitReport
+    plan: Plan
     dtype: np.dtype[Any]
     column_stds: Array
 
@@ -207,12 +208,12 @@ def solve_problem(
     intercept = None
     if fit_intercept:
         intercept, solution = _add_intercept(problem, solution, standardization, coef, dtype)
-    report = _make_report(options, context, problem, solution, plan, prepared - context.started)
+    report = _make_report(options, context, problem, solution, prepared - context.started)
     log.info("%s", report)
     column_stds = problem.column_norms * (
         standardization.x_scale / np.sqrt(standardization.total_weight)
     )
-    return FitResult(coef, intercept, solution, report, dtype, column_stds)
+    return FitResult(coef, intercept, solution, report, plan, dtype, column_stds)
 
 
 def solve_warm_started(
@@ -304,7 +305,8 @@ def warn_unless_certified(model: Any, fit: FitResult) -> None:
 def plan_fit(data: TrainingData, n_alphas: int, options: FitOptions) -> Plan:
     """Predicted cost of every engine for a fit to `data` with so many distinct alphas."""
     dimensions = problem_dimensions(data.design, data.n_targets, n_alphas)
-    return plan_solve(dimensions, options, data.resident_bytes)
+    memory = MemoryBudget.from_option(options.memory_budget, data.resident_bytes)
+    return plan_solve(dimensions, options, memory)
 
 
 def expected_cost(plan: Plan, options: FitOptions) -> RemainingWork:
@@ -416,7 +418,6 @@ def _make_report(
     context: FitContext,
     problem: Problem,
     solution: Solution,
-    plan: Plan,
     preparation_seconds: float,
 ) -> FitReport:
     """Build the report of a fit."""

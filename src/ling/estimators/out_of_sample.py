@@ -56,11 +56,6 @@ class FittedProblem:
         return self.data.design.is_out_of_core
 
     @property
-    def is_from_storage(self) -> bool:
-        """True if X comes from files or a cluster, even if it has been read into memory."""
-        return self.data.resident_bytes > 0
-
-    @property
     def spread(self) -> Array:
         """Weighted standard deviations (p,) of the columns of X, about 0 without an intercept."""
         standardization = self.cv_problem.standardization
@@ -92,7 +87,7 @@ class HeldOut:
     For a classifier they are decision values. `how` describes how samples were left out.
     `certified` says whether the fits are certified; with positive=True it is always True, and fits
     that are not certified warn instead. `notes` say what differs from the model's own
-    cross-predictor.
+    cross-validation.
     """
 
     predictions: Array
@@ -139,7 +134,7 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
     Samples are left out as in the model's own `cv`. For cv=None single samples are left out if that
     can be done exactly, and folds otherwise. Models without `cv` get five folds, stratified for a
     classifier. The rows are shuffled before they are split into folds, unless X is out of core.
-    Costs as much as cross-predictor of one alpha.
+    Costs as much as cross-validation of one alpha.
     """
     model, samples = fitted_problem.model, fitted_problem.cv_problem
     rng = np.random.default_rng(0)

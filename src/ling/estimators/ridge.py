@@ -246,6 +246,8 @@ def plan(
     options = FitOptions(tol=tol, precision=precision, memory_budget=memory_budget)
     n_alphas = len(np.unique(check_alpha_per_target(alpha, n_targets)))
     dimensions = problem_dimensions(design, n_targets, n_alphas)
-    if fits_in_budget(storage, budget):  # read into memory before the fit
+    if isinstance(storage, ChunkedStorage) and fits_in_budget(storage, budget):
+        # It is read into memory before the fit.
         dimensions = replace(dimensions, read_bandwidth=None, is_out_of_core=False)
-    return plan_solve(dimensions, options, resident_bytes)
+        resident_bytes = float(storage.n_bytes)
+    return plan_solve(dimensions, options, MemoryBudget.from_option(memory_budget, resident_bytes))

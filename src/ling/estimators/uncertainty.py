@@ -189,9 +189,10 @@ class UncertaintyMixin(BlockPredictionMixin):
             return None
         problem.design.meter.begin_stage("statistics")
         if self.statistics:
-            memory = MemoryBudget.from_option(options.memory_budget)
             rng = as_generator(options.random_state)
-            posterior = compute_posterior(problem, memory, _draw_solver(problem, options), rng)
+            posterior = compute_posterior(
+                problem, fit.plan.memory, _draw_solver(problem, options, fit.plan.memory), rng
+            )
         elif self.statistics is None:
             posterior = cheap_posterior(problem)
         if posterior is None and effective_dof is None:
@@ -202,12 +203,15 @@ class UncertaintyMixin(BlockPredictionMixin):
         )
 
 
-def _draw_solver(problem: Problem, options: FitOptions) -> Callable[[Problem], Array]:
+def _draw_solver(
+    problem: Problem, options: FitOptions, memory: MemoryBudget
+) -> Callable[[Problem], Array]:
     """Function that returns the coefficients of a problem with the same X, to DRAW_TOL."""
     draw_options = replace(options, tol=DRAW_TOL, solver="auto", max_iter=None, positive=False)
 
     def solve_drawn(drawn: Problem) -> Array:
-        plan = plan_solve(problem_dimensions(problem.design, drawn.n_targets, 1), draw_options)
+        dimensions = problem_dimensions(problem.design, drawn.n_targets, 1)
+        plan = plan_solve(dimensions, draw_options, memory)
         return solve(drawn, plan, draw_options).coef
 
     return solve_drawn

@@ -45,6 +45,9 @@ MIN_REMAINING_FRACTION = 1e-4
 # Gram matrix of all rows. Levels of one-hot columns that one fold holds alone have lost all digits:
 # with 1e-10, 2 of 90 such folds were summed again (2 rows per level, smallest alpha 1e-4).
 MAX_GRAM_ERROR_TO_ALPHA = 1e-10
+# Fractions of the memory budget: factors that are kept for further batches of alphas while scores
+# are summed, factors and rotated rows that are kept for further alphas, statistics of folds.
+MAX_SCORING_FACTORS_FRACTION, MAX_KEPT_FACTORS_FRACTION, MAX_STATISTICS_FRACTION = 0.25, 0.5, 0.25
 # Largest relative error from rounding with which fits count as exact.
 MAX_ROUNDING_ERROR = 1e-3
 
@@ -203,8 +206,10 @@ class DirectFolds(HeldOutPredictor):
         n, p = self.cv_problem.shape
         memory, n_bytes = self.cv_problem.memory, fold_factors_bytes(n, p, self.n_splits)
         if self.has_additive_scores:
-            return memory.allows(n_bytes, 0.25)
-        return self.keep_factors and memory.allows(n_bytes + rotated_rows_bytes(n, p), 0.5)
+            return memory.allows(n_bytes, MAX_SCORING_FACTORS_FRACTION)
+        return self.keep_factors and memory.allows(
+            n_bytes + rotated_rows_bytes(n, p), MAX_KEPT_FACTORS_FRACTION
+        )
 
     def _training_statistics(self, number: int, smallest_alpha: float) -> SufficientStatistics:
         """Statistics of the training rows of split `number`.
@@ -247,7 +252,7 @@ class DirectFolds(HeldOutPredictor):
             return None
         if number not in self._fold_statistics:
             n_bytes = fold_statistics_bytes(p, samples.n_targets)
-            n_folds = samples.memory.count(n_bytes, self.n_splits, 0.25)
+            n_folds = samples.memory.count(n_bytes, self.n_splits, MAX_STATISTICS_FRACTION)
             numbers = range(number, min(number + n_folds, self.n_splits))
             self._fold_statistics = fold_statistics(samples, splits, numbers)
         return self._fold_statistics.pop(number)

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
+from ling.design.arrays import row_slices
 from ling.design.rows import RowReduction, per_row
 from ling.linalg.gram import form_gram
 from ling.model_selection.cv_problem import CVProblem
-from ling.model_selection.splits import RowIndices, Splits, row_slices
+from ling.model_selection.splits import ROWS_PER_SLICE, RowIndices, Splits
 from ling.solvers.sufficient_statistics import SufficientStatistics
 
 
@@ -171,6 +172,6 @@ def training_weight(samples: CVProblem, splits: Splits, number: int) -> float:
     return float(
         sum(
             samples.weights[row_slice][is_training[row_slice]].sum()
-            for row_slice in row_slices(len(is_training))
+            for row_slice in row_slices(len(is_training), ROWS_PER_SLICE)
         )
     )

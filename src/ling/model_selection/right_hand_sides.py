@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
+from ling.design.arrays import row_slices
 from ling.design.rows import GeneratedColumns, per_row, training_multiplicity
 from ling.model_selection.cv_problem import CVProblem
-from ling.model_selection.splits import row_slices
+from ling.model_selection.splits import ROWS_PER_SLICE
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,7 +73,7 @@ class TrainingRightHandSides(GeneratedColumns):
         """
         total_weights = np.zeros(self.n_splits)
         sums = np.zeros((self.n_splits, self.Y.shape[1] + self.n_probes))
-        for rows in row_slices(len(self.Y)):
+        for rows in row_slices(len(self.Y), ROWS_PER_SLICE):
             for number, (w, signs) in enumerate(self._split_weights_and_signs(rows)):
                 total_weights[number] += w.sum()
                 sums[number] += np.hstack([w @ self.Y[rows], np.sqrt(w) @ signs])
@@ -84,7 +85,7 @@ class TrainingRightHandSides(GeneratedColumns):
         `shifts` has shape (n_splits, n_targets).
         """
         squares = np.zeros((2, self.n_splits, self.Y.shape[1]))
-        for rows in row_slices(len(self.Y)):
+        for rows in row_slices(len(self.Y), ROWS_PER_SLICE):
             Y = self.Y[rows]
             for number, (w, _) in enumerate(self._split_weights_and_signs(rows)):
                 squares[0, number] += w @ (Y - shifts[number]) ** 2

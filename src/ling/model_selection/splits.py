@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -146,12 +146,6 @@ class Splits:
     def has_repeated_test_rows(self) -> bool:
         """True if the test set of a split contains a row more than once."""
         return any((test[1:] == test[:-1]).any() for _, test in self.train_test_pairs)
-
-
-def row_slices(n: int) -> Iterator[slice]:
-    """Slices of ROWS_PER_SLICE rows that cover the rows 0 to n - 1."""
-    for first in range(0, n, ROWS_PER_SLICE):
-        yield slice(first, min(first + ROWS_PER_SLICE, n))
 
 
 def _is_partition_fold(test_fold: NDArray[Any], train: RowIndices, test: RowIndices) -> bool:

@@ -17,12 +17,11 @@ from ling.errors import NotFinite
 from ling.linalg.rounding import sum_noise
 from ling.solvers.gram_cache import GramCache
 from ling.solvers.problem import (
-    MIN_SCALE_TO_ROOT_ALPHA,
     SAFE_SQUARES_RANGE,
     Problem,
     Standardization,
-    _power_of_two_scale,
-    _scale_alphas,
+    power_of_two_scales,
+    scale_alphas,
 )
 from ling.solvers.sufficient_statistics import SufficientStatistics
 
@@ -106,7 +105,9 @@ class GramStorage(Storage):
         """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
-    def residual_gradient(self, Y: Array, affine: AffineMap, W: Array) -> tuple[Array, Array]:
+    def gram_matmat_with_squares(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform
+    ) -> tuple[Array, Array]:
         """Raise RowsUnavailableError."""
         self._raise_rows_unavailable()
 
@@ -216,7 +217,7 @@ def build_gram_problem(
         design=Design(GramStorage(gram, dtype, rows), IDENTITY, meter, pass_fraction=0.0),
         targets=targets,
         moments=moments,
-        alphas=_scale_alphas(alphas, x_scale),
+        alphas=scale_alphas(alphas, x_scale),
         column_norms=np.sqrt(np.maximum(np.diag(gram), 0.0)),
         raw_column_norms=norms[:p],
         raw_target_norms=norms[p:],
@@ -246,12 +247,8 @@ def _power_of_two_scales(statistics: SufficientStatistics, alphas: Array) -> tup
                 f"{name} varies so little, by {np.sqrt(square):.1g} in all, that its squares leave "
                 "the range of float64; multiply it by a constant."
             )
-    x_scale = _power_of_two_scale(float(np.sqrt(statistics.gram_error_scale[:p].max(initial=0.0))))
-    min_scale = float(np.sqrt(alphas.max(initial=0.0))) * MIN_SCALE_TO_ROOT_ALPHA
-    x_scale = max(x_scale, _power_of_two_scale(min_scale)) if min_scale > x_scale else x_scale
-    return x_scale, np.array(
-        [_power_of_two_scale(float(norm)) for norm in np.sqrt(statistics.gram_error_scale[p:])]
-    )
+    norms = np.sqrt(statistics.gram_error_scale)
+    return power_of_two_scales(norms[:p], norms[p:], alphas)
 
 
 def _min_positive(squares: Array) -> float:

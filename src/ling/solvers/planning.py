@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ling.solvers.cost_model import (
-    BYTES_PER_MIB,
     EngineEstimate,
     MemoryBudget,
     ProblemDimensions,
@@ -59,7 +58,7 @@ class Plan:
 
     def __str__(self) -> str:
         rows = [
-            f"{p.engine:<12}{p.seconds:>10.3g} s{p.n_bytes / BYTES_PER_MIB:>11.3g} "
+            f"{p.engine:<12}{p.seconds:>10.3g} s{p.n_bytes / 1e6:>11.3g} "
             f"MB{p.passes:>9.0f}"
             + ("   first choice" if p is self.steps[0] else "")
             + ("" if p.fits else "   does not fit the memory budget")
@@ -73,23 +72,22 @@ class Plan:
         s = self.dimensions
         kind = "dense" if s.dense else f"sparse, {s.nnz} stored"
         first = f"{s.n} x {s.p} {kind}, {s.n_targets} target(s), {s.n_alphas} alpha(s); "
-        return (
-            first
-            + f"budget {self.memory_budget / BYTES_PER_MIB:.3g} MB\n"
-            + "\n".join([head, *rows])
-        )
+        return first + f"budget {self.memory_budget / 1e6:.3g} MB\n" + "\n".join([head, *rows])
 
 
-def plan_solve(shape: ProblemDimensions, options: FitOptions, resident_bytes: float = 0.0) -> Plan:
+def plan_solve(
+    shape: ProblemDimensions, options: FitOptions, memory: MemoryBudget | None = None
+) -> Plan:
     """Plan with an estimate for every engine: cheapest first, those that do not fit last.
 
-    `resident_bytes` of the memory budget are already taken by X. Without `options.machine`, the
-    speeds of the machine are measured, except for small problems.
+    `memory` is less than `options.memory_budget` if X itself takes part of it; None for all of it.
+    Without `options.machine`, the speeds of the machine are measured, except for small problems.
     """
     machine = options.machine
     if machine is None:
         machine = DEFAULT_MACHINE if shape.nnz <= MAX_UNMEASURED_ENTRIES else measured_machine()
-    memory = MemoryBudget.from_option(options.memory_budget, resident_bytes)
+    if memory is None:
+        memory = MemoryBudget.from_option(options.memory_budget)
     predictions = estimate_all(shape, machine, options.precision, options.tol)
     by_engine: dict[str, EngineEstimate] = {}
     for estimate in predictions:  # keep the first variant of an engine that fits

@@ -335,11 +335,8 @@ def build_problem(
     # Without rounding, squares >= total_weight x_mean^2 by the Cauchy-Schwarz inequality.
     squares = np.maximum(squares, total_weight * x_mean**2)
     norms = np.sqrt(squares - total_weight * x_mean**2)
-    x_scale = _power_of_two_scale(np.sqrt(squares.max(initial=0.0)))
-    min_scale = float(np.sqrt(alphas.max(initial=0.0))) * MIN_SCALE_TO_ROOT_ALPHA
-    x_scale = max(x_scale, _power_of_two_scale(min_scale)) if min_scale > x_scale else x_scale
-    y_scale = np.array([_power_of_two_scale(norm) for norm in raw_target_norms])
-    alphas = _scale_alphas(alphas, x_scale)
+    x_scale, y_scale = power_of_two_scales(np.sqrt(squares), raw_target_norms, alphas)
+    alphas = scale_alphas(alphas, x_scale)
     scale = None if x_scale == 1.0 else np.full(p, 1.0 / x_scale)
     design = data.design
     if fit_intercept or weights is not None or scale is not None:
@@ -395,7 +392,7 @@ def _constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:
     return constant
 
 
-def _scale_alphas(alphas: Array, x_scale: float) -> Array:
+def scale_alphas(alphas: Array, x_scale: float) -> Array:
     """The alphas for X / x_scale: alphas / x_scale^2; raises NotFinite on overflow or underflow."""
     with np.errstate(over="ignore"):
         scaled = alphas / x_scale / x_scale
@@ -417,6 +414,19 @@ def _weighted_column_norms(Y: Array, weights: Array | None) -> Array:
     squares = (Y / scale) ** 2
     sums = squares.sum(axis=0) if weights is None else weights @ squares
     return np.asarray(scale * np.sqrt(sums))
+
+
+def power_of_two_scales(
+    column_norms: Array, target_norms: Array, alphas: Array
+) -> tuple[float, Array]:
+    """Powers of two by which X (one for all columns) and the targets (t,) are divided.
+
+    With them squares, and squares of squares, stay in the range of float64.
+    """
+    x_scale = _power_of_two_scale(float(column_norms.max(initial=0.0)))
+    min_scale = float(np.sqrt(alphas.max(initial=0.0))) * MIN_SCALE_TO_ROOT_ALPHA
+    x_scale = max(x_scale, _power_of_two_scale(min_scale)) if min_scale > x_scale else x_scale
+    return x_scale, np.array([_power_of_two_scale(float(norm)) for norm in target_norms])
 
 
 def _power_of_two_scale(size: float) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import Storage, as_design
+from ling.design.arrays import row_slices
 from ling.errors import BadOption, NotFinite, WrongShape
 from ling.linalg.gram import add_gram
 from ling.linalg.rounding import sum_noise
@@ -372,8 +373,7 @@ def _blockwise_moments(
     n, p = storage.shape
     gram, cross, sums = np.zeros((p, p)), np.zeros((p, Y.shape[1])), np.zeros(p)
     height = max(1, CENTERED_BLOCK_BYTES // (8 * max(1, p)))
-    for start in range(0, n, height):
-        rows = slice(start, min(start + height, n))
+    for rows in row_slices(n, height):
         block = storage.take(np.arange(rows.start, rows.stop)) - shift
         if weights is None:
             sums += block.sum(axis=0)

@@ -31,7 +31,9 @@ SPLIT_EVERY = 8
 #: Name of the row array that holds the indices of selected rows in their blocks.
 ROW_INDICES_NAME = "places"
 #: Methods of DenseStorage that run in compiled loops, which are as fast on unaligned data.
-COMPILED_METHODS = "gram_matmat", "gram_matmat_with_rows", "residual_gradient", "moments"
+COMPILED_METHODS = (
+    "gram_matmat", "gram_matmat_with_rows", "gram_matmat_with_squares", "moments",
+)  # fmt: skip
 #: Results by (level, number) of their node in the tree; level 0 holds single parts.
 ReductionNodes: TypeAlias = dict[tuple[int, int], BlockResult]
 
