@@ -33,8 +33,8 @@ class DenseStorage(MemoryStorage):
     `compiled` selects compiled loops instead of BLAS for products with few columns; None selects
     them for arrays of more than MAX_CACHED_BYTES only.
 
-    Integers, booleans and arrays with unusual strides are converted one block of rows at a time,
-    never as a whole.
+    Integers, booleans, float16 and arrays with unusual strides are converted one block of rows at a
+    time, never as a whole.
     """
 
     def __init__(

@@ -88,7 +88,9 @@ def _as_blocked_storage(design: Design) -> BlockedStorage:
     if isinstance(storage, DenseStorage):
         source = ArraySource(storage.array, storage.feature_names)
         return ChunkedStorage(source, progress=design.meter.progress)
-    raise BadOption("checkpoint is for dense X, and X is sparse; pass checkpoint=None.")
+    raise BadOption(
+        f"checkpoint is for dense X, and X is a {type(storage).__name__}; pass checkpoint=None."
+    )
 
 
 def _integer_seed(state: Any) -> int:

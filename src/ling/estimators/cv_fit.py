@@ -17,7 +17,6 @@ from ling.errors import BadOption, EdgeOfGrid
 from ling.estimators.fit import FitContext, FitResult, plan_fit, solve_problem
 from ling.model_selection import CVProblem, CVResults, Scoring, Splits, check_alphas, score_alphas
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
-from ling.model_selection.leave_one_out import discard_inexact_form
 from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
 from ling.model_selection.strategy import (
     CVStrategy,
@@ -183,11 +182,11 @@ def _fit_chosen_alpha(
     chosen_alphas = results.alphas[alpha_indices]
     target_alphas = np.broadcast_to(chosen_alphas, samples.n_targets) / standardization.x_scale**2
     problem = replace(problem, alphas=np.ascontiguousarray(target_alphas))
-    reason = ""
+    reason, candidate = "", None
     if strategy.is_direct:
         options = replace(options, solver="direct", precision="float64")
         reason = "the Gram matrix was there"
-        discard_inexact_form(problem)
+        candidate = strategy.predictor.final_fit(problem)
     note = f"alpha was chosen from {len(results.alphas)} by {strategy.method}."
     n_uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
     message = uncertified_choice_message(results)
@@ -203,7 +202,10 @@ def _fit_chosen_alpha(
         )
     plan = plan_fit(data, len(problem.distinct_alphas), options)
     context = FitContext(started, (note, *data.notes), "choose alpha", reason)
-    fit = solve_problem(problem, standardization, plan, options, context, bool(model.fit_intercept))
+    fit = solve_problem(
+        problem, standardization, plan, options, context, bool(model.fit_intercept),
+        candidate=candidate,
+    )  # fmt: skip
     dof = _chosen_dof(strategy, problem)
     return CVFitResult(fit, results, alpha_indices, problem, standardization, dof)
 

@@ -23,6 +23,7 @@ from ling.progress import FitProgress, Listener, RemainingWork, track_fit
 from ling.progress_bar import progress_listener, write_stderr
 from ling.results import Certificate, FitReport, Status
 from ling.solvers.cost_model import MemoryBudget, problem_dimensions
+from ling.solvers.engine import Candidate
 from ling.solvers.engines import ENGINES
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
@@ -194,15 +195,17 @@ def solve_problem(
     context: FitContext,
     fit_intercept: bool,
     start: Array | None = None,
+    candidate: Candidate | None = None,
 ) -> FitResult:
     """Solve `problem`; return coefficients in the units of the data, and the report.
 
-    `start` (p, t) are initial coefficients in the units of the problem, or None.
+    `start` (p, t) are initial coefficients in the units of the problem, or None. `candidate` is a
+    solution that is already there; an engine runs only if it cannot be certified.
     """
     prepared = time.perf_counter()
     dtype = problem.design.dtype
     cast_coef = None if dtype == np.float64 else partial(_round_to_dtype, standardization, dtype)
-    solution = solve(problem, plan, options, start, cast_coef)
+    solution = solve(problem, plan, options, start, cast_coef, candidate)
     coef = standardization.coef(solution.coef)
     _check_finite_coef(coef, dtype)
     intercept = None

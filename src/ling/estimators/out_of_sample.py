@@ -25,6 +25,7 @@ from ling.estimators.validation import (
     check_alpha_per_target,
     training_data,
 )
+from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection import CVProblem, HeldOutPredictor, Splits
 from ling.model_selection.splits import RowIndices
 from ling.model_selection.strategy import CVStrategy
@@ -87,13 +88,14 @@ class HeldOut:
     For a classifier they are decision values. `how` describes how samples were left out.
     `certified` says whether the fits are certified; with positive=True it is always True, and fits
     that are not certified warn instead. `notes` say what differs from the model's own
-    cross-validation.
+    cross-validation. `gram_form` is the tridiagonal form of X'X, if it was computed.
     """
 
     predictions: Array
     how: str
     certified: bool
     notes: tuple[str, ...] = ()
+    gram_form: HouseholderTridiagonal | None = None
 
     @cached_property
     def rows(self) -> RowIndices:
@@ -159,7 +161,7 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
         samples.Y.shape, _split_predictions(fitted_problem, predictor, distinct_alphas)
     )
     certified = bool(predictor.certified(distinct_alphas).all())
-    return HeldOut(predictions, _describe_splits(splits), certified, notes)
+    return HeldOut(predictions, _describe_splits(splits), certified, notes, predictor.gram_form)
 
 
 def _check_same_data(model: Any, data: TrainingData) -> None:

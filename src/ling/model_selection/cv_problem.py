@@ -12,9 +12,11 @@ import numpy as np
 from ling._typing import Array
 from ling.design import AffineMap, Design
 from ling.design.arrays import broadcast_scalar
+from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.score_accumulators import FoldScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
+from ling.solvers.engine import Candidate
 from ling.solvers.problem import Problem, Standardization, TrainingData
 
 # Bytes of float64 rows of X that are gathered at a time.
@@ -200,6 +202,15 @@ class HeldOutPredictor(ABC):
 
         Both have shape (n_alphas,). None if they are not known.
         """
+        return None
+
+    def final_fit(self, problem: Problem) -> Candidate | None:
+        """The fit to all samples with `problem.alphas`, if it follows from what was computed."""
+        return None
+
+    @property
+    def gram_form(self) -> HouseholderTridiagonal | None:
+        """The tridiagonal form of X'X, if it was computed."""
         return None
 
     def refine(self, alphas: Array) -> bool:

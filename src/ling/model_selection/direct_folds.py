@@ -313,7 +313,4 @@ def unweighted_kernel(samples: CVProblem) -> Array:
     """X X' of the centred rows without weights, (n, n); one pass for the first call."""
     if (samples.weights == 1).all():
         return samples.problem.row_gram()
-    cache = samples.problem.gram_cache
-    if cache.unweighted_kernel is None:
-        cache.unweighted_kernel = samples.design.row_gram(np.float64)
-    return cache.unweighted_kernel
+    return samples.problem.gram_cache.unweighted_kernel(samples.design)

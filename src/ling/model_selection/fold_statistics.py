@@ -120,10 +120,10 @@ def statistics_of_all(samples: CVProblem) -> SufficientStatistics:
 def statistics_of_rows(
     samples: CVProblem, rows: RowIndices, *, about_mean: bool = False
 ) -> SufficientStatistics:
-    """Statistics of `rows`, in which a row may occur several times; one pass over them.
+    """Statistics of `rows`, in which a row may occur several times; two passes over them.
 
     With `about_mean=True` the rows are centred on their own mean before products are formed, for a
-    second pass. That avoids cancellation if their mean is far from the mean of all rows.
+    third pass. That avoids cancellation if their mean is far from the mean of all rows.
     """
     p, t = samples.shape[1], samples.n_targets
     centred, weights = samples.fit_intercept, samples.weights[rows]

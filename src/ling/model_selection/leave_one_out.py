@@ -19,6 +19,8 @@ from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
 from ling.model_selection.direct_folds import MAX_ROUNDING_ERROR, FoldFit, unweighted_kernel
 from ling.model_selection.score_accumulators import LeaveOneOutScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices
+from ling.solvers.direct import solve_with_form
+from ling.solvers.engine import Candidate
 from ling.solvers.problem import Problem
 
 
@@ -67,6 +69,27 @@ class ExactLeaveOneOut(HeldOutPredictor):
             self._formulation.form(alphas).relative_error(alphas) <= MAX_ROUNDING_ERROR
         )
 
+    def final_fit(self, problem: Problem) -> Candidate | None:
+        """The fit to all samples with the form of leave-one-out.
+
+        None for alphas below its rounding errors, and if it is not that of the smaller Gram matrix.
+        The form of X X' can be used although u u' was added to it, as y is orthogonal to u.
+        """
+        form, (n, p) = self._formulation.form(problem.alphas), problem.shape
+        is_smaller = len(form) == (p if p <= n else n) and self._formulation.is_primal == (p <= n)
+        if not (is_smaller and isinstance(form, HouseholderTridiagonal)):
+            return None
+        if form.relative_error(problem.alphas).max() > MAX_ROUNDING_ERROR:
+            return None
+        return solve_with_form(problem, form)
+
+    @property
+    def gram_form(self) -> HouseholderTridiagonal | None:
+        """The tridiagonal form of X'X, if it was computed."""
+        full_fit = getattr(self._formulation, "full_fit", None)
+        form = None if full_fit is None else full_fit.form
+        return form if isinstance(form, HouseholderTridiagonal) else None
+
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """0, index of alpha, and predictions for all samples, (n, t)."""
         for index, residuals in enumerate(self._formulation.residuals(alphas)):
@@ -74,21 +97,10 @@ class ExactLeaveOneOut(HeldOutPredictor):
             yield 0, index, self.cv_problem.to_data_units(P)
 
 
-def discard_inexact_form(problem: Problem) -> None:
-    """Discard the cached tridiagonal form if it is too inaccurate for `problem.alphas`.
-
-    Leave-one-out caches the form of all rows, which the final fit uses. For alphas below its
-    rounding errors, the final fit computes a Cholesky factor instead.
-    """
-    form = problem.gram_cache.form
-    if form is not None and form.relative_error(problem.alphas).max() > MAX_ROUNDING_ERROR:
-        problem.gram_cache.form = None
-
-
 class _PrimalLeaveOneOut:
     """Leave-one-out residuals from the fit to all rows and its leverages, both by X'X."""
 
-    has_additive_scores = True
+    has_additive_scores = is_primal = True
 
     def __init__(self, samples: CVProblem) -> None:
         self.cv_problem = samples
@@ -104,8 +116,6 @@ class _PrimalLeaveOneOut:
             samples = self.cv_problem
             form = symmetric_form(samples.problem.gram(), float(alphas.min()))
             samples.problem.design.meter.add(4 / 3 * float(len(form)) ** 3)
-            if isinstance(form, HouseholderTridiagonal):
-                samples.problem.gram_cache.form = form
             p, t = samples.shape[1], samples.n_targets
             self.full_fit = FoldFit(
                 form, samples.problem.moments, lambda: samples.design, np.zeros(p), np.zeros(t)
@@ -180,7 +190,7 @@ class _DualLeaveOneOut:
     u, c does not change.
     """
 
-    has_additive_scores = False
+    has_additive_scores = is_primal = False
 
     def __init__(self, samples: CVProblem) -> None:
         self.cv_problem = samples
@@ -192,9 +202,6 @@ class _DualLeaveOneOut:
             K += np.outer(self.null_eigenvalue * self.u, self.u)
         self.tridiagonal = tridiagonalize(K)
         samples.problem.design.meter.add(4 / 3 * float(len(K)) ** 3)
-        if samples.shape[1] > samples.shape[0]:  # otherwise the final fit is computed from X'X
-            # The final fit can use this form although u u' was added, as y is orthogonal to u.
-            samples.problem.gram_cache.form = self.tridiagonal
         self.rotated_targets = self.tridiagonal.rotate(samples.problem.targets)
 
     def form(self, alphas: Array) -> HouseholderTridiagonal:

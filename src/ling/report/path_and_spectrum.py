@@ -67,8 +67,12 @@ class SpectrumData:
     note: str
 
 
-def tridiagonal_form(again: FittedProblem) -> HouseholderTridiagonal:
-    """X'X, or X X' if that is smaller, in tridiagonal form."""
+def tridiagonal_form(
+    again: FittedProblem, form: HouseholderTridiagonal | None = None
+) -> HouseholderTridiagonal:
+    """X'X, or X X' if that is smaller, in tridiagonal form; `form` if that is it already."""
+    if form is not None:
+        return form
     if getattr(again.model, "positive", False):
         raise OmittedError("The coefficients are kept at or above 0, to which this does not apply.")
     problem, (n, p) = again.cv_problem.problem, again.cv_problem.shape
@@ -76,14 +80,9 @@ def tridiagonal_form(again: FittedProblem) -> HouseholderTridiagonal:
     kind = f"a matrix of {m:,} x {m:,} numbers"
     if m > MAX_EXACT_SIZE or not again.plan.memory.allows(eigenvalue_bytes(m, m)):
         raise OmittedError(f"Factoring {kind} would take too long, or too much memory.")
-    # The form that leave-one-out makes of X X' has a direction too many.
-    form = problem.gram_cache.form if p <= n else None
-    if form is None:
-        _check_seconds(again, _factorization_seconds(again), f"Factoring {kind}")
-        form = tridiagonalize(problem.gram() if p <= n else problem.row_gram())
-        problem.design.meter.add(4 / 3 * float(m) ** 3)
-    found: HouseholderTridiagonal = form
-    return found
+    _check_seconds(again, _factorization_seconds(again), f"Factoring {kind}")
+    problem.design.meter.add(4 / 3 * float(m) ** 3)
+    return tridiagonalize(problem.gram() if p <= n else problem.row_gram())
 
 
 def compute_spectrum(again: FittedProblem, form: HouseholderTridiagonal | str) -> SpectrumData:
@@ -176,7 +175,7 @@ def _factorization_seconds(again: FittedProblem) -> float:
     shape, machine = again.plan.dimensions, again.plan.machine
     form = tridiagonal_seconds(min(shape.n, shape.p), machine)
     cache = again.cv_problem.problem.gram_cache
-    if (cache.gram if shape.p <= shape.n else cache.kernel) is not None:
+    if (cache.formed_gram if shape.p <= shape.n else cache.formed_kernel) is not None:
         return form
     return form + max(gram_seconds(shape, machine), pass_seconds(shape, machine))
 

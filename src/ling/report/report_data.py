@@ -147,7 +147,8 @@ def collect_report_data(
         )
     name, names = _target_names(again, y, target)
     shown = _select_detailed_targets(scores, again.cv_problem.n_targets)
-    form = _value_or_reason(lambda: tridiagonal_form(again))
+    gram_form = held.gram_form if isinstance(held, HeldOut) else None
+    form = _value_or_reason(lambda: tridiagonal_form(again, gram_form))
     path = _value_or_reason(lambda: compute_path(again, shown, form))
     spectrum = _value_or_reason(lambda: compute_spectrum(again, form))
     p = again.cv_problem.shape[1]

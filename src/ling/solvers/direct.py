@@ -65,11 +65,8 @@ def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -
         if candidate is not None:
             return candidate
     G = problem.gram()
-    has_many_alphas = len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL
-    if has_many_alphas or problem.gram_cache.form is not None:
-        candidate = _solve_primal_tridiagonal(problem, G)
-        if has_many_alphas or problem.is_within_tol(np.asarray(candidate.bound), options.tol):
-            return candidate
+    if len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL:
+        return solve_with_form(problem, tridiagonalize(G))
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
     minorants: list[CholeskyMinorant] = []
@@ -161,10 +158,13 @@ def _solve_primal_float32(problem: Problem, tol: float) -> Candidate | None:
     return replace(candidate, n_iter=None, note=FLOAT32_NOTE)
 
 
-def _solve_primal_tridiagonal(problem: Problem, G: Array) -> Candidate:
-    """Solve for all alphas with one tridiagonal form of G = X'X; the bound is computed from G."""
-    form = problem.gram_cache.form or tridiagonalize(G)
-    W, gradient = solve_with_refinement(form, G, problem.moments, problem.alphas)
+def solve_with_form(problem: Problem, form: HouseholderTridiagonal) -> Candidate:
+    """Solve for all alphas with the tridiagonal form of X'X, or of X X' if p > n."""
+    n, p = problem.shape
+    if p > n:
+        C, rho = solve_with_refinement(form, problem.row_gram(), problem.targets, problem.alphas)
+        return _dual_candidate(problem, C, rho)
+    W, gradient = solve_with_refinement(form, problem.gram(), problem.moments, problem.alphas)
     bound = gram_error_bound(problem, W, gradient, problem.alphas, problem.raw_target_norms)
     return Candidate(W, bound=bound)
 
@@ -206,17 +206,11 @@ def _solve_dual(problem: Problem, budget: EngineBudget) -> Candidate:
     K = problem.row_gram()
     C = np.empty_like(problem.targets)
     rho = np.empty_like(problem.targets)
-    form = problem.gram_cache.form
-    if form is None and len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL:
-        form = tridiagonalize(K)
+    if len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL:
+        return solve_with_form(problem, tridiagonalize(K))
     for alpha in problem.distinct_alphas:
         same_alpha = problem.alphas == alpha
         Y = problem.targets[:, same_alpha]
-        if form is not None:
-            C[:, same_alpha], rho[:, same_alpha] = solve_with_refinement(
-                form, K, Y, problem.alphas[same_alpha]
-            )
-            continue
         factor = scaled_cholesky(K, float(alpha))
         if factor is None:
             return _solve_by_svd(problem, budget, ILL_CONDITIONED_NOTE)
@@ -224,6 +218,11 @@ def _solve_dual(problem: Problem, budget: EngineBudget) -> Candidate:
         c += factor.solve(Y - K @ c - alpha * c)
         C[:, same_alpha] = c
         rho[:, same_alpha] = Y - K @ c - alpha * c
+    return _dual_candidate(problem, C, rho)
+
+
+def _dual_candidate(problem: Problem, C: Array, rho: Array) -> Candidate:
+    """The candidate W = X'C for dual coefficients C (n, t) with the residual rho (n, t)."""
     W = problem.design.rmatmat(C)
     bound = np.linalg.norm(rho, axis=0) + dual_rounding(problem, C, from_kernel_matrix=True)
     return Candidate(W, ZeroMinorant(), bound)

@@ -1,34 +1,41 @@
-"""Matrices that depend on X alone, each computed once for a problem."""
+"""Gram matrices of a problem, each formed once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ling._typing import Array
-from ling.linalg.tridiagonal import HouseholderTridiagonal
+from ling.design import Design
 
 
 @dataclass(eq=False)
 class GramCache:
-    """Gram matrices of a problem, each None until it is formed.
+    """The Gram matrices that depend on X alone, in float64; each is formed when first asked for.
 
     Problems that differ in their alphas or targets share one cache, because X is the same.
-
-    Attributes
-    ----------
-    gram : array of shape (p, p) or None
-        X'X of the centred and weighted rows, in float64.
-    kernel : array of shape (n, n) or None
-        X X' of the same rows.
-    unweighted_kernel : array of shape (n, n) or None
-        X X' of the centred rows without their weights.
-    form : HouseholderTridiagonal or None
-        The tridiagonal form of `gram` if p <= n, and of `kernel` otherwise. It does not depend on
-        the targets. Leave-one-out adds the direction of the intercept to `kernel` before the
-        reduction.
+    `formed_gram` and `formed_kernel` are the matrices that have been formed so far, else None.
     """
 
-    gram: Array | None = None
-    kernel: Array | None = None
-    unweighted_kernel: Array | None = None
-    form: HouseholderTridiagonal | None = None
+    formed_gram: Array | None = None
+    formed_kernel: Array | None = None
+    _unweighted_kernel: Array | None = None
+
+    def gram(self, design: Design) -> Array:
+        """X'X (p, p) of the centred and weighted rows; one pass if it has not been formed."""
+        if self.formed_gram is None:
+            self.formed_gram = design.gram(np.float64)
+        return self.formed_gram
+
+    def kernel(self, design: Design) -> Array:
+        """X X' (n, n) of the same rows; `row_gram_passes` passes if it has not been formed."""
+        if self.formed_kernel is None:
+            self.formed_kernel = design.row_gram(np.float64)
+        return self.formed_kernel
+
+    def unweighted_kernel(self, design: Design) -> Array:
+        """X X' (n, n) of the centred rows without their weights, which `design` holds."""
+        if self._unweighted_kernel is None:
+            self._unweighted_kernel = design.row_gram(np.float64)
+        return self._unweighted_kernel

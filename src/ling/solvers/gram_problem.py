@@ -221,7 +221,7 @@ def build_gram_problem(
         column_norms=np.sqrt(np.maximum(np.diag(gram), 0.0)),
         raw_column_norms=norms[:p],
         raw_target_norms=norms[p:],
-        gram_cache=GramCache(gram=gram),
+        gram_cache=GramCache(formed_gram=gram),
         squares=squares,
         x_mean_error_scale=mean_errors[:p],
         y_mean_error_scale=mean_errors[p:],

@@ -34,14 +34,14 @@ CAPTURED_FRACTION = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Low-rank sketch B (p, rank) with B B' close to X'X in its leading directions.
+    """Low-rank sketch F F' close to X'X in its leading directions.
 
     All fields are in the units of the features. `residual_diagonal` (p,) approximates the diagonal
-    of X'X - B B'. B diag(1 / weights) B' <= X'X + slack I is proven. With fewer rows than columns,
-    also B = X[rows]' dual_factor.
+    of X'X - F F'. F diag(1 / weights) F' <= X'X + slack I is proven. With fewer rows than columns,
+    also F = X[rows]' dual_factor.
     """
 
-    B: Array
+    factor: Array
     residual_diagonal: Array
     weights: Array
     slack: float
@@ -50,14 +50,14 @@ class Sketch:
 
     @property
     def rank(self) -> int:
-        """Number of columns of B."""
-        return int(self.B.shape[1])
+        """Number of columns of F."""
+        return int(self.factor.shape[1])
 
     def minorant(self) -> Minorant:
-        """The minorant B diag(1 / weights) B', with orthonormal factors."""
+        """The minorant F diag(1 / weights) F', with orthonormal factors."""
         if not self.rank:
             return ZeroMinorant()
-        U, S = thin_svd(self.B / np.sqrt(self.weights))
+        U, S = thin_svd(self.factor / np.sqrt(self.weights))
         return LowRankMinorant(U, S**2, self.slack)
 
 

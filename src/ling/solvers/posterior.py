@@ -184,8 +184,9 @@ def cheap_posterior(problem: Problem) -> Posterior | None:
     n, p = problem.shape
     if (problem.alphas == 0).any() or 8 * p * min(n, p) > MAX_FREE_POSTERIOR_BYTES:
         return None
-    if p <= n and problem.gram_cache.gram is not None:
-        return FromGram(problem.gram_cache.gram, problem.alphas)
+    gram = problem.gram_cache.formed_gram
+    if p <= n and gram is not None:
+        return FromGram(gram, problem.alphas)
     return FromRows(problem.design.take(np.arange(n)), problem.alphas) if p > n else None
 
 

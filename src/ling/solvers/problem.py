@@ -203,15 +203,11 @@ class Problem:
 
     def gram(self) -> Array:
         """X'X (p, p) in float64; one pass on first use, then cached."""
-        if self.gram_cache.gram is None:
-            self.gram_cache.gram = self.design.gram(np.float64)
-        return self.gram_cache.gram
+        return self.gram_cache.gram(self.design)
 
     def row_gram(self) -> Array:
         """X X' (n, n) in float64; `Storage.row_gram_passes` passes on first use, then cached."""
-        if self.gram_cache.kernel is None:
-            self.gram_cache.kernel = self.design.row_gram(np.float64)
-        return self.gram_cache.kernel
+        return self.gram_cache.kernel(self.design)
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
         """X'(Y - X W) - W diag(alphas) (p, t), and ||y - X w|| (t,); one pass in float64."""
@@ -223,8 +219,9 @@ class Problem:
 
         Otherwise one pass.
         """
-        if self.gram_cache.gram is not None:
-            twice = 2 * self.moments - self.gram_cache.gram @ W
+        gram = self.gram_cache.formed_gram
+        if gram is not None:
+            twice = 2 * self.moments - gram @ W
             squares = self.target_norms**2 - np.einsum("ij,ij->j", W, twice)
             if (squares > CANCELLATION_THRESHOLD * self.target_norms**2).all():
                 return np.asarray(squares)

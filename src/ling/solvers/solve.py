@@ -89,13 +89,21 @@ def solve(
     options: FitOptions,
     start: Array | None = None,
     cast_coef: CastCoef | None = None,
+    candidate: Candidate | None = None,
 ) -> Solution:
     """Coefficients within `options.tol` of the exact ones, or a status that says why not.
 
     The distance is that of the training predictions, relative to ||y||; see `certify`. Iterations
     start from `start` (p, t). `cast_coef` rounds coefficients to the dtype in which they are
-    stored, such as float32; the certificate is for the rounded coefficients.
+    stored, such as float32; the certificate is for the rounded coefficients. A `candidate` that
+    `direct` would compute, and that is already there, is returned if it can be certified.
     """
+    if candidate is not None:
+        solution = _certify_candidate(
+            problem, candidate, plan.estimate_for("direct"), options, cast_coef, time.perf_counter()
+        )
+        if solution.is_final:
+            return solution
     best: Solution | None = None
     tried: list[str] = []
     for estimate, budget in _engines_to_try(problem, plan, options):
@@ -226,13 +234,24 @@ def _run_engine(
     cast_coef: CastCoef | None,
 ) -> Solution:
     """Run an engine from `start` (p, t), round its coefficients and certify them."""
-    started = time.perf_counter()
-    meter = problem.design.meter
+    started, meter = time.perf_counter(), problem.design.meter
     meter.begin_stage(f"solve with {estimate.engine}", partial(_remaining_cost, problem, estimate))
     engine = nonnegative if options.positive else ENGINES[estimate.engine]
-    exact = engine(problem, options, budget, start)
+    candidate = engine(problem, options, budget, start)
+    return _certify_candidate(problem, candidate, estimate, options, cast_coef, started)
+
+
+def _certify_candidate(
+    problem: Problem,
+    exact: Candidate,
+    estimate: EngineEstimate,
+    options: FitOptions,
+    cast_coef: CastCoef | None,
+    started: float,
+) -> Solution:
+    """Round the coefficients of a candidate and certify them."""
     candidate = exact if cast_coef is None else _cast_candidate(problem, exact, cast_coef)
-    solved = time.perf_counter()
+    solved, meter = time.perf_counter(), problem.design.meter
     meter.begin_stage("certify", lambda: (problem.design.pass_fraction, None))  # at most one pass
     certificate, status = certify(problem, candidate, options.tol, options.positive)
     limited_by_dtype = (
@@ -253,7 +272,7 @@ def _remaining_cost(problem: Problem, estimate: EngineEstimate) -> RemainingWork
     in the cache already. Its seconds are not valid in that case, and None is returned.
     """
     cache = problem.gram_cache
-    has_gram = cache.gram is not None or cache.kernel is not None
+    has_gram = cache.formed_gram is not None or cache.formed_kernel is not None
     passes = problem.design.pass_fraction * max(0.0, estimate.passes - 1 - has_gram)
     return passes, None if has_gram else estimate.seconds
 

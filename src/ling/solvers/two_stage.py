@@ -204,7 +204,7 @@ def sketch_preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
     to be constant: this keeps the iteration in the range of X', outside of which X'X + alpha I is
     as small as alpha.
     """
-    F, rest = sketch.B, sketch.residual_diagonal
+    F, rest = sketch.factor, sketch.residual_diagonal
     if problem.shape[0] < problem.shape[1]:
         rest = np.full_like(rest, rest.mean())
     parts = {}
@@ -246,7 +246,7 @@ def dual_sketch_preconditioner(
     `lifted` is L with F = X[rows]'L, so that P^-1 X'c = X'(c - L k) / (rest + alpha),
     k = (F'F + (rest + alpha) I)^-1 F'X'c.
     """
-    F, p = sketch.B, problem.shape[1]
+    F, p = sketch.factor, problem.shape[1]
     theta, V = linalg.eigh(form_gram(F), check_finite=False)
     theta = np.maximum(theta, 0.0)
     alphas = problem.alphas + float(sketch.residual_diagonal.mean())
