@@ -34,7 +34,7 @@ CAPTURED_FRACTION = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Low-rank sketch F F' close to X'X in its leading directions.
+    """Low-rank sketch F F' of X'X, accurate in its leading directions; `factor` is F (p, rank).
 
     All fields are in the units of the features. `residual_diagonal` (p,) approximates the diagonal
     of X'X - F F'. F diag(1 / weights) F' <= X'X + slack I is proven. With fewer rows than columns,
