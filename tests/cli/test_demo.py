@@ -1,4 +1,4 @@
-"""`ling demo` and `ling bench`, small."""
+"""`ling demo`, small."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ling as library
+from ling.cli.demo import correlated_data
 from ling.cli.demo_data import make_houses
 
 
@@ -81,36 +82,6 @@ def test_prices_are_mostly_linear(tmp_path):
     assert coef["type=detached"] - coef["type=flat"] == pytest.approx(35, abs=6)
 
 
-@pytest.fixture
-def short(monkeypatch):
-    monkeypatch.setattr("ling.cli.bench.SYNTHETIC_SHAPE", (400, 20))
-    monkeypatch.setattr("ling.cli.bench.MAX_ROUNDS", 1)
-
-
-def test_bench_measures_the_same_accuracy(ling, short):
-    found = ling("bench", "--json").json
-    assert found["shape"] == [400, 20]
-    fits = [result for result in found["results"] if result["task"] == "one fit"]
-    assert [result["name"].split()[0] for result in fits] == ["ling", *["scikit-learn"] * 2]
-    assert all(0 <= result["error"] <= 1e-4 for result in fits)
-    ours, theirs = (r["alpha"] for r in found["results"] if r["task"] == "ten alphas")
-    assert ours == pytest.approx(theirs)
-
-
-def test_bench_on_a_file(folder, ling, short, monkeypatch):
-    monkeypatch.setattr("ling.cli.bench.MAX_CV_SECONDS", 1e-9)
-    done = ling("bench", "--data", "goods.parquet", "--target", "price", "--drop", "id,kind")
-    assert done.code == 0, done.err
-    assert "300 x 6" in done.out
-    assert "alphas were chosen with the first 100 rows" in done.err
-    assert ling("bench", "--data", "goods.parquet").code == 2
-    text = ling("bench", "--data", "goods.parquet", "--target", "kind", "--drop", "id")
-    assert "pass a target of numbers" in text.err
-
-
-def test_made_up_data_are_correlated(monkeypatch):
-    monkeypatch.setattr("ling.cli.bench.SYNTHETIC_SHAPE", (400, 20))
-    from ling.cli.bench import _synthetic_data
-
-    values = np.linalg.svd(_synthetic_data(0)[0], compute_uv=False)
+def test_made_up_data_are_correlated():
+    values = np.linalg.svd(correlated_data(400, 20, 0)[0], compute_uv=False)
     assert values[0] > 3 * values[-1]

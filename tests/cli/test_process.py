@@ -50,7 +50,7 @@ def test_help_tells_where_to_start_and_how_it_ends():
 
 @pytest.mark.parametrize(
     "command",
-    ["fit", "predict", "inspect", "plan", "demo", "bench", "compare", "reproduce"],
+    ["fit", "predict", "inspect", "plan", "demo", "reproduce"],
 )
 def test_every_command_has_examples_and_json(command, ling):
     shown = ling(command, "--help")

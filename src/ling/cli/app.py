@@ -377,62 +377,6 @@ def demo(
 @app.command(
     cls=Command,
     rich_help_panel=PAPER_PANEL,
-    epilog=_examples("ling bench", "ling bench --data sales.parquet --target price"),
-)
-def bench(
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="This instead of made-up data; read into memory."),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Its target.")
-    ] = None,
-    drop: DropOption = None,
-    missing: MissingOption = "error",
-    skip_missing_target: SkipMissingTarget = False,
-    seed: SeedOption = 0,
-    json: JsonOption = False,
-) -> None:
-    """Time Ridge and RidgeCV beside scikit-learn's.
-
-    On this machine, to the same measured accuracy. Under a minute.
-    """
-    from ling.cli.bench import run
-
-    if (data is None) != (target is None):
-        raise typer.BadParameter("--data and --target go together; pass both or neither.")
-    wanted = None
-    if data is not None and target is not None:
-        wanted = parse_data_options(data, target, None, drop, missing, skip_missing_target)
-    run(wanted, seed, CommandOutput(json))
-
-
-@app.command(
-    cls=Command,
-    rich_help_panel=PAPER_PANEL,
-    epilog=_examples("ling compare", "ling compare --rows 500 --columns 400"),
-)
-def compare(
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Seed of the data and of all draws.")
-    ] = 0,
-    rows: Annotated[int, typer.Option(min=15, metavar="N", help="Rows of X.")] = 2000,
-    columns: Annotated[int, typer.Option(min=15, metavar="N", help="Columns of X.")] = 1500,
-    json: JsonOption = False,
-) -> None:
-    """Compare the algorithms of the LING paper.
-
-    Ridge, PCR, GD, SVRG and LING on its Model 3: cost, risk, and distance
-    from ridge.
-    """
-    from ling.cli.compare import run
-
-    run(seed, rows, columns, as_json=json)
-
-
-@app.command(
-    cls=Command,
-    rich_help_panel=PAPER_PANEL,
     epilog=_examples("ling reproduce model3 --quick", "ling reproduce all"),
 )
 def reproduce(
