@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 from matplotlib.colors import ListedColormap  # noqa: E402
 from threadpoolctl import threadpool_limits  # noqa: E402
 
-from ling.solvers.cost_model import ProblemDimensions  # noqa: E402
+from ling.solvers.dimensions import ProblemDimensions  # noqa: E402
 from ling.solvers.machine import Machine  # noqa: E402
 from ling.solvers.options import FitOptions  # noqa: E402
 from ling.solvers.planning import Plan, plan_solve  # noqa: E402

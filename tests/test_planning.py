@@ -12,7 +12,7 @@ import ling
 from ling import Ridge
 from ling.errors import BadOption
 from ling.solvers import machine, planning
-from ling.solvers.cost_model import ProblemDimensions
+from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE, parse_memory_budget
 from ling.solvers.options import FitOptions

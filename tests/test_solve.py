@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from ling import Ridge
 from ling.errors import NotFinite
 from ling.results import Status
-from ling.solvers.cost_model import EngineEstimate, MemoryBudget, ProblemDimensions
+from ling.solvers.cost_model import EngineEstimate, MemoryBudget
+from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.engine import Candidate
 from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE

@@ -88,9 +88,8 @@ def _as_blocked_storage(design: Design) -> BlockedStorage:
     if isinstance(storage, DenseStorage):
         source = ArraySource(storage.array, storage.feature_names)
         return ChunkedStorage(source, progress=design.meter.progress)
-    raise BadOption(
-        f"checkpoint is for dense X, and X is a {type(storage).__name__}; pass checkpoint=None."
-    )
+    kind = f"a {type(storage).__name__}" if storage.is_dense else "sparse"
+    raise BadOption(f"checkpoint is for dense X, and X is {kind}; pass checkpoint=None.")
 
 
 def _integer_seed(state: Any) -> int:

@@ -22,11 +22,12 @@ from ling.estimators.callbacks import CallbackAdapter
 from ling.progress import FitProgress, Listener, RemainingWork, track_fit
 from ling.progress_bar import progress_listener, write_stderr
 from ling.results import Certificate, FitReport, Status
-from ling.solvers.cost_model import MemoryBudget, problem_dimensions
+from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import Candidate
 from ling.solvers.engines import ENGINES
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import Plan, plan_solve
+from ling.solvers.planning import Plan, format_megabytes, plan_solve
 from ling.solvers.problem import (
     Problem,
     Standardization,
@@ -211,7 +212,7 @@ def solve_problem(
     intercept = None
     if fit_intercept:
         intercept, solution = _add_intercept(problem, solution, standardization, coef, dtype)
-    report = _make_report(options, context, problem, solution, prepared - context.started)
+    report = _make_report(options, context, problem, solution, plan, prepared - context.started)
     log.info("%s", report)
     column_stds = problem.column_norms * (
         standardization.x_scale / np.sqrt(standardization.total_weight)
@@ -421,6 +422,7 @@ def _make_report(
     context: FitContext,
     problem: Problem,
     solution: Solution,
+    plan: Plan,
     preparation_seconds: float,
 ) -> FitReport:
     """Build the report of a fit."""
@@ -437,7 +439,10 @@ def _make_report(
         advice = _rounding_advice(problem.design.dtype)
         notes.append(f"{advice[0].upper()}{advice[1:]}")
     if not step.fits:
-        notes.append(f"It takes about {step.n_bytes / 1e6:.3g} MB, more than memory_budget.")
+        beside_x = plan.memory.resident_bytes
+        beside = f" beside {format_megabytes(beside_x)} of X" if beside_x else ""
+        needed = format_megabytes(step.n_bytes)
+        notes.append(f"It takes about {needed}{beside}, more than memory_budget.")
     if solution.abandoned_engines:
         notes.append(f"Given up before: {', '.join(solution.abandoned_engines)}.")
     return FitReport(

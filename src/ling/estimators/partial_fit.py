@@ -25,7 +25,8 @@ from ling.estimators.fit import (
 from ling.estimators.uncertainty import PosteriorState, UncertaintyMixin
 from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.results import Certificate, Status
-from ling.solvers.cost_model import MemoryBudget, problem_dimensions, statistics_bytes
+from ling.solvers.cost_model import MemoryBudget, statistics_bytes
+from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.gram_problem import GramProblem, RowsUnavailableError, build_gram_problem
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import plan_solve

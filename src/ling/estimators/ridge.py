@@ -29,7 +29,8 @@ from ling.estimators.fit import (
 from ling.estimators.open_data import fits_in_budget, open_storage
 from ling.estimators.partial_fit import PartialFitMixin
 from ling.estimators.validation import check_alpha_per_target, training_data
-from ling.solvers.cost_model import MemoryBudget, problem_dimensions
+from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
 

@@ -17,7 +17,8 @@ from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import BadOption
 from ling.estimators.fit import FitResult
 from ling.estimators.prediction import BlockPredictionMixin, checked_x_and_predictions, predictions
-from ling.solvers.cost_model import MemoryBudget, problem_dimensions
+from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import plan_solve

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from ling.design import Design
 from ling.design.blocked import ROW_GRAM_BLOCK_BYTES
 from ling.linalg import threads
+from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import Machine, parse_memory_budget
 
 BYTES_PER_MIB = 2**20
@@ -45,16 +45,21 @@ N_STATISTICS_ARRAYS = 6
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """Bytes that a fit may use in addition to the data."""
+    """Bytes that a fit may use in addition to the data.
+
+    `resident_bytes` of the user's memory_budget are taken by parts of X, and already subtracted.
+    """
 
     n_bytes: float = float("inf")
+    resident_bytes: float = 0.0
 
     @classmethod
     def from_option(
         cls, memory_budget: float | str | None, resident_bytes: float = 0.0
     ) -> MemoryBudget:
         """The budget of a fit whose X already takes `resident_bytes` of `memory_budget`."""
-        return cls(max(1.0, parse_memory_budget(memory_budget) - resident_bytes))
+        budget = parse_memory_budget(memory_budget)
+        return cls(max(1.0, budget - resident_bytes), resident_bytes)
 
     def allows(self, n_bytes: float, fraction: float = 1.0) -> bool:
         """Whether `n_bytes` fit into this fraction of the budget."""
@@ -66,61 +71,6 @@ class MemoryBudget:
 
 
 UNLIMITED_MEMORY = MemoryBudget()
-
-
-@dataclass(frozen=True)
-class ProblemDimensions:
-    """The dimensions and storage properties that the cost of a ridge problem depends on.
-
-    Attributes
-    ----------
-    n, p, nnz, itemsize : int
-        Rows, columns and stored entries of X, and the bytes of one entry.
-    dense : bool
-    n_targets, n_alphas : int
-    read_bandwidth : float or None
-        Bytes per second at which X is read; None if it is in memory.
-    is_out_of_core : bool
-        Whether X is stored in blocks, each of which has partial sums of its own.
-    block_bytes : float
-        Bytes of one block.
-    can_quantize : bool
-        Whether a copy of X in 16-bit integers can be made.
-    """
-
-    n: int
-    p: int
-    nnz: int
-    itemsize: int
-    dense: bool
-    n_targets: int
-    n_alphas: int
-    read_bandwidth: float | None = None
-    is_out_of_core: bool = False
-    block_bytes: float = np.inf
-    can_quantize: bool = True
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes that one pass over X reads."""
-        return self.nnz * (self.itemsize if self.dense else self.itemsize + 4)
-
-
-def problem_dimensions(design: Design, n_targets: int, n_alphas: int) -> ProblemDimensions:
-    """The dimensions of the ridge problem of a design."""
-    storage = design.storage
-    return ProblemDimensions(
-        *design.shape,
-        storage.n_stored,
-        storage.dtype.itemsize,
-        storage.is_dense,
-        n_targets,
-        n_alphas,
-        storage.read_bandwidth,
-        storage.is_out_of_core,
-        storage.block_bytes,
-        design.can_quantize,
-    )
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ling.solvers.cost_model import (
-    EngineEstimate,
-    MemoryBudget,
-    ProblemDimensions,
-    estimate_all,
-)
+from ling.solvers.cost_model import EngineEstimate, MemoryBudget, estimate_all
+from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import DEFAULT_MACHINE, Machine, measured_machine
 from ling.solvers.options import FitOptions
 
@@ -61,18 +57,23 @@ class Plan:
             f"{p.engine:<12}{p.seconds:>10.3g} s{p.n_bytes / 1e6:>11.3g} "
             f"MB{p.passes:>9.0f}"
             + ("   first choice" if p is self.steps[0] else "")
+            + (", needs the least memory" if p is self.steps[0] and not p.fits else "")
             + ("" if p.fits else "   does not fit the memory budget")
             for p in self.estimates
         ]
         head = f"{'engine':<12}{'predicted':>12}{'memory':>14}{'passes':>9}"
-        if self.steps[0].seconds > min(
-            p.seconds for p in self.estimates if p.fits is self.steps[0].fits
+        first = self.steps[0]
+        if first.engine == "direct" and first.seconds > min(
+            p.seconds for p in self.estimates if p.fits is first.fits
         ):
             rows.append("direct is preferred to what may be faster, as its cost is certain.")
         s = self.dimensions
         kind = "dense" if s.dense else f"sparse, {s.nnz} stored"
-        first = f"{s.n} x {s.p} {kind}, {s.n_targets} target(s), {s.n_alphas} alpha(s); "
-        return first + f"budget {self.memory_budget / 1e6:.3g} MB\n" + "\n".join([head, *rows])
+        problem = f"{s.n} x {s.p} {kind}, {s.n_targets} target(s), {s.n_alphas} alpha(s); "
+        budget = f"budget {format_megabytes(self.memory_budget + self.memory.resident_bytes)}"
+        if self.memory.resident_bytes:
+            budget += f", {format_megabytes(self.memory_budget)} beside X in memory"
+        return problem + budget + "\n" + "\n".join([head, *rows])
 
 
 def plan_solve(
@@ -105,3 +106,9 @@ def _discounted_seconds(prediction: EngineEstimate) -> float:
     return prediction.seconds * (
         DIRECT_PREFERENCE if prediction.seconds < LONG_FIT_SECONDS else LONG_DIRECT_PREFERENCE
     )
+
+
+def format_megabytes(n_bytes: float) -> str:
+    """Bytes as text in megabytes: "0.806 MB", "4,000 MB"."""
+    megabytes = n_bytes / 1e6
+    return f"{megabytes:.3g} MB" if megabytes < 1000 else f"{megabytes:,.0f} MB"

@@ -222,7 +222,7 @@ def _estimate_min_norm(plan: Plan) -> EngineEstimate:
             f"alpha=0 takes {n_bytes / 1e6:.3g} MB for the singular values of X, and memory_budget "
             f"is {plan.memory_budget / 1e6:.3g} MB; raise it, or pass an alpha above 0."
         )
-    return replace(plan.estimate_for("direct"), n_bytes=n_bytes)
+    return replace(plan.estimate_for("direct"), n_bytes=n_bytes, fits=True)
 
 
 def _run_engine(

@@ -1,0 +1,64 @@
+"""The dimensions of a ridge problem, on which its cost depends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ling.design import Design
+
+
+@dataclass(frozen=True)
+class ProblemDimensions:
+    """The dimensions and storage properties that the cost of a ridge problem depends on.
+
+    Attributes
+    ----------
+    n, p, nnz, itemsize : int
+        Rows, columns and stored entries of X, and the bytes of one entry.
+    dense : bool
+    n_targets, n_alphas : int
+    read_bandwidth : float or None
+        Bytes per second at which X is read; None if it is in memory.
+    is_out_of_core : bool
+        Whether X is stored in blocks, each of which has partial sums of its own.
+    block_bytes : float
+        Bytes of one block.
+    can_quantize : bool
+        Whether a copy of X in 16-bit integers can be made.
+    """
+
+    n: int
+    p: int
+    nnz: int
+    itemsize: int
+    dense: bool
+    n_targets: int
+    n_alphas: int
+    read_bandwidth: float | None = None
+    is_out_of_core: bool = False
+    block_bytes: float = np.inf
+    can_quantize: bool = True
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that one pass over X reads."""
+        return self.nnz * (self.itemsize if self.dense else self.itemsize + 4)
+
+
+def problem_dimensions(design: Design, n_targets: int, n_alphas: int) -> ProblemDimensions:
+    """The dimensions of the ridge problem of a design."""
+    storage = design.storage
+    return ProblemDimensions(
+        *design.shape,
+        storage.n_stored,
+        storage.dtype.itemsize,
+        storage.is_dense,
+        n_targets,
+        n_alphas,
+        storage.read_bandwidth,
+        storage.is_out_of_core,
+        storage.block_bytes,
+        design.can_quantize,
+    )
