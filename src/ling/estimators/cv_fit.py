@@ -182,11 +182,11 @@ def _fit_chosen_alpha(
     chosen_alphas = results.alphas[alpha_indices]
     target_alphas = np.broadcast_to(chosen_alphas, samples.n_targets) / standardization.x_scale**2
     problem = replace(problem, alphas=np.ascontiguousarray(target_alphas))
-    reason, candidate = "", None
+    reason, find_candidate = "", None
     if strategy.is_direct:
         options = replace(options, solver="direct", precision="float64")
         reason = "the Gram matrix was there"
-        candidate = strategy.predictor.final_fit(problem)
+        find_candidate = strategy.predictor.final_fit
     note = f"alpha was chosen from {len(results.alphas)} by {strategy.method}."
     n_uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
     message = uncertified_choice_message(results)
@@ -204,7 +204,7 @@ def _fit_chosen_alpha(
     context = FitContext(started, (note, *data.notes), "choose alpha", reason)
     fit = solve_problem(
         problem, standardization, plan, options, context, bool(model.fit_intercept),
-        candidate=candidate,
+        find_candidate=find_candidate,
     )  # fmt: skip
     dof = _chosen_dof(strategy, problem)
     return CVFitResult(fit, results, alpha_indices, problem, standardization, dof)

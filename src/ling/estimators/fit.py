@@ -24,7 +24,6 @@ from ling.progress_bar import progress_listener, write_stderr
 from ling.results import Certificate, FitReport, Status
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
-from ling.solvers.engine import Candidate
 from ling.solvers.engines import ENGINES
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, format_megabytes, plan_solve
@@ -36,7 +35,7 @@ from ling.solvers.problem import (
     intercept_error,
     relative_to_target_norm,
 )
-from ling.solvers.solve import Solution, solve
+from ling.solvers.solve import FindCandidate, Solution, solve
 
 log = logging.getLogger("ling")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -196,17 +195,17 @@ def solve_problem(
     context: FitContext,
     fit_intercept: bool,
     start: Array | None = None,
-    candidate: Candidate | None = None,
+    find_candidate: FindCandidate | None = None,
 ) -> FitResult:
     """Solve `problem`; return coefficients in the units of the data, and the report.
 
-    `start` (p, t) are initial coefficients in the units of the problem, or None. `candidate` is a
-    solution that is already there; an engine runs only if it cannot be certified.
+    `start` (p, t) are initial coefficients in the units of the problem, or None. For
+    `find_candidate` see `solve`.
     """
     prepared = time.perf_counter()
     dtype = problem.design.dtype
     cast_coef = None if dtype == np.float64 else partial(_round_to_dtype, standardization, dtype)
-    solution = solve(problem, plan, options, start, cast_coef, candidate)
+    solution = solve(problem, plan, options, start, cast_coef, find_candidate)
     coef = standardization.coef(solution.coef)
     _check_finite_coef(coef, dtype)
     intercept = None

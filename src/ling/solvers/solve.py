@@ -42,6 +42,8 @@ PREDICTABLE_ENGINES = "direct", "row_sketch"
 
 #: Function that rounds coefficients (p, t) to the dtype in which they will be stored.
 CastCoef: TypeAlias = Callable[[Array], Array]
+#: A candidate for a problem that follows from what was computed before, or None.
+FindCandidate: TypeAlias = Callable[[Problem], Candidate | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,21 +91,23 @@ def solve(
     options: FitOptions,
     start: Array | None = None,
     cast_coef: CastCoef | None = None,
-    candidate: Candidate | None = None,
+    find_candidate: FindCandidate | None = None,
 ) -> Solution:
     """Coefficients within `options.tol` of the exact ones, or a status that says why not.
 
     The distance is that of the training predictions, relative to ||y||; see `certify`. Iterations
     start from `start` (p, t). `cast_coef` rounds coefficients to the dtype in which they are
-    stored, such as float32; the certificate is for the rounded coefficients. A `candidate` that
-    `direct` would compute, and that is already there, is returned if it can be certified.
+    stored, such as float32; the certificate is for the rounded coefficients. `find_candidate` gives
+    coefficients that follow from an earlier factorisation; engines run if they are not certified.
     """
-    if candidate is not None:
-        solution = _certify_candidate(
-            problem, candidate, plan.estimate_for("direct"), options, cast_coef, time.perf_counter()
-        )
-        if solution.is_final:
-            return solution
+    if find_candidate is not None:
+        started, estimate = time.perf_counter(), plan.estimate_for("direct")
+        _begin_solve(problem, estimate)
+        candidate = find_candidate(problem)
+        if candidate is not None:
+            solution = _certify_candidate(problem, candidate, estimate, options, cast_coef, started)
+            if solution.is_final:
+                return solution
     best: Solution | None = None
     tried: list[str] = []
     for estimate, budget in _engines_to_try(problem, plan, options):
@@ -234,11 +238,17 @@ def _run_engine(
     cast_coef: CastCoef | None,
 ) -> Solution:
     """Run an engine from `start` (p, t), round its coefficients and certify them."""
-    started, meter = time.perf_counter(), problem.design.meter
-    meter.begin_stage(f"solve with {estimate.engine}", partial(_remaining_cost, problem, estimate))
+    started = time.perf_counter()
+    _begin_solve(problem, estimate)
     engine = nonnegative if options.positive else ENGINES[estimate.engine]
     candidate = engine(problem, options, budget, start)
     return _certify_candidate(problem, candidate, estimate, options, cast_coef, started)
+
+
+def _begin_solve(problem: Problem, estimate: EngineEstimate) -> None:
+    """Report that an engine begins."""
+    expect = partial(_remaining_cost, problem, estimate)
+    problem.design.meter.begin_stage(f"solve with {estimate.engine}", expect)
 
 
 def _certify_candidate(
