@@ -116,7 +116,7 @@ def test_events_add_up_to_the_report(name, shape):
     check_events(events, model.report_.cost.passes)
     assert events[0].stage == "prepare"
     assert events[0].expected >= 2
-    assert events[0].left > 0
+    assert events[0].left is not None
     stages = {event.stage for event in events}
     assert f"solve with {model.solver_}" in stages
     assert ("choose alpha" in stages) == ("CV" in type(model).__name__)
