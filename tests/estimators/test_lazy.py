@@ -399,3 +399,18 @@ def test_what_is_wrong_is_named(tmp_path):
         Ridge().fit(in_blocks(X), np.full(len(X), "word"))
     with pytest.raises(LingError, match="no rows"):
         Ridge().fit(in_blocks(X[:0]), y[:0])
+
+
+class Unread(ArraySource):
+    """Rows that must not be read."""
+
+    def blocks(self, rows, height):
+        raise AssertionError("a plan of data that will be in memory needs no bandwidth")
+
+
+def test_a_plan_of_data_that_will_be_in_memory_reads_nothing(monkeypatch):
+    monkeypatch.undo()
+    X, y = data()
+    planned = plan(ChunkedStorage(Unread(X)), y)
+    assert planned.dimensions.read_bandwidth is None
+    assert planned.memory.resident_bytes == X.nbytes

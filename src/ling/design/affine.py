@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.arrays import FLOAT64_MAX, broadcast_scalar, scale_rows
+from ling.design.arrays import FLOAT64_MAX, broadcast_scalar, n_columns, scale_rows
 from ling.design.rows import per_row
 from ling.errors import BadOption
 
@@ -157,7 +157,7 @@ def inner(A: Array, B: Array) -> Array:
 
     The threads of BLAS keep spinning after a call, and would compete with the compiled loops.
     """
-    thin = A.shape[1] * (B.shape[1] if B.ndim == 2 else 1) <= MAX_EINSUM_PRODUCTS
+    thin = A.shape[1] * n_columns(B) <= MAX_EINSUM_PRODUCTS
     return np.einsum("ik,i...->k...", A, B) if thin else A.T @ B
 
 

@@ -25,6 +25,11 @@ def row_slices(n: int, height: int) -> Iterator[slice]:
         yield slice(start, min(start + height, n))
 
 
+def n_columns(A: Array) -> int:
+    """Return the number of columns of A; 1 if it is a vector."""
+    return 1 if A.ndim == 1 else A.shape[1]
+
+
 def as_slice(rows: NDArray[np.intp]) -> slice | None:
     """Return the slice that equals the indices `rows`, or None if they are not consecutive."""
     first, count = (int(rows[0]), len(rows)) if len(rows) else (0, 0)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ling._typing import Array
 from ling.design.affine import AffineMap, column_magnitudes, scale_symmetric
-from ling.design.arrays import as_numeric_array, broadcast_scalar, scale_rows
+from ling.design.arrays import as_numeric_array, broadcast_scalar, n_columns, scale_rows
 from ling.design.dense import DenseStorage
 from ling.design.quantized import QuantizedMatrix
 from ling.design.rows import (
@@ -368,8 +368,7 @@ class Design:
 
     def _count_products(self, operand: Array, count: int) -> None:
         """Count a pass that multiplies every column of `operand` with X~ or its transpose."""
-        n_columns = 1 if operand.ndim == 1 else operand.shape[1]
-        self.meter.add(count * self.matvec_flops * n_columns, self.pass_fraction)
+        self.meter.add(count * self.matvec_flops * n_columns(operand), self.pass_fraction)
 
     def _check_operand(self, A: Array, name: str, axis: int, rows: str) -> Array:
         """Check the shape of an operand; return it in the dtype to compute in."""
@@ -388,10 +387,10 @@ class Design:
         """
         if not isinstance(transform, AffineRowTransform):
             return
-        n, columns = self.shape[0], 1 if V.ndim == 1 else V.shape[1]
+        n = self.shape[0]
         shapes = [array.shape for array in (transform.scale, transform.shift, transform.post)]
         fits = shapes[0] == shapes[2] == (n,) == shapes[1][:1]
-        if not fits or transform.shift.size != n * columns:
+        if not fits or transform.shift.size != n * n_columns(V):
             raise WrongShape(
                 f"the AffineRowTransform has arrays of shape {shapes} and V has shape {V.shape}; "
                 f"pass ({n},) for scale and post, and ({n}, n_columns) for shift."

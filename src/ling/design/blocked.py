@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ling._typing import Array
 from ling.design.affine import AffineMap
-from ling.design.arrays import FLOAT64_MAX
-from ling.design.dense import MAX_THIN_COLUMNS, DenseStorage
+from ling.design.arrays import FLOAT64_MAX, n_columns
+from ling.design.dense import MAX_COMPILED_COLUMNS, MAX_THIN_COLUMNS, DenseStorage
 from ling.design.rows import (
     AffineRowTransform,
     GeneratedColumns,
@@ -162,8 +162,8 @@ class BlockedStorage(Storage):
 
     @property
     def max_compiled_columns(self) -> int:
-        """32, as for large dense arrays, because blocks are processed by compiled loops."""
-        return 32
+        """As for large dense arrays, because blocks are processed by compiled loops."""
+        return MAX_COMPILED_COLUMNS
 
     def matmat(self, V: Array) -> Array:
         """Return X V; one pass."""
@@ -172,7 +172,7 @@ class BlockedStorage(Storage):
 
     def rmatmat(self, U: Array) -> Array:
         """Return X'U; one pass."""
-        size = self.shape[1] * _n_columns(U)
+        size = self.shape[1] * n_columns(U)
         call = BlockCall("rmatmat", (U,), reduced_size=size, is_memory_bound=_is_thin(U))
         return self._run(call).reduced[0]
 
@@ -261,7 +261,7 @@ class BlockedStorage(Storage):
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, and column sums of weights x^2; one pass."""
-        size = self.shape[1] * (2 + _n_columns(U))
+        size = self.shape[1] * (2 + n_columns(U))
         call = BlockCall("moments", (weights, U), reduced_size=size, is_memory_bound=_is_thin(U))
         sums, products, squares = self._run(call).reduced
         return sums, products, squares
@@ -280,8 +280,4 @@ class BlockedStorage(Storage):
 
 
 def _is_thin(A: Array) -> bool:
-    return A.ndim == 1 or A.shape[1] <= MAX_THIN_COLUMNS
-
-
-def _n_columns(U: Array) -> int:
-    return U.shape[1] if U.ndim == 2 else 1
+    return n_columns(A) <= MAX_THIN_COLUMNS

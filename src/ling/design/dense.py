@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ling._typing import Array
 from ling.design.affine import AffineMap
-from ling.design.arrays import FLOAT64_MAX, as_slice, float_dtype
+from ling.design.arrays import FLOAT64_MAX, as_slice, float_dtype, n_columns
 from ling.design.quantized import QuantizedMatrix, quantize
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
@@ -23,6 +23,8 @@ MIB = 2**20
 MAX_CACHED_BYTES = 32 * MIB
 # Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
 MAX_THIN_COLUMNS = 4
+# Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
+MAX_COMPILED_COLUMNS = 32
 # Number of features up to which BLAS is slow at X'X, and a compiled loop is used.
 MAX_NARROW_FEATURES = 128
 
@@ -75,7 +77,7 @@ class DenseStorage(MemoryStorage):
 
     def _gram_in_blocks(self, V: Array, function: BlockFunction | None) -> Array:
         """Return X' function(X V); one pass over blocks of rows that stay in cache."""
-        columns = 1 if V.ndim == 1 else V.shape[1]
+        columns = n_columns(V)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         # Block size in MiB. With many columns, adding to `out` takes time too; larger blocks do it
@@ -271,7 +273,7 @@ class DenseStorage(MemoryStorage):
     @property
     def max_compiled_columns(self) -> int:
         """Number of columns above which BLAS is faster; 0 if the kernels cannot be used."""
-        return 32 if self._can_use_kernels else 0
+        return MAX_COMPILED_COLUMNS if self._can_use_kernels else 0
 
     @property
     def _can_use_kernels(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ling._typing import Array
 from ling.design.affine import AffineMap, inner, outer
-from ling.design.arrays import FLOAT64_MAX, row_slices, scale_rows
+from ling.design.arrays import FLOAT64_MAX, n_columns, row_slices, scale_rows
 from ling.design.rows import (
     AffineRowTransform,
     GeneratedColumns,
@@ -327,7 +327,7 @@ class MemoryStorage(Storage):
         return self._gram_in_blocks(V, record_block)
 
     def _has_kernel_for(self, V: Array) -> bool:
-        return 1 <= (1 if V.ndim == 1 else V.shape[1]) <= self.max_compiled_columns
+        return 1 <= n_columns(V) <= self.max_compiled_columns
 
 
 def kernel_arguments(

@@ -91,18 +91,19 @@ def load_or_rechunk(
     if not isinstance(storage, ChunkedStorage):
         return storage, 0.0
     chunked = storage.with_memory_budget(budget.n_bytes, progress)
-    if not fits_in_budget(chunked, budget):
-        return chunked, chunked.max_resident_bytes
+    resident_bytes, is_read_once = planned_residency(chunked, budget)
+    if not is_read_once:
+        return chunked, resident_bytes
     log.info("X is read into memory: %.3g MB.", chunked.n_bytes / 1e6)
     progress.begin_stage(READ_STAGE, lambda: (1.0, chunked.n_bytes / chunked.read_bandwidth))
-    return read_all(chunked), float(chunked.n_bytes)
+    return read_all(chunked), resident_bytes
 
 
-def fits_in_budget(storage: Storage, budget: MemoryBudget) -> bool:
-    """True if a fit would read this storage into memory."""
-    return isinstance(storage, ChunkedStorage) and budget.allows(
-        storage.n_bytes, IN_MEMORY_BUDGET_FRACTION
-    )
+def planned_residency(storage: ChunkedStorage, budget: MemoryBudget) -> tuple[float, bool]:
+    """Bytes of X that a fit holds in memory, and whether it reads X into memory once."""
+    if budget.allows(storage.n_bytes, IN_MEMORY_BUDGET_FRACTION):
+        return float(storage.n_bytes), True
+    return storage.max_resident_bytes, False
 
 
 def materialize(values: Any, name: str) -> Any:

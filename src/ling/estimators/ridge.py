@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +25,7 @@ from ling.estimators.fit import (
     solve_warm_started,
     warn_unless_certified,
 )
-from ling.estimators.open_data import fits_in_budget, open_storage
+from ling.estimators.open_data import open_storage, planned_residency
 from ling.estimators.partial_fit import PartialFitMixin
 from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.solvers.cost_model import MemoryBudget
@@ -233,10 +232,10 @@ def plan(
     """
     budget = MemoryBudget.from_option(memory_budget)
     storage = open_storage(X, budget) or as_design(X).storage
-    resident_bytes = 0.0
+    resident_bytes, is_read_once = 0.0, False
     if isinstance(storage, ChunkedStorage):
         storage = storage.with_memory_budget(budget.n_bytes)
-        resident_bytes = storage.max_resident_bytes
+        resident_bytes, is_read_once = planned_residency(storage, budget)
     design = as_design(storage)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     if y is not None and np.shape(y)[0] != design.shape[0]:
@@ -246,9 +245,5 @@ def plan(
         )
     options = FitOptions(tol=tol, precision=precision, memory_budget=memory_budget)
     n_alphas = len(np.unique(check_alpha_per_target(alpha, n_targets)))
-    dimensions = problem_dimensions(design, n_targets, n_alphas)
-    if isinstance(storage, ChunkedStorage) and fits_in_budget(storage, budget):
-        # It is read into memory before the fit.
-        dimensions = replace(dimensions, read_bandwidth=None, is_out_of_core=False)
-        resident_bytes = float(storage.n_bytes)
+    dimensions = problem_dimensions(design, n_targets, n_alphas, is_read_once)
     return plan_solve(dimensions, options, MemoryBudget.from_option(memory_budget, resident_bytes))

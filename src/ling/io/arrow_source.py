@@ -69,7 +69,7 @@ class ArrowSource(RowSource):
         self.versions = rows.versions
 
     def with_encoding_counts(self, counts: EncodingCounts) -> ArrowSource:
-        """The same source, which adds what it fills in or ignores to `counts`."""
+        """Return a copy that adds the numbers of filled and ignored values to `counts`."""
         return ArrowSource(self.table, self.encoding, self.dtype, self.unknown, counts, self.notes)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:

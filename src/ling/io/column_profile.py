@@ -87,7 +87,10 @@ def _check_numeric_type(name: str, kind: Any, where: str, before: str) -> None:
 
 
 class ColumnProfile(ABC):
-    """What is known of a column so far; `missing` counts its gaps, `first` is the row of one."""
+    """Running profile of a column, to which blocks are added by `update`.
+
+    `missing` counts missing values, and `first_missing` is the first row that has one.
+    """
 
     name: str
     missing: int = 0
@@ -95,14 +98,14 @@ class ColumnProfile(ABC):
 
     @abstractmethod
     def update(self, array: Any, row: int) -> None:
-        """Some more of it, from this row on."""
+        """Add a block of the column, whose first value is in row `row` of the table."""
 
     @abstractmethod
     def encode(self) -> ColumnEncoding:
-        """What it comes to."""
+        """The encoding of the column that follows from all blocks."""
 
     def count_missing(self, gaps: NDArray[np.bool_], row: int) -> None:
-        """The gaps among some more rows, from this one on."""
+        """Add the missing values of a block, `gaps`, whose first value is in row `row`."""
         found = int(gaps.sum())
         if found and self.first_missing is None:
             self.first_missing = row + int(gaps.argmax())

@@ -163,7 +163,7 @@ class OpenTable:
         )
 
     def drop_missing(self, name: str) -> OpenTable:
-        """The same without rows that have no value in this column; one pass over it."""
+        """The table without the rows in which column `name` is missing; one pass over it."""
         parts = tuple(
             FilteredFragment(part, non_missing_rows(part, name)) for part in self.fragments
         )
@@ -171,7 +171,7 @@ class OpenTable:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of columns that are not among `names`."""
+        """Notes about columns that are in some files of the table only."""
         return extra_column_notes(self.schema, self.fragments)
 
     def build_dataset(

@@ -76,8 +76,8 @@ class ExactLeaveOneOut(HeldOutPredictor):
         The form of X X' can be used although u u' was added to it, as y is orthogonal to u.
         """
         form, (n, p) = self._formulation.form(problem.alphas), problem.shape
-        is_smaller = len(form) == (p if p <= n else n) and self._formulation.is_primal == (p <= n)
-        if not (is_smaller and isinstance(form, HouseholderTridiagonal)):
+        is_smaller_gram = self._formulation.is_primal == (p <= n)
+        if not is_smaller_gram or not isinstance(form, HouseholderTridiagonal):
             return None
         if form.relative_error(problem.alphas).max() > MAX_ROUNDING_ERROR:
             return None
@@ -86,9 +86,7 @@ class ExactLeaveOneOut(HeldOutPredictor):
     @property
     def gram_form(self) -> HouseholderTridiagonal | None:
         """The tridiagonal form of X'X, if it was computed."""
-        full_fit = getattr(self._formulation, "full_fit", None)
-        form = None if full_fit is None else full_fit.form
-        return form if isinstance(form, HouseholderTridiagonal) else None
+        return self._formulation.gram_form
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """0, index of alpha, and predictions for all samples, (n, t)."""
@@ -121,6 +119,12 @@ class _PrimalLeaveOneOut:
                 form, samples.problem.moments, lambda: samples.design, np.zeros(p), np.zeros(t)
             )
         return self.full_fit
+
+    @property
+    def gram_form(self) -> HouseholderTridiagonal | None:
+        """The tridiagonal form of X'X, if it was computed."""
+        form = None if self.full_fit is None else self.full_fit.form
+        return form if isinstance(form, HouseholderTridiagonal) else None
 
     def null_vector_dof(self, alphas: Array) -> Array:
         """Zeros (n_alphas,), because nothing is added to X'X."""
@@ -191,6 +195,7 @@ class _DualLeaveOneOut:
     """
 
     has_additive_scores = is_primal = False
+    gram_form = None
 
     def __init__(self, samples: CVProblem) -> None:
         self.cv_problem = samples

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ling._typing import Array
-from ling.linalg.tridiagonal import tridiagonalize
+from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.model_selection.cv_problem import CVProblem
 from ling.model_selection.iterated_folds import IteratedFolds, StochasticGCV
 from ling.model_selection.splits import Splits
@@ -66,8 +66,7 @@ def solution_path(
         )
         if path is not None:
             return path
-    n, p = samples.shape
-    return _primal_path(samples, alphas) if p <= n else _dual_path(samples, alphas)
+    return _direct_path(samples, alphas)
 
 
 def expected_path_cost(plan: Plan, n_alphas: int) -> RemainingWork:
@@ -81,58 +80,57 @@ def expected_path_cost(plan: Plan, n_alphas: int) -> RemainingWork:
     return 3.0 if plan.dimensions.p > plan.dimensions.n else 2.0, direct_seconds
 
 
-def _primal_path(samples: CVProblem, alphas: Array) -> PathSolution:
+def _direct_path(samples: CVProblem, alphas: Array) -> PathSolution:
+    """The path from one tridiagonal form: of X'X if p <= n, otherwise of X X'."""
     problem, t = samples.problem, samples.n_targets
-    G = problem.gram()
-    form = tridiagonalize(G)
+    n, p = samples.shape
+    solve_batch = _solve_primal_batch if p <= n else _solve_dual_batch
+    form = tridiagonalize(problem.gram() if p <= n else problem.row_gram())
     coef, bounds, squares = [], [], []
-    for batch in _alpha_batches(alphas, t * samples.shape[1]):
-        C = np.tile(problem.moments, len(batch))
-        column_alphas = np.repeat(batch, t)
-        W, gradient = solve_with_refinement(form, G, C, column_alphas)
-        spread = np.tile(problem.raw_target_norms, len(batch))
-        bound = gram_error_bound(problem, W, gradient, column_alphas, spread)
-        moments_plus_residual = C + gradient + column_alphas * W  # 2 C - G W
-        residual_squares = np.tile(problem.target_norms**2, len(batch)) - np.einsum(
-            "ij,ij->j", W, moments_plus_residual
-        )
+    for batch in _alpha_batches(alphas, t * p):
+        W, bound, residual_squares = solve_batch(problem, form, batch)
         coef.append(np.stack(np.split(W, len(batch), axis=1)))
         bounds.append(bound.reshape(len(batch), t))
-        squares.append(np.maximum(residual_squares, 0.0).reshape(len(batch), t))
-    return _assemble_path(samples, alphas, coef, bounds, squares, form.eigenvalues)
-
-
-def _dual_path(samples: CVProblem, alphas: Array) -> PathSolution:
-    problem, t = samples.problem, samples.n_targets
-    K = problem.row_gram()
-    form = tridiagonalize(K)
-    coef, bounds, squares = [], [], []
-    for batch in _alpha_batches(alphas, t * samples.shape[1]):
-        Y = np.tile(problem.targets, len(batch))
-        column_alphas = np.repeat(batch, t)
-        c, rho = solve_with_refinement(form, K, Y, column_alphas)
-        expanded = replace(
-            problem,
-            alphas=column_alphas,
-            raw_target_norms=np.tile(problem.raw_target_norms, len(batch)),
-        )
-        bound = np.linalg.norm(rho, axis=0) + dual_rounding(expanded, c, from_kernel_matrix=True)
-        residual = rho + column_alphas * c  # y - K c
-        coef.append(np.stack(np.split(problem.design.rmatmat(c), len(batch), axis=1)))
-        bounds.append(bound.reshape(len(batch), t))
-        squares.append((residual**2).sum(axis=0).reshape(len(batch), t))
-    return _assemble_path(samples, alphas, coef, bounds, squares, form.eigenvalues)
-
-
-def _assemble_path(
-    samples: CVProblem, alphas: Array, coef: list[Array], bounds: list[Array], squares: list[Array],
-    theta: Array,
-) -> PathSolution:  # fmt: skip
-    effective_dof = (theta[:, None] / (theta[:, None] + alphas)).sum(axis=0), np.zeros(len(alphas))
+        squares.append(residual_squares.reshape(len(batch), t))
+    theta = form.eigenvalues[:, None]
+    effective_dof = (theta / (theta + alphas)).sum(axis=0), np.zeros(len(alphas))
     relative = _relative_bounds(samples, alphas, np.concatenate(bounds))
-    W = np.concatenate(coef)
-    residual_squares = _resolve_cancelled_residuals(samples.problem, W, np.concatenate(squares))
-    return PathSolution(W, relative, residual_squares, lambda: effective_dof, "one factorisation")
+    all_coef = np.concatenate(coef)
+    residuals = _resolve_cancelled_residuals(problem, all_coef, np.concatenate(squares))
+    return PathSolution(all_coef, relative, residuals, lambda: effective_dof, "one factorisation")
+
+
+def _solve_primal_batch(
+    problem: Problem, form: HouseholderTridiagonal, alphas: Array
+) -> tuple[Array, Array, Array]:
+    """W (p, k), error bounds (k,) and ||y - X w||^2 (k,) for all targets and alphas, k = a t.
+
+    `form` is that of X'X. The targets of the first alpha come first.
+    """
+    C, column_alphas = np.tile(problem.moments, len(alphas)), np.repeat(alphas, problem.n_targets)
+    W, gradient = solve_with_refinement(form, problem.gram(), C, column_alphas)
+    spread = np.tile(problem.raw_target_norms, len(alphas))
+    bound = gram_error_bound(problem, W, gradient, column_alphas, spread)
+    moments_plus_residual = C + gradient + column_alphas * W  # 2 C - X'X W
+    fitted = np.einsum("ij,ij->j", W, moments_plus_residual)
+    squares = np.tile(problem.target_norms**2, len(alphas)) - fitted
+    return W, bound, np.maximum(squares, 0.0)
+
+
+def _solve_dual_batch(
+    problem: Problem, form: HouseholderTridiagonal, alphas: Array
+) -> tuple[Array, Array, Array]:
+    """As `_solve_primal_batch`, with the form of X X'; one pass."""
+    Y, column_alphas = np.tile(problem.targets, len(alphas)), np.repeat(alphas, problem.n_targets)
+    c, rho = solve_with_refinement(form, problem.row_gram(), Y, column_alphas)
+    expanded = replace(
+        problem,
+        alphas=column_alphas,
+        raw_target_norms=np.tile(problem.raw_target_norms, len(alphas)),
+    )
+    bound = np.linalg.norm(rho, axis=0) + dual_rounding(expanded, c, from_kernel_matrix=True)
+    residual = rho + column_alphas * c  # y - K c
+    return problem.design.rmatmat(c), np.asarray(bound), (residual**2).sum(axis=0)
 
 
 def _resolve_cancelled_residuals(problem: Problem, coef: Array, squares: Array) -> Array:

@@ -45,7 +45,7 @@ these, is for the held-out numbers to suggest and for you to judge.</p>"""
 
 
 def model_section(facts: ReportData, version: str, when: str) -> str:
-    """What was fitted to what."""
+    """HTML section about the model, its data and its parameters."""
     n, p = facts.fitted_problem.cv_problem.shape
     weights = facts.fitted_problem.cv_problem.weights
     several = len(facts.target_names) > 1 and not facts.is_classification
@@ -235,7 +235,7 @@ def _describe_targets(facts: ReportData) -> str:
 
 
 def _changed_parameters(model: Any) -> str:
-    """Those that differ from what they are by default."""
+    """The parameters of `model` that differ from their defaults, as text."""
     known = signature(type(model).__init__).parameters
     found = {name: _format_parameter(given) for name, given in model.get_params(deep=False).items()}
     changed = [f"{k}={v}" for k, v in found.items() if v != _format_parameter(known[k].default)]

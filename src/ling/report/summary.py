@@ -27,7 +27,7 @@ NEGLIGIBLE_EFFECT = 0.01
 
 
 def summary_paragraph(facts: ReportData) -> str:
-    """What was learnt, how good it is and what counts, for somebody who has not seen the data."""
+    """The first paragraph of a report: target, data, accuracy and strongest columns, as text."""
     n, p = facts.fitted_problem.cv_problem.shape
     parts = [
         f"{type(facts.model).__name__} learnt to predict {_target_phrase(facts)} from "

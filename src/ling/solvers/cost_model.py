@@ -217,8 +217,8 @@ def _estimate_direct(
     shape: ProblemDimensions, machine: Machine, precision: str
 ) -> list[EngineEstimate]:
     n, p = shape.n, shape.p
-    m, longest = min(n, p), max(n, p)
-    gram_flops = float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / max(n, p)
+    m = min(n, p)
+    gram_flops = _gram_flops(shape)
     gram_flops *= GRAM_SLOWDOWN_WHILE_READING if shape.read_bandwidth else 1.0
     factor_flops = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 8)
     solve_flops = 6.0 * m * m * shape.n_targets
@@ -402,10 +402,13 @@ def subspace_bytes(p: int, dimension: int) -> float:
 
 def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
     """Seconds of the smaller Gram matrix of X, in float64 and in memory."""
+    return _gram_flops(shape) / (machine.gemm_rate if shape.dense else machine.sparse)
+
+
+def _gram_flops(shape: ProblemDimensions) -> float:
+    """FLOPs of the smaller Gram matrix; for sparse X with entries spread evenly."""
     m, longest = min(shape.n, shape.p), max(shape.n, shape.p)
-    if shape.dense:
-        return float(longest) * m * m / machine.gemm_rate
-    return float(shape.nnz) ** 2 / longest / machine.sparse
+    return float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / longest
 
 
 def tridiagonal_seconds(m: int, machine: Machine) -> float:

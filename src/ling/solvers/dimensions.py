@@ -47,8 +47,14 @@ class ProblemDimensions:
         return self.nnz * (self.itemsize if self.dense else self.itemsize + 4)
 
 
-def problem_dimensions(design: Design, n_targets: int, n_alphas: int) -> ProblemDimensions:
-    """The dimensions of the ridge problem of a design."""
+def problem_dimensions(
+    design: Design, n_targets: int, n_alphas: int, is_read_once: bool = False
+) -> ProblemDimensions:
+    """The dimensions of the ridge problem of a design.
+
+    With `is_read_once`, X will be in memory before the fit: its bandwidth, which is measured by
+    reading, is not asked for.
+    """
     storage = design.storage
     return ProblemDimensions(
         *design.shape,
@@ -57,8 +63,8 @@ def problem_dimensions(design: Design, n_targets: int, n_alphas: int) -> Problem
         storage.is_dense,
         n_targets,
         n_alphas,
-        storage.read_bandwidth,
-        storage.is_out_of_core,
+        None if is_read_once else storage.read_bandwidth,
+        storage.is_out_of_core and not is_read_once,
         storage.block_bytes,
         design.can_quantize,
     )

@@ -24,8 +24,6 @@ from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 FLOAT64_TINY = float(np.finfo(np.float64).tiny)
-# Columns up to which passes are done by compiled loops.
-MAX_COMPILED_COLUMNS = 32
 # Rank of the first sketch; half of it where columns are expensive (column_cost >= 1).
 INITIAL_RANK = 16
 # The fraction of a sketch's directions that it captures well.

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ling._typing import Array
+from ling.design.dense import MAX_COMPILED_COLUMNS
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize
 from ling.linalg.rounding import sum_noise
 from ling.solvers.engine import EngineBudget, as_generator
 from ling.solvers.nystrom import (
     FLOAT64_TINY,
-    MAX_COMPILED_COLUMNS,
     Forecast,
     Sketch,
     alpha_in_scaled_units,

@@ -17,6 +17,7 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.design import AffineRowTransform, DenseStorage, Design, QuantizedMatrix
+from ling.design.dense import MAX_COMPILED_COLUMNS
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import thin_svd
 from ling.linalg.rounding import EPS, EPS32
@@ -28,7 +29,7 @@ from ling.solvers.conjugate_gradients import (
     dual_conjugate_gradients,
 )
 from ling.solvers.engine import Candidate, EngineBudget
-from ling.solvers.nystrom import MAX_COMPILED_COLUMNS, Sketch, randomized_nystrom_sketch
+from ling.solvers.nystrom import Sketch, randomized_nystrom_sketch
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 from ling.solvers.row_sampling import row_sample_sketch

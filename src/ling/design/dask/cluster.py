@@ -205,8 +205,6 @@ class ClusterBlocks:
 
         The pass is repeated if workers are lost, up to MAX_ATTEMPTS times.
         """
-        if not layout.parts:
-            return BlockResult()
         deaths: Counter[int] = Counter()
         with translate_errors(self._describe_task):
             for _ in range(MAX_ATTEMPTS):

@@ -123,8 +123,6 @@ class LocalBlocks:
         While the call runs on one block, the next one is computed.
         """
         count = len(layout.parts)
-        if not count:
-            return BlockResult()
         arrays = layout.row_arrays(call)
         part_arrays = ({name: a[part.start : part.stop] for name, a in arrays.items()}
                for part in layout.parts)  # fmt: skip
