@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ling.errors import MissingData
+from ling.errors import DataFileError
 from ling.paper import ridge
 from ling.reproduction.claims import ALTERNATIVE_CRITERIA, Verdict, judge_joint_claims
 from ling.reproduction.datasets import Dataset
@@ -56,7 +56,7 @@ def main(out: Path, names: list[str]) -> None:
             continue
         try:
             data = experiment.load(None) if experiment.load else None
-        except MissingData as error:
+        except DataFileError as error:
             parts.append(f"## {experiment.title}\n\nNot run: {error}\n")
             continue
         full = run_experiment(

@@ -96,7 +96,7 @@ class TestCV:
         assert f"largest within one standard error = {model.alpha_1se_:.3g}" in legend(shown)
 
     def test_one_line_where_both_alphas_are_the_same(self, diabetes):
-        model = RidgeCV(choice="one_standard_error").fit(*diabetes)
+        model = RidgeCV(selection_rule="one_standard_error").fit(*diabetes)
         shown = CVDisplay.from_estimator(model)
         assert vertical(shown) == [model.alpha_1se_]
         assert "the largest\nwithin one standard error" in legend(shown)[-1]

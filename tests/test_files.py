@@ -6,7 +6,7 @@ import os
 import pytest
 
 from ling.atomic_write import atomic_write, check_writable, temporary_target
-from ling.errors import CannotWrite
+from ling.errors import FileWriteError
 
 
 def test_what_was_written_is_there(tmp_path):
@@ -57,7 +57,7 @@ def test_usual_permissions(tmp_path):
     [(".", "is a folder"), ("no/a.txt", "no such folder"), ("/dev/null", "no ordinary file")],
 )
 def test_places_that_cannot_be_written(name, advice, tmp_path):
-    with pytest.raises(CannotWrite, match=advice):
+    with pytest.raises(FileWriteError, match=advice):
         check_writable(tmp_path / name)
     with pytest.raises(OSError, match=advice), atomic_write(tmp_path / name):
         raise AssertionError("it was opened")
@@ -66,13 +66,13 @@ def test_places_that_cannot_be_written(name, advice, tmp_path):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_folders_of_others(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(CannotWrite, match="not yours"):
+    with pytest.raises(FileWriteError, match="not yours"):
         check_writable(tmp_path / "a.txt")
 
 
 def test_a_full_disk_names_the_file(tmp_path):
     with (
-        pytest.raises(CannotWrite, match=r"a.txt' cannot be written: No space"),
+        pytest.raises(FileWriteError, match=r"a.txt' cannot be written: No space"),
         atomic_write(tmp_path / "a.txt"),
     ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -86,7 +86,7 @@ def test_what_fails_to_be_read_meanwhile_is_not_taken_for_the_file(tmp_path):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a folder that only seems writable")
 def test_folders_that_only_seem_writable():
-    with pytest.raises(CannotWrite, match=r"'/proc/x\.ling' cannot be written"):
+    with pytest.raises(FileWriteError, match=r"'/proc/x\.ling' cannot be written"):
         check_writable("/proc/x.ling")
 
 

@@ -175,7 +175,7 @@ def test_labels_that_onnx_does_not_have_are_refused():
 def test_without_skl2onnx_it_says_what_to_install():
     code = "import sys; sys.modules['skl2onnx'] = None\nimport ling; ling.onnx.register()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "NotInstalled" in done.stderr
+    assert "MissingPackageError" in done.stderr
     assert "pip install 'ling[onnx]'" in done.stderr
 
 

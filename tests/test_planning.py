@@ -10,7 +10,7 @@ from scipy import sparse
 
 import ling
 from ling import Ridge
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.solvers import machine, planning
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.engines import ENGINES
@@ -97,7 +97,7 @@ def test_budgets_are_bytes_or_words(given, wanted):
 
 @pytest.mark.parametrize("given", ["much", "GB", "", "-1GB", "0MB", "nanGB", 0, -1])
 def test_other_budgets_are_refused(given):
-    with pytest.raises(BadOption, match="memory_budget"):
+    with pytest.raises(OptionError, match="memory_budget"):
         parse_memory_budget(given)
 
 
@@ -106,7 +106,7 @@ def test_the_default_budget_is_some_of_what_is_free():
 
 
 def test_ling_plan_shows_every_engine_without_fitting():
-    shown = ling.plan(np.ones((300, 10)), np.ones((300, 2)), [1.0, 2.0])
+    shown = ling.plan_fit(np.ones((300, 10)), np.ones((300, 2)), [1.0, 2.0])
     assert {p.engine for p in shown.estimates} == set(ENGINES)
     assert "2 target(s), 2 alpha(s)" in str(shown)
     assert all(p.engine in str(shown) for p in shown.estimates)

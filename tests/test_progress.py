@@ -15,7 +15,7 @@ from scipy import sparse
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path
 from ling.design import ArraySource, ChunkedStorage, Meter
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.progress import (
     DONE_STAGE,
     READ_STAGE,
@@ -232,7 +232,7 @@ class Enough(Exception):
     """A listener's own."""
 
 
-@pytest.mark.parametrize("error", [Enough, KeyboardInterrupt, BadOption])
+@pytest.mark.parametrize("error", [Enough, KeyboardInterrupt, OptionError])
 @every_model
 def test_a_listener_may_end_a_fit_at_any_time(name, error, data):
     X, y = data
@@ -322,7 +322,7 @@ def test_verbose_2_shows_the_report(data, capsys):
 def test_other_kinds_of_verbose_are_refused(verbose, data):
     with pytest.raises(ValueError, match="verbose"):
         Ridge(verbose=verbose).fit(*data)
-    with pytest.raises(BadOption, match="pass 0, 1 or 2"):
+    with pytest.raises(OptionError, match="pass 0, 1 or 2"):
         ridge_path(*data, verbose=verbose)
 
 

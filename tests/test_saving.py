@@ -19,13 +19,13 @@ from sklearn.model_selection import KFold
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_arrow
 from ling.errors import (
-    BadModelFile,
-    BadOption,
-    CannotWrite,
+    DataFileError,
     EdgeOfGrid,
+    FileWriteError,
+    InputTypeError,
     LingError,
-    MissingData,
-    WrongType,
+    ModelFileError,
+    OptionError,
 )
 from ling.model_file import read_model_file
 from ling.model_file.archive import FORMAT_VERSION, HEADER_ENTRY
@@ -156,9 +156,9 @@ def test_what_the_user_says_about_it(path):
     ling.save(Ridge().fit(X, Y), path, about=about)
     assert read_model_file(path).about == about
     assert read_model_file(path).ling_version == ling.__version__
-    with pytest.raises(BadOption, match="about cannot be written as JSON"):
+    with pytest.raises(OptionError, match="about cannot be written as JSON"):
         ling.save(Ridge().fit(X, Y), path, about={"model": object()})
-    with pytest.raises(BadOption, match="about is a list; pass a dict"):
+    with pytest.raises(OptionError, match="about is a list; pass a dict"):
         ling.save(Ridge().fit(X, Y), path, about=[1])
     assert read_model_file(path).about == about
 
@@ -169,15 +169,15 @@ def test_what_cannot_be_saved(path, tmp_path):
 
     with pytest.raises(NotFittedError):
         ling.save(Ridge(), path)
-    with pytest.raises(WrongType, match="model is a LinearRegression; pass a fitted Ridge, "):
+    with pytest.raises(InputTypeError, match="model is a LinearRegression; pass a fitted Ridge, "):
         ling.save(LinearRegression().fit(X, Y), path)
-    with pytest.raises(CannotWrite, match="no such folder"):
+    with pytest.raises(FileWriteError, match="no such folder"):
         ling.save(Ridge().fit(X, Y), tmp_path / "no" / "model.ling")
-    with pytest.raises(CannotWrite, match="is a folder"):
+    with pytest.raises(FileWriteError, match="is a folder"):
         ling.save(Ridge().fit(X, Y), tmp_path)
     mixed = Ridge().fit(X, Y)
     mixed.notes_ = np.array([1, "a"], dtype=object)
-    with pytest.raises(WrongType, match="notes_ is an array of object"):
+    with pytest.raises(InputTypeError, match="notes_ is an array of object"):
         ling.save(mixed, path)
     assert not list(tmp_path.iterdir())
 
@@ -210,14 +210,14 @@ def good(tmp_path_factory, fitted):
 
 @pytest.fixture(scope="module")
 def attempt(tmp_path_factory, good):
-    """Loads bytes: the same predictions, or BadModelFile, and nothing else."""
+    """Loads bytes: the same predictions, or ModelFileError, and nothing else."""
     path = tmp_path_factory.mktemp("attempt") / "model.ling"
 
     def load(content):
         path.write_bytes(content)
         try:
             model = ling.load(path)
-        except BadModelFile as error:
+        except ModelFileError as error:
             return str(error)
         np.testing.assert_array_equal(model.predict(TABLE), good[1])
         return ""
@@ -454,6 +454,6 @@ def test_other_archives_and_versions(good, attempt):
 
 def test_paths_that_lead_nowhere(tmp_path):
     for place in (tmp_path, tmp_path / "no.ling"):
-        with pytest.raises(MissingData, match="cannot be read"):
+        with pytest.raises(DataFileError, match="cannot be read"):
             ling.load(place)
-    assert issubclass(BadModelFile, LingError)
+    assert issubclass(ModelFileError, LingError)

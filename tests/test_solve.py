@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from ling import Ridge
-from ling.errors import NotFinite
+from ling.errors import NonFiniteError
 from ling.results import Status
 from ling.solvers.cost_model import EngineEstimate, MemoryBudget
 from ling.solvers.dimensions import ProblemDimensions
@@ -221,7 +221,7 @@ def test_targets_of_very_different_sizes_are_all_solved(rng):
 
 def test_an_alpha_out_of_all_proportion_is_refused(rng):
     X = rng.standard_normal((10, 3))
-    with pytest.raises(NotFinite, match="leaves the range of float64"):
+    with pytest.raises(NonFiniteError, match="leaves the range of float64"):
         Ridge(alpha=1e-100).fit(X * 1e149, X[:, 0])
 
 

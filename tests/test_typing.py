@@ -52,7 +52,7 @@ reveal_type(RidgeCV().alpha_)  # reveals: float | ndarray[tuple[Any, ...], dtype
 reveal_type(RidgeCV().cv_results_)  # reveals: ling.model_selection.results.CVResults
 
 reveal_type(ridge_path(X, y))  # reveals: ling.estimators.path.RidgePath
-reveal_type(ling.plan(X))  # reveals: ling.solvers.planning.Plan
+reveal_type(ling.plan_fit(X))  # reveals: ling.solvers.planning.Plan
 reveal_type(scan_parquet("data.parquet", "y"))  # reveals: ling.io.dataset.Dataset
 reveal_type(ling.CVDisplay.from_estimator(RidgeCV()))  # reveals: ling.report.cv_display.CVDisplay
 reveal_type(ling.paper.ling)  # reveals: def

@@ -325,7 +325,7 @@ def messages(folder: Path) -> dict:
     cv_options = [
         {"alphas": [-1.0]}, {"alphas": []}, {"alphas": [0.0]}, {"alphas": ["a"]},
         {"alphas": [[1.0]]}, {"cv": 1}, {"cv": 10**6}, {"cv": "x"}, {"scoring": "nope"},
-        {"choice": "worst"}, {"gcv_mode": "x"}, {"cv": 3, "store_cv_results": True},
+        {"selection_rule": "worst"}, {"gcv_mode": "x"}, {"cv": 3, "store_cv_results": True},
         {"alphas": [0.0, 1.0], "cv": 3, "memory_budget": 1e4}, {"scoring": "roc_auc"},
     ]  # fmt: skip
     calls = {}

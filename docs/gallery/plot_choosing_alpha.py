@@ -60,7 +60,7 @@ splits = RepeatedKFold(n_splits=5, n_repeats=3, random_state=0)
 candidates = {
     "no penalty": ling.Ridge(alpha=1e-6),
     "best": ling.RidgeCV(),
-    "one standard error": ling.RidgeCV(choice="one_standard_error"),
+    "one standard error": ling.RidgeCV(selection_rule="one_standard_error"),
 }
 scores = {name: cross_val_score(each, X, y, cv=splits) for name, each in candidates.items()}
 figure, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")

@@ -2,7 +2,7 @@
 What the plan predicts
 ======================
 
-``ling.plan`` tells what every engine would cost, from the shape of the data and the measured
+``ling.plan_fit`` tells what every engine would cost, from the shape of the data and the measured
 speed of the machine, without touching the numbers in X. Here: 20 000 rows, more and more columns,
 on the machine that made this page.
 """
@@ -16,7 +16,7 @@ import ling
 
 n = 20_000
 columns = np.unique(np.geomspace(10, 20_000, 40).astype(int))
-plans = [ling.plan(np.broadcast_to(1.0, (n, p)), memory_budget="8GB") for p in columns]
+plans = [ling.plan_fit(np.broadcast_to(1.0, (n, p)), memory_budget="8GB") for p in columns]
 print(plans[-1])
 
 # %%

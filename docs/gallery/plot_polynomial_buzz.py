@@ -115,7 +115,7 @@ plt.show()
 # One fit with the chosen penalty beside scikit-learn's, and how far apart the predictions are in
 # units of the spread of y. (Fastest of two turns.) ``plan`` says what each engine was expected to
 # cost.
-print(ling.plan(products[train], y[train], alpha=model.alpha_))
+print(ling.plan_fit(products[train], y[train], alpha=model.alpha_))
 fastest, predictions = {"ling": np.inf, "scikit-learn": np.inf}, {}
 for _ in range(2):
     for name, Ridge in [("ling", ling.Ridge), ("scikit-learn", linear_model.Ridge)]:

@@ -41,7 +41,7 @@ y = curve(x) + rng.normal(0, 0.2, len(x))
 # estimated.
 bayesian = BayesianRidge(tol=1e-6).fit(bumps(x), y)
 likely = ling.Ridge(alpha=bayesian.lambda_ / bayesian.alpha_).fit(bumps(x), y)
-cautious = ling.RidgeCV(choice="one_standard_error").fit(bumps(x), y)
+cautious = ling.RidgeCV(selection_rule="one_standard_error").fit(bumps(x), y)
 best = ling.RidgeCV().fit(bumps(x), y)
 
 grid = np.linspace(0, 1, 300)

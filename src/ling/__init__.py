@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what `__getattr__` below loads, for type checkers and edito
     from ling.estimators import RidgeClassifier as RidgeClassifier
     from ling.estimators import RidgeClassifierCV as RidgeClassifierCV
     from ling.estimators import RidgeCV as RidgeCV
-    from ling.estimators import plan as plan
+    from ling.estimators import plan_fit as plan_fit
     from ling.estimators import ridge_path as ridge_path
     from ling.io import Dataset as Dataset
     from ling.io import scan_arrow as scan_arrow
@@ -45,7 +45,7 @@ logging.getLogger("ling").addHandler(logging.NullHandler())
 #: Public names, by the module they live in; also listed for type checkers above.
 _NAMES = {
     "estimators": (
-        "Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan", "ridge_path",
+        "Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan_fit", "ridge_path",
     ),
     "io": (
         "Dataset", "scan_arrow", "scan_csv", "scan_feather", "scan_npy", "scan_parquet",

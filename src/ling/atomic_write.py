@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ling.errors import CannotWrite
+from ling.errors import FileWriteError
 
 #: Suffix of the temporary file while it is being written.
 PARTIAL_SUFFIX = ".part"
@@ -59,19 +59,19 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise `CannotWrite` if no file can be written at `path`.
+    """Raise `FileWriteError` if no file can be written at `path`.
 
     Called before a long computation, it reports the error early.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise CannotWrite(f"{os.fspath(path)!r} is a folder; pass the name of a file.")
+        raise FileWriteError(f"{os.fspath(path)!r} is a folder; pass the name of a file.")
     if target.exists() and not target.is_file():
-        raise CannotWrite(f"{os.fspath(path)!r} is no ordinary file; pass the name of one.")
+        raise FileWriteError(f"{os.fspath(path)!r} is no ordinary file; pass the name of one.")
     if not target.parent.is_dir():
-        raise CannotWrite(f"{os.fspath(path)!r} cannot be written: there is no such folder.")
+        raise FileWriteError(f"{os.fspath(path)!r} cannot be written: there is no such folder.")
     if not os.access(target.parent, os.W_OK):
-        raise CannotWrite(
+        raise FileWriteError(
             f"{os.fspath(path)!r} cannot be written: its folder is not yours to write to."
         )
     # Some folders pass `os.access` although they cannot be written to.
@@ -101,8 +101,8 @@ def _temporary_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{PARTIAL_SUFFIX}")
 
 
-def _cannot_write_error(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
+def _cannot_write_error(path: str | os.PathLike[str], error: OSError) -> FileWriteError:
     # The system's text is used if there is an error number, because messages of other libraries
     # may be long.
     reason = str(error) if error.errno is None else os.strerror(error.errno)
-    return CannotWrite(f"{os.fspath(path)!r} cannot be written: {reason}.")
+    return FileWriteError(f"{os.fspath(path)!r} cannot be written: {reason}.")

@@ -1,4 +1,4 @@
-"""What goes wrong, and what to do instead.
+"""Errors that ling raises.
 
 Every message names the argument, says what is wrong with it, and says what to pass.
 """
@@ -6,60 +6,64 @@ Every message names the argument, says what is wrong with it, and says what to p
 from typing import Any
 
 
-class LingError(ValueError):
-    """Base class of everything ling raises on purpose."""
+class LingError(Exception):
+    """Base class of all errors that ling raises on purpose."""
 
 
-class WrongType(LingError, TypeError):
-    """The data is of a kind that ridge regression cannot use."""
+class InvalidInputError(LingError, ValueError):
+    """An argument, or the data in it, cannot be used."""
 
 
-class WrongShape(LingError):
-    """The dimensions of an argument do not fit, or do not fit the others."""
+class InputTypeError(InvalidInputError, TypeError):
+    """An argument has a type or dtype that ridge regression cannot use."""
 
 
-class NotFinite(LingError):
-    """The data holds a NaN or an infinity."""
+class ShapeError(InvalidInputError):
+    """The shape of an argument is wrong, or does not match the shape of another argument."""
 
 
-class BadOption(LingError):
-    """An option (a penalty, a rank, a number of iterations) is out of its range."""
+class NonFiniteError(InvalidInputError):
+    """The data contain NaN or infinity, or a result leaves the range of floating-point numbers."""
 
 
-class NegativeWeight(LingError):
+class OptionError(InvalidInputError):
+    """An option has a value outside its range, or does not go with another option."""
+
+
+class NegativeWeightError(InvalidInputError):
     """A sample weight is negative."""
 
 
-class MissingData(LingError):
-    """A data file is nowhere to be found, or is not what it should be."""
+class DataFileError(InvalidInputError):
+    """A data file does not exist, cannot be read, or is damaged."""
 
 
-class MissingValue(LingError):
-    """A table has no value where one is needed."""
+class MissingValueError(InvalidInputError):
+    """A table has a missing value where a value is needed."""
 
 
-class UnknownCategory(LingError):
-    """A text column holds a value that was not there when its categories were found."""
+class UnknownCategoryError(InvalidInputError):
+    """A text column has a value that it did not have in the fit."""
 
 
-class UnknownColumn(LingError):
+class UnknownColumnError(InvalidInputError):
     """A table has no column of that name."""
 
 
-class BadCheckpoint(LingError):
-    """A checkpoint is damaged, or of another fit."""
+class CheckpointError(InvalidInputError):
+    """A checkpoint is damaged, or belongs to another fit."""
 
 
-class BadModelFile(LingError):
-    """A model file is damaged, of a newer version of ling, or no model file at all."""
+class ModelFileError(InvalidInputError):
+    """A model file is damaged, was written by a newer version of ling, or is no model file."""
 
 
-class CannotWrite(LingError, OSError):
-    """A file cannot be written where it should be."""
+class FileWriteError(LingError, OSError):
+    """A file cannot be written."""
 
 
-class ClusterLost(LingError, RuntimeError):
-    """There is no worker left.
+class ClusterLostError(LingError, RuntimeError):
+    """The cluster has no workers left.
 
     `partial_coef` (p, t) are the coefficients that an iteration had reached, in the units of the
     problem; None if there was no iteration.
@@ -70,21 +74,21 @@ class ClusterLost(LingError, RuntimeError):
         self.partial_coef = partial_coef
 
 
-class ClusterMemory(LingError, MemoryError):
+class ClusterMemoryError(LingError, MemoryError):
     """A block of X does not fit into a worker's memory."""
 
 
-class Stopped(LingError, RuntimeError):
-    """A callback asked to stop a fit before it was there."""
+class FitStoppedError(LingError, RuntimeError):
+    """A callback stopped a fit before it was done."""
 
 
-class NotInstalled(LingError, ImportError):
-    """An optional package is needed for this."""
+class MissingPackageError(LingError, ImportError):
+    """An optional package that is needed is not installed."""
+
+
+class DivergenceError(LingError, ArithmeticError):
+    """An iteration diverged: its step was too long."""
 
 
 class EdgeOfGrid(UserWarning):
     """The best alpha is at an end of those that were tried: a better one may lie beyond."""
-
-
-class Diverged(LingError):
-    """An iteration left the finite numbers; its step was too long."""

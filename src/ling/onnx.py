@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ling.errors import NotInstalled, WrongType
+from ling.errors import InputTypeError, MissingPackageError
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 
 #: What can be asked of classifiers. "zipmap" is understood, but there is none: it is for
@@ -44,7 +44,7 @@ def register() -> None:
     try:
         from skl2onnx import update_registered_converter
     except ImportError as error:
-        raise NotInstalled(
+        raise MissingPackageError(
             "models become ONNX graphs by skl2onnx, which is missing; pip install 'ling[onnx]'."
         ) from error
     for regressor in (Ridge, RidgeCV):
@@ -186,7 +186,7 @@ def _label_classes(scope: Any, model: Any) -> Any:
     if all(isinstance(name, str) for name in classes):
         return classes.astype(np.str_)
     if classes.dtype.kind == "O" or (classes != np.floor(classes)).any():
-        raise WrongType(
+        raise InputTypeError(
             f"classes_ are {classes}, and labels in ONNX are text or integers; fit to such labels, "
             "or pass options={'nocl': True} for their numbers."
         )

@@ -13,7 +13,7 @@ import pytest
 from ling.design import as_design
 from ling.design.dask import DaskStorage
 from ling.design.dask import failures as module
-from ling.errors import ClusterLost, ClusterMemory
+from ling.errors import ClusterLostError, ClusterMemoryError
 from tests.cluster.conftest import cluster
 from tests.design.arrays import P, matrix
 
@@ -86,7 +86,9 @@ def test_rows_that_kill_every_worker_are_named():
     with cluster(1):
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(50, P)))
         as_design(design).gram()
-        with pytest.raises(ClusterMemory, match=r"4 workers died .* rows 0 to 50 of X, a chunk of"):
+        with pytest.raises(
+            ClusterMemoryError, match=r"4 workers died .* rows 0 to 50 of X, a chunk of"
+        ):
             as_design(design).map_rows(deadly)
 
 
@@ -98,7 +100,9 @@ def test_no_workers_left():
         while client.scheduler_info()["workers"]:
             time.sleep(0.05)
         started = time.monotonic()
-        with pytest.raises(ClusterLost, match=r"no worker for 1 seconds; start .* largest chunk"):
+        with pytest.raises(
+            ClusterLostError, match=r"no worker for 1 seconds; start .* largest chunk"
+        ):
             as_design(design).gram()
         assert time.monotonic() - started < 10
 
@@ -127,7 +131,7 @@ def test_a_worker_that_retires_leaves_its_blocks_to_others(rng):
 def test_never_any_workers():
     with cluster(0), dask.config.set({"ling.patience": 0.5}):
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
-        with pytest.raises(ClusterLost, match=r"no worker for 0\.5 seconds"):
+        with pytest.raises(ClusterLostError, match=r"no worker for 0\.5 seconds"):
             as_design(design).gram()
 
 
@@ -135,7 +139,7 @@ def test_blocks_that_nobody_may_make(monkeypatch):
     monkeypatch.setattr(module, "STALL_SECONDS", 0.5)
     with cluster(1) as client:
         array = client.persist(da.from_array(matrix(), chunks=(10, P)), workers=["127.0.0.1:1"])
-        with pytest.raises(ClusterLost, match="no worker has done anything"):
+        with pytest.raises(ClusterLostError, match="no worker has done anything"):
             as_design(DaskStorage.from_array(array)).gram()
 
 
@@ -144,7 +148,7 @@ def test_a_client_that_was_closed():
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
         as_design(design).gram()
         client.close()
-        with pytest.raises(ClusterLost, match="connect a new Client"):
+        with pytest.raises(ClusterLostError, match="connect a new Client"):
             as_design(design).gram()
 
 
@@ -154,7 +158,7 @@ def test_a_cluster_that_goes_in_mid_pass():
         as_design(design).gram()
         closing = threading.Timer(0.5, client.cluster.close)
         closing.start()
-        with pytest.raises(ClusterLost, match="and X with it"):
+        with pytest.raises(ClusterLostError, match="and X with it"):
             as_design(design).map_rows(slow)
         closing.join()
 
@@ -164,7 +168,7 @@ def test_a_restart_of_the_cluster():
         design = DaskStorage.from_array(da.from_array(matrix(), chunks=(10, P)))
         as_design(design).gram()
         client.restart()
-        with pytest.raises(ClusterLost, match="make X again"):
+        with pytest.raises(ClusterLostError, match="make X again"):
             as_design(design).gram()
 
 

@@ -15,7 +15,7 @@ from ling.design import AffineRowTransform, as_design
 from ling.design.dask import DaskStorage
 from ling.design.dask import cluster as module
 from ling.design.dask.task_graph import WorkerRestrictions, block_keys
-from ling.errors import BadOption, ClusterMemory, WrongType
+from ling.errors import ClusterMemoryError, InputTypeError, OptionError
 from tests.design.arrays import ARRAYS, P, matrix, pair
 from tests.design.products import EVERYTHING
 
@@ -222,7 +222,7 @@ def no_room(rows):
 
 def test_no_memory_on_a_worker_names_rows_chunk_and_limit(client):
     with pytest.raises(
-        ClusterMemory, match=r"rows \d+ to \d+ .* MB; the limit .* MB\. Use smaller"
+        ClusterMemoryError, match=r"rows \d+ to \d+ .* MB; the limit .* MB\. Use smaller"
     ):
         as_design(DaskStorage.from_array(pair("even")[0])).map_rows(no_room)
 
@@ -252,7 +252,7 @@ def test_chunks_that_turn_out_to_be_sparse_are_refused():
 
     array = da.from_array(matrix(), chunks=(30, P))
     array = array.map_blocks(sparse.csr_matrix, meta=np.empty((0, 0)))
-    with pytest.raises(WrongType, match="chunk"):
+    with pytest.raises(InputTypeError, match="chunk"):
         as_design(DaskStorage.from_array(array)).gram()
 
 
@@ -262,5 +262,5 @@ def test_inside_of_a_task_it_is_refused(client):
 
         return DaskStorage.from_array(dask.array.ones((4, 2)))
 
-    with pytest.raises(BadOption, match="in a task on a worker"):
+    with pytest.raises(OptionError, match="in a task on a worker"):
         client.submit(inside, pure=False).result()

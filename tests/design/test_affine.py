@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from ling.design import ArraySource, ChunkedStorage, DenseStorage, SparseStorage, Storage, as_design
-from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape
+from ling.errors import NegativeWeightError, NonFiniteError, OptionError, ShapeError
 from tests.design.laws import assert_close
 from tests.design.registry import DESIGNS, Parts, case_of
 
@@ -95,78 +95,78 @@ SQUARE = DenseStorage(np.eye(3))
 REFUSED = {
     "negative-weight": (
         lambda: as_design(SQUARE).standardized(weights=[1.0, -0.5, 1.0]),
-        NegativeWeight,
+        NegativeWeightError,
         r"weights\[1\] is -0.5; weights must be >= 0.*give it weight 0",
     ),
     "negative-weight-centred": (
         lambda: as_design(SQUARE).centered(weights=[1.0, 1.0, -2.0]),
-        NegativeWeight,
+        NegativeWeightError,
         r"weights\[2\] is -2.0",
     ),
     "zero-weights": (
         lambda: as_design(SQUARE).standardized(weights=np.zeros(3)),
-        BadOption,
+        OptionError,
         "all 0; give at least one row a weight above 0",
     ),
     "zero-weights-centred": (
         lambda: as_design(SQUARE).centered(weights=np.zeros(3)),
-        BadOption,
+        OptionError,
         "all 0; give at least one row a weight above 0",
     ),
     "nan-shift": (
         lambda: as_design(SQUARE).standardized(shift=[0.0, np.nan, 0.0]),
-        NotFinite,
+        NonFiniteError,
         r"shift\[1\] is nan; pass finite",
     ),
     "infinite-scale": (
         lambda: as_design(SQUARE).standardized(scale=[1.0, 1.0, np.inf]),
-        NotFinite,
+        NonFiniteError,
         r"scale\[2\] is inf; pass finite",
     ),
     "nan-weight": (
         lambda: as_design(SQUARE).standardized(weights=[np.nan, 1.0, 1.0]),
-        NotFinite,
+        NonFiniteError,
         r"weights\[0\] is nan; pass finite",
     ),
     "long-shift": (
         lambda: as_design(SQUARE).standardized(shift=np.zeros(4)),
-        WrongShape,
+        ShapeError,
         r"shift has shape \(4,\); pass .*\(3,\)",
     ),
     "scalar-scale": (
         lambda: as_design(SQUARE).standardized(scale=2.0),
-        WrongShape,
+        ShapeError,
         r"scale has shape \(\); pass .*\(3,\)",
     ),
     "two-dimensional-weights": (
         lambda: as_design(SQUARE).standardized(weights=np.ones((3, 1))),
-        WrongShape,
+        ShapeError,
         r"weights has shape \(3, 1\); pass .*\(3,\)",
     ),
     # One row would be broadcast over all of them without a word.
     "short-left": (
         lambda: as_design(SQUARE).low_rank_corrected(np.ones((1, 2)), np.ones((3, 2))),
-        WrongShape,
+        ShapeError,
         r"left has shape \(1, 2\)",
     ),
     "long-right": (
         lambda: as_design(SQUARE).low_rank_corrected(np.ones((3, 2)), np.ones((4, 2))),
-        WrongShape,
+        ShapeError,
         r"right has shape \(4, 2\)",
     ),
     "ranks-that-differ": (
         lambda: as_design(SQUARE).low_rank_corrected(np.ones((3, 2)), np.ones((3, 1))),
-        WrongShape,
+        ShapeError,
         r"shape \(3, 1\)",
     ),
     "one-dimensional-left": (
         lambda: as_design(SQUARE).low_rank_corrected(np.ones(3), np.ones(3)),
-        WrongShape,
+        ShapeError,
         r"left has shape \(3,\)",
     ),
     "shift-after-scale-zero": (
         lambda: as_design(SQUARE).standardized(scale=[1.0, 0.0, 1.0]).standardized(np.ones(3)),
-        BadOption,
+        OptionError,
         "column 1 has scale 0, and cannot be shifted",
     ),
 }
@@ -223,5 +223,5 @@ def test_gram_matrices_of_columns_of_any_size(storage, scale, rtol, rng):
 
 def test_a_correction_that_overflows_is_refused():
     scaled = as_design(SQUARE).standardized(scale=np.full(3, 1e-250))
-    with pytest.raises(BadOption, match="column 0 has scale 1e-250"):
+    with pytest.raises(OptionError, match="column 0 has scale 1e-250"):
         scaled.standardized(shift=np.full(3, 1e100))

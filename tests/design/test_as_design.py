@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from ling.design import DenseStorage, SparseStorage, as_design
-from ling.errors import LingError, WrongShape, WrongType
+from ling.errors import InputTypeError, LingError, ShapeError
 from tests.design.registry import DESIGNS, designs, single
 
 TWO_BY_THREE = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
@@ -60,24 +60,24 @@ def test_csr_arrays_are_shared_with_the_input():
 
 
 REFUSED = {
-    "no-dimensions": (np.float64(1.0), WrongShape, "pass two dimensions"),
+    "no-dimensions": (np.float64(1.0), ShapeError, "pass two dimensions"),
     "none": (None, LingError, "pass"),
-    "vector": (np.ones(3), WrongShape, r"shape (3,); pass two dimensions"),
-    "list": ([1.0, 2.0], WrongShape, r"shape (2,); pass two dimensions"),
-    "cube": (np.ones((2, 3, 4)), WrongShape, r"shape (2, 3, 4); pass two dimensions"),
+    "vector": (np.ones(3), ShapeError, r"shape (3,); pass two dimensions"),
+    "list": ([1.0, 2.0], ShapeError, r"shape (2,); pass two dimensions"),
+    "cube": (np.ones((2, 3, 4)), ShapeError, r"shape (2, 3, 4); pass two dimensions"),
     "ragged": ([[1.0, 2.0], [3.0]], LingError, "pass"),
-    "complex": (TWO_BY_THREE * 1j, WrongType, "complex; pass its real part"),
-    "text": (np.array([["a", "b"]]), WrongType, "pass numbers: encode text"),
-    "bytes": (np.array([[b"a", b"b"]]), WrongType, "pass numbers: encode text"),
-    "objects": (TWO_BY_THREE.astype(object), WrongType, "convert with X.astype(float)"),
-    "missing": ([[1.0, None]], WrongType, "convert with X.astype(float)"),
-    "dates": (np.array([["2024-02-29"]], "datetime64[D]"), WrongType, "pass numbers"),
-    "durations": (np.array([[1]], "timedelta64[s]"), WrongType, "pass numbers"),
-    "records": (np.zeros((2, 2), [("a", float)]), WrongType, "pass numbers"),
-    "masked": (np.ma.masked_equal(TWO_BY_THREE, 0.0), WrongType, "pass X.data"),
-    "sparse-complex": (sparse.csr_array(TWO_BY_THREE * 1j), WrongType, "pass its real part"),
-    "sparse-vector": (sparse.csr_array(np.ones(3)), WrongShape, "pass two dimensions"),
-    "sparse-cube": (sparse.coo_array(np.ones((2, 3, 4))), WrongShape, "pass two dimensions"),
+    "complex": (TWO_BY_THREE * 1j, InputTypeError, "complex; pass its real part"),
+    "text": (np.array([["a", "b"]]), InputTypeError, "pass numbers: encode text"),
+    "bytes": (np.array([[b"a", b"b"]]), InputTypeError, "pass numbers: encode text"),
+    "objects": (TWO_BY_THREE.astype(object), InputTypeError, "convert with X.astype(float)"),
+    "missing": ([[1.0, None]], InputTypeError, "convert with X.astype(float)"),
+    "dates": (np.array([["2024-02-29"]], "datetime64[D]"), InputTypeError, "pass numbers"),
+    "durations": (np.array([[1]], "timedelta64[s]"), InputTypeError, "pass numbers"),
+    "records": (np.zeros((2, 2), [("a", float)]), InputTypeError, "pass numbers"),
+    "masked": (np.ma.masked_equal(TWO_BY_THREE, 0.0), InputTypeError, "pass X.data"),
+    "sparse-complex": (sparse.csr_array(TWO_BY_THREE * 1j), InputTypeError, "pass its real part"),
+    "sparse-vector": (sparse.csr_array(np.ones(3)), ShapeError, "pass two dimensions"),
+    "sparse-cube": (sparse.coo_array(np.ones((2, 3, 4))), ShapeError, "pass two dimensions"),
 }
 
 
@@ -118,7 +118,7 @@ def test_small_integers_stored_twice_are_added_up_as_floats():
 
 @pytest.mark.parametrize("X", [np.eye(2), sparse.csr_array(np.eye(2))], ids=["dense", "csr"])
 def test_operands_that_are_not_numbers_are_refused(X):
-    with pytest.raises(WrongType, match="V has dtype"):
+    with pytest.raises(InputTypeError, match="V has dtype"):
         as_design(X).gram_matmat(np.array(["a", "b"]))
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import lsmr
 
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from tests.design.laws import GRAMS, LAWS, PRODUCTS, assert_close, check
 from tests.design.registry import DESIGNS, WRAPPERS, build, case_of, cases_of, designs, every_design
 
@@ -51,7 +51,7 @@ def test_wrong_operand_shapes_are_named(case):
         size = case.matrix.shape[product.axis]
         wanted = f"pass (n_{('samples', 'features')[product.axis]},) = ({size},)"
         for shape in ((), (0,), (size + 1,), (size - 1, 2), (1, size), (size, 2, 2)):
-            with pytest.raises(WrongShape) as error:
+            with pytest.raises(ShapeError) as error:
                 getattr(case.design, method)(np.zeros(shape))
             assert f"has shape {shape}" in str(error.value)
             assert wanted in str(error.value)

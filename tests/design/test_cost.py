@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from ling.design import DenseStorage, Design, Meter, SparseStorage, as_design
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from ling.results import Cost
 from tests.design.laws import Multiply
 from tests.design.registry import every_design
@@ -114,7 +114,7 @@ def test_metering_any_design_adds_up_its_own_flops(case):
 
 def test_a_product_that_fails_costs_nothing():
     metered = as_design(DenseStorage(FOUR_BY_THREE))
-    with pytest.raises(WrongShape):
+    with pytest.raises(ShapeError):
         metered.matmat(np.ones(5))
     assert metered.cost == Cost()
 

@@ -15,7 +15,7 @@ from ling.design.dask.cluster import _group_rows
 from ling.design.dask.failures import import_optional
 from ling.design.dask.partition import SPLIT_EVERY, RowLayout, merge_nodes
 from ling.design.dask.storage import _joined_heights
-from ling.errors import ClusterMemory, NotInstalled, WrongShape, WrongType
+from ling.errors import ClusterMemoryError, InputTypeError, MissingPackageError, ShapeError
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -104,23 +104,23 @@ def test_no_columns():
 
 def test_sparse_chunks_are_refused():
     array = da.from_array(matrix(), chunks=(30, P)).map_blocks(sparse.csr_matrix)
-    with pytest.raises(WrongType, match=r"csr_matrix; pass a dask array of NumPy arrays"):
+    with pytest.raises(InputTypeError, match=r"csr_matrix; pass a dask array of NumPy arrays"):
         DaskStorage.from_array(array)
 
 
 def test_chunks_that_turn_out_to_be_sparse_are_refused():
     array = da.from_array(matrix(), chunks=(30, P))
     array = array.map_blocks(sparse.csr_matrix, meta=np.empty((0, 0)))
-    with pytest.raises(WrongType, match="chunk of type"):
+    with pytest.raises(InputTypeError, match="chunk of type"):
         as_design(DaskStorage.from_array(array)).gram()
 
 
 @pytest.mark.parametrize(
     ("array", "error"),
     [
-        (da.zeros(4), WrongShape),
-        (da.zeros((4, 2), dtype=complex), WrongType),
-        (da.from_array(np.array([["a"]])), WrongType),
+        (da.zeros(4), ShapeError),
+        (da.zeros((4, 2), dtype=complex), InputTypeError),
+        (da.from_array(np.array([["a"]])), InputTypeError),
     ],
     ids=["one dimension", "complex", "text"],
 )
@@ -148,7 +148,7 @@ def no_room(rows):
 
 
 def test_no_memory_names_the_rows():
-    with pytest.raises(ClusterMemory, match=r"rows 0 to 10 of X.* chunk of .* MB.*rechunk"):
+    with pytest.raises(ClusterMemoryError, match=r"rows 0 to 10 of X.* chunk of .* MB.*rechunk"):
         as_design(DaskStorage.from_array(pair("even")[0])).map_rows(no_room)
 
 
@@ -209,7 +209,7 @@ def test_dask_is_not_imported_without_need():
 
 def test_dask_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask", None)
-    with pytest.raises(NotInstalled, match=r"pip install 'ling\[dask\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'ling\[dask\]'"):
         import_optional("dask")
 
 

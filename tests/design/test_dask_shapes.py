@@ -10,7 +10,7 @@ import pytest
 from ling import Ridge, RidgeClassifier, RidgeCV
 from ling.design import as_design
 from ling.design.dask import DaskStorage
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from tests.design.bad_chunks import (
     CHANGES,
     HEIGHT,
@@ -35,7 +35,7 @@ def test_fits(name):
     X, message = bad(name)
     _, y = numbers()
     for model in (Ridge(), RidgeCV(), RidgeClassifier()):
-        with pytest.raises(WrongShape, match=message):
+        with pytest.raises(ShapeError, match=message):
             model.fit(X, y > 0 if isinstance(model, RidgeClassifier) else y)
         assert not hasattr(model, "coef_")
 
@@ -44,9 +44,9 @@ def test_fits(name):
 def test_predictions(name):
     X, message = bad(name)
     model = Ridge().fit(*numbers())
-    with pytest.raises(WrongShape, match=message):
+    with pytest.raises(ShapeError, match=message):
         model.predict(X).compute()
-    with pytest.raises(WrongShape, match=message):
+    with pytest.raises(ShapeError, match=message):
         model.score(X, numbers()[1])
 
 
@@ -63,7 +63,7 @@ def test_columns_in_several_chunks(name):
     """Which are put together before they are used."""
     array, message = bad(name)
     columns_apart = da.concatenate([array, array], axis=1)
-    with pytest.raises(WrongShape, match=message.replace(", 0", r", \d")):
+    with pytest.raises(ShapeError, match=message.replace(", 0", r", \d")):
         Ridge().fit(columns_apart, numbers()[1])
 
 
@@ -72,7 +72,7 @@ def test_very_many_small_chunks():
     array = da.ones((3003, P), chunks=(3, P)).map_blocks(rows_shifted, dtype=float)
     design = DaskStorage.from_array(array)
     assert design.block_rows == 3003
-    with pytest.raises(WrongShape, match=r"chunk \([12], 0\) of X has shape \([24], 4\)"):
+    with pytest.raises(ShapeError, match=r"chunk \([12], 0\) of X has shape \([24], 4\)"):
         as_design(design).gram()
 
 
@@ -83,7 +83,7 @@ def test_columns_of_chunks_with_unknown_rows(number):
 
     array = da.from_array(numbers()[0], chunks=(HEIGHT, P))
     array = array.map_blocks(column_lost, dtype=float)[da.ones(N, chunks=HEIGHT, dtype=bool)]
-    with pytest.raises(WrongShape, match=rf"chunk \({number}, 0\) of X .* \({HEIGHT}, {P}\)"):
+    with pytest.raises(ShapeError, match=rf"chunk \({number}, 0\) of X .* \({HEIGHT}, {P}\)"):
         Ridge().fit(array, numbers()[1])
 
 
@@ -97,10 +97,10 @@ def test_partitions_with_other_columns(names):
 
     table = dd.from_pandas(frame, npartitions=3)
     table = table.map_partitions(some, meta=frame.iloc[:0], enforce_metadata=False)
-    with pytest.raises(WrongShape, match=r"partition of X has the columns .*declares \['a', 'b'"):
+    with pytest.raises(ShapeError, match=r"partition of X has the columns .*declares \['a', 'b'"):
         Ridge().fit(table, y)
     model = Ridge().fit(frame, y)
-    with pytest.raises(WrongShape, match=r"partition of X has the columns .*declares \['a', 'b'"):
+    with pytest.raises(ShapeError, match=r"partition of X has the columns .*declares \['a', 'b'"):
         model.predict(table).compute()
 
 
@@ -111,10 +111,10 @@ def test_targets_and_weights():
     model = Ridge()
     for name, given in {"y": (wrong, None), "sample_weight": (right, abs(wrong))}.items():
         message = rf"chunk \(\d\) of {name} has shape \({HEIGHT // 2},\), but .* \({HEIGHT},\)"
-        with pytest.raises(WrongShape, match=message):
+        with pytest.raises(ShapeError, match=message):
             model.fit(X, *given)
-        with pytest.raises(WrongShape, match=message):
+        with pytest.raises(ShapeError, match=message):
             model.fit(da.from_array(X, chunks=(HEIGHT, P)), *given)
-        with pytest.raises(WrongShape, match=message):
+        with pytest.raises(ShapeError, match=message):
             Ridge().fit(X, y).score(X, *given)
     assert not hasattr(model, "coef_")

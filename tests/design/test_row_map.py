@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ling.design import AffineRowTransform
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from tests.design.laws import assert_close
 from tests.design.registry import designs
 
@@ -28,7 +28,7 @@ def test_a_map_of_too_few_rows_is_refused(tall_case, length, large, treat_as_lar
     if large:
         treat_as_large(1)
     n, p = tall_case.design.shape
-    with pytest.raises(WrongShape):
+    with pytest.raises(ShapeError):
         tall_case.design.gram_matmat(np.ones(p), row_map(n, length))
 
 
@@ -39,14 +39,14 @@ def test_targets_of_too_few_or_too_many_rows_are_refused(tall_case, length, larg
     if large:
         treat_as_large(1)
     p = tall_case.design.shape[1]
-    with pytest.raises(WrongShape):
+    with pytest.raises(ShapeError):
         tall_case.design.residual_gradient(np.ones(p), np.ones(length))
 
 
 @affine_or_not
 def test_a_map_of_one_column_is_refused_for_two(tall_case):
     n, p = tall_case.design.shape
-    with pytest.raises(WrongShape):
+    with pytest.raises(ShapeError):
         tall_case.design.gram_matmat(np.ones((p, 2)), row_map(n, n))
 
 

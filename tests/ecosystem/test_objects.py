@@ -31,7 +31,7 @@ OPTIONS = {
     "RidgeCV": {
         "alphas": (0.1, 1.0), "fit_intercept": False, "scoring": "r2", "cv": KFold(3),
         "gcv_mode": "svd", "store_cv_results": True, "alpha_per_target": True,
-        "choice": "one_standard_error", "tol": 1e-3, "random_state": 7, "verbose": 1,
+        "selection_rule": "one_standard_error", "tol": 1e-3, "random_state": 7, "verbose": 1,
         "memory_budget": 1e9, "statistics": True, "checkpoint": "nowhere",
     },
     "RidgeClassifier": {
@@ -42,7 +42,7 @@ OPTIONS = {
     },
     "RidgeClassifierCV": {
         "alphas": (0.1, 1.0), "fit_intercept": False, "scoring": "f1", "cv": 4,
-        "class_weight": {0: 2.0}, "store_cv_results": True, "choice": "one_standard_error",
+        "class_weight": {0: 2.0}, "store_cv_results": True, "selection_rule": "one_standard_error",
         "tol": 1e-3, "random_state": 7, "verbose": 1, "memory_budget": 1e9, "checkpoint": "nowhere",
     },
 }  # fmt: skip

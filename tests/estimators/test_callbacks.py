@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.design import ArraySource, ChunkedStorage
-from ling.errors import LingError, Stopped
+from ling.errors import FitStoppedError, LingError
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has them from 1.9 on")
 ProgressBar, ScoringMonitor = callback.ProgressBar, callback.ScoringMonitor
@@ -165,20 +165,20 @@ def test_a_stop_leaves_the_estimator_as_it_was(name, data):
     model = fitted(MODELS[name](), (data[0][:, :3], data[1]))
     before = state(model)
     recorder = Recorder(passes=2)
-    with pytest.raises(Stopped, match=r"stopped this fit after 2(\.67)? passes over X"):
+    with pytest.raises(FitStoppedError, match=r"stopped this fit after 2(\.67)? passes over X"):
         fitted(model.set_callbacks(recorder), data)
     assert state(model) == before
     assert recorder.ended == 2
     assert recorder.told[-1] == "teardown"
     assert recorder.fitted is None
-    assert issubclass(Stopped, LingError)
+    assert issubclass(FitStoppedError, LingError)
 
 
 @pytest.mark.parametrize("passes", [1, 3, 5])
 def test_a_stopped_fit_goes_on_from_its_checkpoint(passes, data, tmp_path):
     known = Ridge(solver="krylov", tol=1e-8, random_state=0, checkpoint=tmp_path / "x").fit(*data)
     model = Ridge(solver="krylov", tol=1e-8, random_state=0, checkpoint=tmp_path / "kept")
-    with pytest.raises(Stopped):
+    with pytest.raises(FitStoppedError):
         model.set_callbacks(Recorder(passes)).fit(*data)
     model.set_callbacks().fit(*data)
     np.testing.assert_array_equal(model.coef_, known.coef_)

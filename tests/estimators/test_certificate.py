@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from ling import Ridge, ridge_path
-from ling.errors import NotFinite
+from ling.errors import NonFiniteError
 from ling.results import Status
 from tests import reference
 
@@ -37,18 +37,18 @@ def test_y_near_the_largest_float_is_fitted():
 
 def test_coefficients_outside_float64_are_refused():
     X = np.linspace(0, 1e-3, 4)[:, None]
-    with pytest.raises(NotFinite, match=r"the coefficients .* divide y"):
+    with pytest.raises(NonFiniteError, match=r"the coefficients .* divide y"):
         Ridge(alpha=1e-12).fit(X, [0, 1, 2, -1.4e308])
 
 
 def test_a_norm_of_y_outside_float64_is_refused():
-    with pytest.raises(NotFinite, match=r"the norm of y .* divide y"):
+    with pytest.raises(NonFiniteError, match=r"the norm of y .* divide y"):
         Ridge().fit(np.eye(3), [1.7e308, 1.7e308, 1.6e308])
 
 
 def test_an_intercept_outside_float32_is_refused():
     X = np.array([[1.0], [2.0], [3.0]], dtype=np.float32)
-    with pytest.raises(NotFinite, match="pass X in float64"):
+    with pytest.raises(NonFiniteError, match="pass X in float64"):
         Ridge().fit(X, [1e39, 1e39, 1e39])
 
 

@@ -13,7 +13,7 @@ import zarr
 
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path, write_report
 from ling.design import ChunkedStorage
-from ling.errors import MissingData
+from ling.errors import DataFileError
 from ling.io import scan_arrow, scan_csv, scan_feather, scan_npy, scan_parquet, scan_zarr
 from ling.io.table_profile import OpenTable
 from ling.progress import watch
@@ -167,7 +167,7 @@ def test_between_two_passes(kind, tmp_path):
     data = kind.scan(tmp_path)
     model = Ridge(memory_budget=BUDGET).fit(data.X, data.y)
     before = dict(vars(model))
-    with pytest.raises(MissingData, match="passes have to read the same version"), changing_after(
+    with pytest.raises(DataFileError, match="passes have to read the same version"), changing_after(
         1, lambda: kind.write(tmp_path, 1)
     ):  # fmt: skip
         model.set_params(alpha=3.0).fit(data.X, data.y)
@@ -181,7 +181,7 @@ def test_every_estimator(name, passes, tmp_path):
     kind.write(tmp_path, 0)
     data, model = kind.scan(tmp_path), ESTIMATORS[name]()
     y = targets(model, data.y)
-    with pytest.raises(MissingData, match=r"X\.npy"), changing_after(
+    with pytest.raises(DataFileError, match=r"X\.npy"), changing_after(
         passes, lambda: kind.write(tmp_path, 1)
     ):  # fmt: skip
         model.fit(data.X, y)
@@ -197,7 +197,7 @@ def test_the_path_and_batches(tmp_path):
         kind.write(tmp_path, 0)
         data = kind.scan(tmp_path)
         assert len(data.y) == N
-        with pytest.raises(MissingData, match=r"b\.parquet"), changing_after(
+        with pytest.raises(DataFileError, match=r"b\.parquet"), changing_after(
             0, lambda: kind.write(tmp_path, 1)
         ):  # fmt: skip
             fit(data)
@@ -208,7 +208,7 @@ def test_since_the_scan(kind, tmp_path):
     data = kind.scan(tmp_path)
     y = data.y
     kind.write(tmp_path, 1)
-    with pytest.raises(MissingData, match="same version"):
+    with pytest.raises(DataFileError, match="same version"):
         Ridge().fit(data.X, y)  # all of it would fit into memory
     known = kind.scan(tmp_path)
     assert Ridge().fit(known.X, known.y).score(known.X, known.y) > 0.9
@@ -221,7 +221,7 @@ def test_while_it_was_scanned(tmp_path):
     survey = files.profile(files.names)
     kind.write(tmp_path, 1)
     data = files.build_dataset("y", survey.encoding(files.names[:-1], "error"), survey.row_counts)
-    with pytest.raises(MissingData, match=r"b\.parquet"):
+    with pytest.raises(DataFileError, match=r"b\.parquet"):
         Ridge().fit(data.X, np.zeros(N))
 
 
@@ -237,7 +237,7 @@ def test_predictions(name, tmp_path):
         ways.append(model.decision_function)
     kind.write(tmp_path, 1)
     for way in ways:
-        with pytest.raises(MissingData, match=r"X\.npy"):
+        with pytest.raises(DataFileError, match=r"X\.npy"):
             way(data.X)
 
 
@@ -249,7 +249,7 @@ def test_between_two_blocks_of_predictions(tmp_path):
     blocks = model.predict_blocks(data.X)
     next(blocks)
     later(tmp_path / "X.npy")
-    with pytest.raises(MissingData, match=r"X\.npy"):
+    with pytest.raises(DataFileError, match=r"X\.npy"):
         list(blocks)
 
 
@@ -259,7 +259,7 @@ def test_targets_of_another_version(kind, tmp_path):
     kind.write(tmp_path, 1)
     for path in tmp_path.rglob("y*/**/*" if isinstance(kind, Zarr) else "y.npy"):
         later(path)
-    with pytest.raises(MissingData, match="since it was scanned"):
+    with pytest.raises(DataFileError, match="since it was scanned"):
         _ = data.y
 
 
@@ -268,9 +268,9 @@ def test_columns_of_another_version(tmp_path):
     kind.write(tmp_path, 0)
     data = kind.scan(tmp_path)
     kind.write(tmp_path, 1)
-    with pytest.raises(MissingData, match=r"b\.csv"):
+    with pytest.raises(DataFileError, match=r"b\.csv"):
         data.read("x0")
-    with pytest.raises(MissingData, match=r"b\.csv"):
+    with pytest.raises(DataFileError, match=r"b\.csv"):
         list(data.batches(["x0"]))
 
 
@@ -280,13 +280,13 @@ def test_files_that_are_gone_or_new(tmp_path):
     data = files.scan(tmp_path)
     y = data.y
     (tmp_path / "b.parquet").unlink()
-    with pytest.raises(MissingData, match=r"b\.parquet' was deleted or moved"):
+    with pytest.raises(DataFileError, match=r"b\.parquet' was deleted or moved"):
         Ridge().fit(data.X, y)
     array = zarr.create_array(tmp_path / "Z.zarr", shape=(N, P), chunks=(50, P), dtype=float)
     array[:50] = 1.0
     data = scan_zarr(tmp_path / "Z.zarr")
     array[50:100] = 2.0
-    with pytest.raises(MissingData, match="is new"):
+    with pytest.raises(DataFileError, match="is new"):
         Ridge().fit(data.X, y)
 
 
@@ -296,7 +296,7 @@ def test_reports(tmp_path):
     data = kind.scan(tmp_path)
     model = Ridge(memory_budget=BUDGET).fit(data.X, data.y)
     kind.write(tmp_path, 1)
-    with pytest.raises(MissingData, match=r"X\.npy"):
+    with pytest.raises(DataFileError, match=r"X\.npy"):
         write_report(tmp_path / "report.html", model, data.X, data.y)
     assert not (tmp_path / "report.html").exists()
 
@@ -309,7 +309,7 @@ def test_maps_are_not_written_to(budget, tmp_path):
     X, y = (np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
     model = Ridge(memory_budget=budget, statistics=True)
     for name in ("X.npy", "y.npy"):
-        with pytest.raises(MissingData, match=name), changing_after(
+        with pytest.raises(DataFileError, match=name), changing_after(
             0, lambda name=name: later(tmp_path / name)
         ):  # fmt: skip
             model.fit(X, y)
@@ -340,7 +340,7 @@ def test_a_map_is_predicted_for_in_one_version(tmp_path):
     blocks = model.predict_blocks(rows)
     next(blocks)
     later(tmp_path / "X.npy")
-    with pytest.raises(MissingData, match=r"X\.npy"):
+    with pytest.raises(DataFileError, match=r"X\.npy"):
         list(blocks)
 
 
@@ -350,5 +350,5 @@ def test_a_subset_is_checked_too(tmp_path):
     rows = kind.scan(tmp_path).X.subset(np.arange(0, N, 2))
     assert isinstance(rows, ChunkedStorage)
     kind.write(tmp_path, 1)
-    with pytest.raises(MissingData, match=r"X\.npy"):
+    with pytest.raises(DataFileError, match=r"X\.npy"):
         rows.take(np.array([3]))

@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy
 from ling.design import ArraySource, ChunkedStorage
 from ling.design.pass_cache import HEADER_FILE, _acquire_lock, digest
-from ling.errors import BadCheckpoint, BadOption, NotFinite
+from ling.errors import CheckpointError, NonFiniteError, OptionError
 from ling.progress import watch
 from tests.blocks import keep_block_size
 
@@ -149,7 +149,7 @@ def test_other_parameters_are_refused(data, tmp_path, change, named):
     interrupted(data, tmp_path)
     X, y = data
     model = MODELS["two_stage"](checkpoint=tmp_path, random_state=3).set_params(**change)
-    with pytest.raises(BadCheckpoint, match=rf"another fit: {named} differ"):
+    with pytest.raises(CheckpointError, match=rf"another fit: {named} differ"):
         model.fit(Mortal(ArraySource(X)), y)
 
 
@@ -157,9 +157,9 @@ def test_other_data_are_refused(data, tmp_path):
     interrupted(data, tmp_path)
     X, y = data
     for other, named in (((X + 1, y), "X"), ((X, y + 1), "y"), ((X[1:], y[1:]), "shape of X, X")):
-        with pytest.raises(BadCheckpoint, match=f"another fit: {named}"):
+        with pytest.raises(CheckpointError, match=f"another fit: {named}"):
             fitted(MODELS["two_stage"], other, tmp_path, random_state=3)
-    with pytest.raises(BadCheckpoint, match="sample_weight"):
+    with pytest.raises(CheckpointError, match="sample_weight"):
         Ridge(0.5, solver="two_stage", tol=1e-8, random_state=3, checkpoint=tmp_path).fit(
             Mortal(ArraySource(X)), y, np.ones(len(y))
         )
@@ -170,7 +170,7 @@ def test_other_data_in_the_same_shape_are_refused_wherever_they_differ(data, tmp
     interrupted(data, tmp_path)
     other = X.copy()
     other[137, 11] += 1e-9
-    with pytest.raises(BadCheckpoint, match="another fit: X differ"):
+    with pytest.raises(CheckpointError, match="another fit: X differ"):
         fitted(MODELS["two_stage"], (other, y), tmp_path, random_state=3)
 
 
@@ -188,7 +188,7 @@ def test_a_file_that_was_written_again_is_another(data, tmp_path):
         fit()
     Mortal.lives = 1000
     np.save(tmp_path / "X.npy", X)
-    with pytest.raises(BadCheckpoint, match="another fit: X differ"):
+    with pytest.raises(CheckpointError, match="another fit: X differ"):
         fit()
 
 
@@ -199,10 +199,10 @@ def test_an_error_keeps_the_checkpoint(data, tmp_path):
     spoilt[200, 3] = np.nan
     folder = tmp_path / "kept"
     for _ in range(2):  # the fault is found again
-        with pytest.raises(NotFinite, match="row 200, column 3"):
+        with pytest.raises(NonFiniteError, match="row 200, column 3"):
             fitted(MODELS["direct"], (spoilt, y), folder)
         assert (folder / HEADER_FILE).exists()
-    with pytest.raises(BadCheckpoint, match=r"another fit: X differ.*delete it to start anew"):
+    with pytest.raises(CheckpointError, match=r"another fit: X differ.*delete it to start anew"):
         fitted(MODELS["direct"], data, folder)
     shutil.rmtree(folder)
     fitted(MODELS["direct"], data, folder)
@@ -211,7 +211,7 @@ def test_an_error_keeps_the_checkpoint(data, tmp_path):
 FULL_DISK = """
 import resource, sys
 from ling import Ridge, scan_npy
-from ling.errors import CannotWrite
+from ling.errors import FileWriteError
 from ling.progress import watch
 
 def fill_disk(event):
@@ -227,7 +227,7 @@ with watch(fill_disk):
         model.fit(data.X, data.y)
         print(*model.report_.notes)
         print(*model.coef_)
-    except CannotWrite as error:
+    except FileWriteError as error:
         print(error)
 """
 
@@ -261,7 +261,7 @@ def test_a_full_disk_keeps_the_checkpoint(tmp_path):
 def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
     X, y = data
     lock = _acquire_lock(tmp_path)
-    with pytest.raises(BadCheckpoint, match="in use by another fit"):
+    with pytest.raises(CheckpointError, match="in use by another fit"):
         Ridge(checkpoint=tmp_path).fit(X, y)
     lock.close()
     Ridge(checkpoint=tmp_path).fit(X, y)
@@ -285,7 +285,7 @@ def test_splits_are_part_of_a_fit(data, tmp_path):
     with pytest.raises(Killed):
         fitted(make, data, tmp_path / "kept", 3, random_state=3)
     Mortal.lives = 1000
-    with pytest.raises(BadCheckpoint, match="splits of cv"):
+    with pytest.raises(CheckpointError, match="splits of cv"):
         RidgeCV(cv=KFold(5, shuffle=True, random_state=1), checkpoint=tmp_path / "kept",
                 random_state=3).fit(Mortal(ArraySource(X)), y)  # fmt: skip
 
@@ -296,23 +296,23 @@ def test_damage_is_noticed(data, tmp_path):
         whole = file.read_bytes()
         for damaged in (whole[:-1], whole[:40], b"", whole[:-50] + b"x" + whole[-49:]):
             file.write_bytes(damaged)
-            with pytest.raises(BadCheckpoint, match="is damaged; delete its folder"):
+            with pytest.raises(CheckpointError, match="is damaged; delete its folder"):
                 fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
         file.write_bytes(whole)
     (tmp_path / HEADER_FILE).write_text("{")
-    with pytest.raises(BadCheckpoint, match="is damaged"):
+    with pytest.raises(CheckpointError, match="is damaged"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
     later = b'{"version": 99, "fingerprint": {}, "frozen_choices": {}}'
     (tmp_path / HEADER_FILE).write_bytes(later + b"\n" + sha256(later).hexdigest().encode())
-    with pytest.raises(BadCheckpoint, match="has format 99"):
+    with pytest.raises(CheckpointError, match="has format 99"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
 
 
 def test_other_peoples_folders_are_left_alone(data, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(BadCheckpoint, match=r"not part of a checkpoint: 'thesis\.tex'"):
+    with pytest.raises(CheckpointError, match=r"not part of a checkpoint: 'thesis\.tex'"):
         fitted(MODELS["direct"], data, tmp_path)
-    with pytest.raises(BadCheckpoint, match="is a file"):
+    with pytest.raises(CheckpointError, match="is a file"):
         fitted(MODELS["direct"], data, tmp_path / "thesis.tex")
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -334,7 +334,7 @@ def test_foreign_files_are_refused_by_name(name, resumed, data, tmp_path):
         interrupted(data, tmp_path)
     (tmp_path / name).write_text("years of work")
     before = sorted(file.name for file in tmp_path.iterdir())
-    with pytest.raises(BadCheckpoint, match=re.escape(f"not part of a checkpoint: {name!r};")):
+    with pytest.raises(CheckpointError, match=re.escape(f"not part of a checkpoint: {name!r};")):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
     assert sorted(file.name for file in tmp_path.iterdir()) == before
     (tmp_path / name).unlink()
@@ -345,7 +345,7 @@ def test_foreign_files_are_refused_by_name(name, resumed, data, tmp_path):
 def test_of_many_foreign_files_some_are_named(data, tmp_path):
     for name in "abcde":
         (tmp_path / name).touch()
-    with pytest.raises(BadCheckpoint, match="'a', 'b', 'c' and 2 more; pass another folder"):
+    with pytest.raises(CheckpointError, match="'a', 'b', 'c' and 2 more; pass another folder"):
         fitted(MODELS["direct"], data, tmp_path)
 
 
@@ -359,7 +359,7 @@ def test_folders_links_and_locks_of_others_are_foreign(data, tmp_path):
     }.items():
         folder.mkdir()
         make(folder / name)
-        with pytest.raises(BadCheckpoint, match=re.escape(repr(name))):
+        with pytest.raises(CheckpointError, match=re.escape(repr(name))):
             fitted(MODELS["direct"], data, folder)
         assert os.listdir(folder) == [name]
         shutil.rmtree(folder)
@@ -396,7 +396,7 @@ def test_temporary_files_of_a_killed_process_are_deleted(resumed, data, tmp_path
 def test_sparse_data_say_so(data, tmp_path):
     from scipy import sparse
 
-    with pytest.raises(BadOption, match="checkpoint is for dense X"):
+    with pytest.raises(OptionError, match="checkpoint is for dense X"):
         Ridge(checkpoint=tmp_path).fit(sparse.csr_array(data[0]), data[1])
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from ling import RidgeCV
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.model_selection.results import CVResults
 from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
 
@@ -73,7 +73,7 @@ def test_a_small_budget_gives_a_useful_model_or_says_so(budget, make, alphas, tm
         warnings.simplefilter("always")
         try:
             model.fit(mapped(tmp_path, X), y)
-        except BadOption as error:
+        except OptionError as error:
             assert budget != "20MB", error  # noqa: PT017  (a small budget may raise)
             assert "memory_budget" in str(error)  # noqa: PT017
             return

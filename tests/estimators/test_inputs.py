@@ -449,7 +449,7 @@ def test_the_name_of_a_file_is_no_data(model, data):
         with pytest.raises(LingError, match=advice):
             model.fit(X, y).predict(path)
     with pytest.raises(LingError, match="scan_csv"):
-        ling.plan("goods.csv", y)
+        ling.plan_fit("goods.csv", y)
 
 
 @every_model

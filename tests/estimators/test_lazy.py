@@ -12,9 +12,9 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, plan, ridge_path
+from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, plan_fit, ridge_path
 from ling.design import ArraySource, ChunkedStorage, as_design
-from ling.errors import LingError, NotFinite, WrongShape, WrongType
+from ling.errors import InputTypeError, LingError, NonFiniteError, ShapeError
 from ling.estimators import open_data
 from ling.io import scan_npy
 from ling.model_selection import strategy
@@ -159,7 +159,7 @@ def test_batches_may_be_read_too(weighted):
         model.partial_fit(in_blocks(X[rows]), y[rows], weights[rows])
     model.partial_fit(in_blocks(X[100:200]), y[100:200], weights[100:200], remove=True)
     assert_same(model, Ridge(tol=1e-12).fit(X, y, weights), 1e-8)
-    with pytest.raises(WrongShape, match="29 features, but Ridge is expecting 30"):
+    with pytest.raises(ShapeError, match="29 features, but Ridge is expecting 30"):
         model.partial_fit(in_blocks(X[:, 1:]), y)
 
 
@@ -348,9 +348,9 @@ def test_a_zero_alpha_is_solved_from_the_gram_matrix():
 def test_paths_know_their_columns():
     X, y = data()
     path = ridge_path(X, y, [1.0])
-    with pytest.raises(WrongShape, match="29 features, but RidgePath is expecting 30"):
+    with pytest.raises(ShapeError, match="29 features, but RidgePath is expecting 30"):
         path.predict(X[:, 1:])
-    with pytest.raises(WrongShape, match="29 features, but RidgePath is expecting 30"):
+    with pytest.raises(ShapeError, match="29 features, but RidgePath is expecting 30"):
         path.predict(in_blocks(X[:, 1:]))
 
 
@@ -359,10 +359,10 @@ def test_a_plan_is_of_what_a_fit_would_do(tmp_path, monkeypatch):
     X, y = data()
     np.save(tmp_path / "X.npy", X)
     design = scan_npy(tmp_path / "X.npy").X
-    assert not plan(design, y).dimensions.is_out_of_core
-    assert plan(design, y, memory_budget="100KB").dimensions.is_out_of_core
+    assert not plan_fit(design, y).dimensions.is_out_of_core
+    assert plan_fit(design, y, memory_budget="100KB").dimensions.is_out_of_core
     monkeypatch.setattr(open_data, "IN_MEMORY_BUDGET_FRACTION", 0.0)
-    planned = plan(design, y, memory_budget="100MB")
+    planned = plan_fit(design, y, memory_budget="100MB")
     assert planned.memory_budget == pytest.approx(75e6)
     assert planned.steps[0].fits
 
@@ -378,24 +378,24 @@ def test_integers_that_are_mapped_count_as_what_they_become(tmp_path, monkeypatc
 
 def test_what_is_wrong_is_named(tmp_path):
     X, y = data()
-    with pytest.raises(WrongShape, match="X has 400 rows and y has 399"):
+    with pytest.raises(ShapeError, match="X has 400 rows and y has 399"):
         Ridge().fit(in_blocks(X), y[1:])
-    with pytest.raises(WrongShape, match="30 features, but Ridge is expecting 29"):
+    with pytest.raises(ShapeError, match="30 features, but Ridge is expecting 29"):
         Ridge().fit(X[:, 1:], y).predict(in_blocks(X))
     spoilt = X.copy()
     spoilt[123, 7] = np.nan
-    with pytest.raises(NotFinite, match="row 123, column 7"):
+    with pytest.raises(NonFiniteError, match="row 123, column 7"):
         Ridge().fit(in_blocks(spoilt), y)
-    with pytest.raises(NotFinite, match="row 123, column 7"):
+    with pytest.raises(NonFiniteError, match="row 123, column 7"):
         Ridge().fit(X, y).predict(in_blocks(spoilt))
     np.save(tmp_path / "X.npy", X)
-    with pytest.raises(WrongType, match=r"fit\(data.X, data.y\)"):
+    with pytest.raises(InputTypeError, match=r"fit\(data.X, data.y\)"):
         Ridge().fit(scan_npy(tmp_path / "X.npy"), y)
-    with pytest.raises(NotFinite, match="row 123, column 7"):
+    with pytest.raises(NonFiniteError, match="row 123, column 7"):
         list(Ridge().fit(X, y).predict_blocks(in_blocks(spoilt)))
-    with pytest.raises(WrongType, match="a map of other data"):
+    with pytest.raises(InputTypeError, match="a map of other data"):
         Ridge().fit(as_design(X).centered(), y)
-    with pytest.raises(WrongType, match="y is not numeric"):
+    with pytest.raises(InputTypeError, match="y is not numeric"):
         Ridge().fit(in_blocks(X), np.full(len(X), "word"))
     with pytest.raises(LingError, match="no rows"):
         Ridge().fit(in_blocks(X[:0]), y[:0])
@@ -411,6 +411,6 @@ class Unread(ArraySource):
 def test_a_plan_of_data_that_will_be_in_memory_reads_nothing(monkeypatch):
     monkeypatch.undo()
     X, y = data()
-    planned = plan(ChunkedStorage(Unread(X)), y)
+    planned = plan_fit(ChunkedStorage(Unread(X)), y)
     assert planned.dimensions.read_bandwidth is None
     assert planned.memory.resident_bytes == X.nbytes

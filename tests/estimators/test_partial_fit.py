@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from ling import Ridge
-from ling.errors import BadOption, LingError, NotFinite, WrongShape
+from ling.errors import LingError, NonFiniteError, OptionError, ShapeError
 from ling.results import Status
 from tests.reference import minimum_norm, prediction_error
 
@@ -289,7 +289,7 @@ def test_cancellation_is_said_to_be(rng):
     assert caught[0].filename == __file__
     assert model.report_.status is Status.NOT_REACHED
     assert "fit again to what is left" in str(model.report_)
-    with pytest.raises(BadOption, match="no standard errors"):
+    with pytest.raises(OptionError, match="no standard errors"):
         model.coef_std_errors()
 
 
@@ -359,7 +359,7 @@ def test_fit_starts_again(rng):
     X, Y, _ = made(rng)
     model = Ridge().partial_fit(X, Y).fit(X[:, :3], Y)
     assert not hasattr(model, "n_samples_seen_")
-    with pytest.raises(BadOption, match="fit keeps no sums"):
+    with pytest.raises(OptionError, match="fit keeps no sums"):
         model.partial_fit(X[:, :3], Y, remove=True)
     model.partial_fit(X[:20], Y[:20])
     assert_same_fit(model, whole(X[:20], Y[:20]))
@@ -370,19 +370,44 @@ def test_fit_starts_again(rng):
 
 def test_nothing_can_be_removed_from_nothing(rng):
     X, Y, _ = made(rng)
-    with pytest.raises(BadOption, match="nothing was added by partial_fit"):
+    with pytest.raises(OptionError, match="nothing was added by partial_fit"):
         Ridge().partial_fit(X, Y, remove=True)
 
 
 FAULTS = {
-    "more rows than there are": (lambda X, Y: (X, Y), {"remove": True}, BadOption, "not part"),
-    "all rows": (lambda X, Y: (X[:40], Y[:40]), {"remove": True}, BadOption, "leaves none"),
-    "other rows": (lambda X, Y: (9 * X[:4], Y[:4]), {"remove": True}, BadOption, "not part"),
-    "targets": (lambda X, Y: (X, Y[:, :1]), {}, WrongShape, "1 targets in this batch and had 2"),
+    "more rows than there are": (
+        lambda X, Y: (X, Y),
+        {"remove": True},
+        OptionError,
+        "not part",
+    ),
+    "all rows": (
+        lambda X, Y: (X[:40], Y[:40]),
+        {"remove": True},
+        OptionError,
+        "leaves none",
+    ),
+    "other rows": (
+        lambda X, Y: (9 * X[:4], Y[:4]),
+        {"remove": True},
+        OptionError,
+        "not part",
+    ),
+    "targets": (
+        lambda X, Y: (X, Y[:, :1]),
+        {},
+        ShapeError,
+        "1 targets in this batch and had 2",
+    ),
     "features": (lambda X, Y: (X[:, 1:], Y), {}, ValueError, "4 features, but Ridge is expecting"),
-    "rows of y": (lambda X, Y: (X, Y[1:]), {}, WrongShape, "as many rows of y"),
-    "not a number": (lambda X, Y: (X * np.nan, Y), {}, NotFinite, "row 0, column 0"),
-    "no weight": (lambda X, Y: (X, Y, 0 * Y[:, 0]), {}, BadOption, "sample_weight is zero"),
+    "rows of y": (lambda X, Y: (X, Y[1:]), {}, ShapeError, "as many rows of y"),
+    "not a number": (lambda X, Y: (X * np.nan, Y), {}, NonFiniteError, "row 0, column 0"),
+    "no weight": (
+        lambda X, Y: (X, Y, 0 * Y[:, 0]),
+        {},
+        OptionError,
+        "sample_weight is zero",
+    ),
 }
 
 

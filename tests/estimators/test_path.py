@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from ling import Ridge, RidgeCV, ridge_path
-from ling.errors import BadOption
+from ling.errors import OptionError
 from tests import reference
 from tests.model_selection.problems import DATA
 
@@ -98,7 +98,7 @@ def test_it_reads_as_a_sentence_and_can_be_pickled(way):
 
 def test_bad_input_is_named():
     data = DATA["tall"]()
-    with pytest.raises(BadOption, match=r"alphas\[0\] == 0.0"):
+    with pytest.raises(OptionError, match=r"alphas\[0\] == 0.0"):
         ridge_path(data.X, data.Y, [0.0])
     with pytest.raises(ValueError, match="rows of y"):
         ridge_path(data.X, data.Y[:3])
@@ -143,7 +143,7 @@ def test_the_same_seed_gives_the_same_path(way):
 @pytest.mark.parametrize("tol", ["a", -1.0, np.nan])
 def test_tol_is_checked(tol):
     data = DATA["tall"]()
-    with pytest.raises(BadOption, match="tol is"):
+    with pytest.raises(OptionError, match="tol is"):
         ridge_path(data.X, data.Y, tol=tol)
 
 

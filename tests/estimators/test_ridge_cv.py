@@ -18,7 +18,7 @@ from sklearn.datasets import (
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 
 from ling import Ridge, RidgeCV
-from ling.errors import BadOption, EdgeOfGrid, LingError, NotFinite
+from ling.errors import EdgeOfGrid, LingError, NonFiniteError, OptionError
 from ling.paper import models
 from ling.reproduction import datasets
 from ling.results import Status
@@ -148,7 +148,7 @@ def test_the_one_standard_error_choice_is_the_largest_alpha_that_is_as_good(cv):
     r = model.cv_results_
     good = r.mean_score >= r.mean_score[r.best] - r.std_error[r.best]
     assert model.alpha_1se_ == r.alphas[good].max() >= model.alpha_
-    chosen = RidgeCV(ALPHAS, cv=cv, choice="one_standard_error").fit(X, y)
+    chosen = RidgeCV(ALPHAS, cv=cv, selection_rule="one_standard_error").fit(X, y)
     assert chosen.alpha_ == model.alpha_1se_
     assert np.allclose(chosen.coef_, Ridge(chosen.alpha_).fit(X, y).coef_)
     assert chosen.best_score_ == r.mean_score[r.one_standard_error]
@@ -218,12 +218,12 @@ def test_the_best_alpha_at_an_end_of_the_grid_is_said():
 @pytest.mark.parametrize(
     ("alphas", "error", "message"),
     [
-        ([], BadOption, "at least one"),
-        ([1.0, -2.0], BadOption, r"alphas\[1\] == -2.0"),
-        ([1.0, np.nan], NotFinite, r"alphas\[1\] is nan"),
-        ([np.inf], NotFinite, r"alphas\[0\] is inf"),
-        ([0.0, 1.0], BadOption, "pass cv=5"),
-        ([[1.0, 2.0]], BadOption, "one dimension"),
+        ([], OptionError, "at least one"),
+        ([1.0, -2.0], OptionError, r"alphas\[1\] == -2.0"),
+        ([1.0, np.nan], NonFiniteError, r"alphas\[1\] is nan"),
+        ([np.inf], NonFiniteError, r"alphas\[0\] is inf"),
+        ([0.0, 1.0], OptionError, "pass cv=5"),
+        ([[1.0, 2.0]], OptionError, "one dimension"),
         (["a"], LingError, "positive numbers"),
     ],
 )
@@ -255,7 +255,7 @@ def test_a_constant_y_is_fitted_whatever_alpha_is():
 
 def test_one_sample_a_fold_has_no_r2():
     X, y, _ = random_problem(1)
-    with pytest.raises(BadOption, match="neg_mean_squared_error"):
+    with pytest.raises(OptionError, match="neg_mean_squared_error"):
         RidgeCV(ALPHAS, cv=len(y)).fit(X, y)
     folds = RidgeCV(ALPHAS, cv=len(y), scoring="neg_mean_squared_error").fit(X, y)
     assert folds.best_score_ == pytest.approx(RidgeCV(ALPHAS).fit(X, y).best_score_)
@@ -268,13 +268,13 @@ def test_one_sample_a_fold_has_no_r2():
 )  # fmt: skip
 def test_splits_without_samples_are_refused(cv, message):
     X, y, _ = random_problem(1)
-    with pytest.raises(BadOption, match=message):
+    with pytest.raises(OptionError, match=message):
         RidgeCV(ALPHAS, cv=cv).fit(X, y)
 
 
 def test_one_sample_cannot_be_left_out():
     X, y, _ = random_problem(1)
-    with pytest.raises(BadOption, match="at least two samples"):
+    with pytest.raises(OptionError, match="at least two samples"):
         RidgeCV(ALPHAS).fit(X, y, sample_weight=np.eye(40)[0])
 
 
@@ -286,7 +286,7 @@ def test_groups_go_to_the_splitter():
     assert np.allclose(
         model.cv_results_.mean_score, RidgeCV(ALPHAS, cv=splits).fit(X, y).cv_results_.mean_score
     )
-    with pytest.raises(BadOption, match="fit got colour"):
+    with pytest.raises(OptionError, match="fit got colour"):
         RidgeCV(ALPHAS, cv=3).fit(X, y, colour=groups)
 
 
@@ -328,13 +328,13 @@ def test_where_memory_is_short_folds_are_iterated(steep):
 
 
 def test_too_little_memory_to_choose_is_refused(steep):
-    with pytest.raises(BadOption, match=r"memory_budget is too small"):
+    with pytest.raises(OptionError, match=r"memory_budget is too small"):
         RidgeCV(cv=4, memory_budget="0.1MB", tol=1e-8).fit(*steep)
 
 
 @pytest.mark.filterwarnings("ignore:RidgeCV. .*not within tol")
 def test_what_rounding_does_not_allow_to_be_certified_ends_too(steep):
-    with pytest.raises(BadOption, match="raise tol"):
+    with pytest.raises(OptionError, match="raise tol"):
         RidgeCV(cv=4, memory_budget="4MB", tol=1e-30).fit(*steep)
 
 
@@ -392,7 +392,7 @@ def test_it_shows_in_a_notebook(store):
 )
 def test_splits_that_are_not_numbers_of_samples_are_refused(split):
     X, y, _ = random_problem(1)
-    with pytest.raises(BadOption, match="split 0 of cv is not made of numbers of samples"):
+    with pytest.raises(OptionError, match="split 0 of cv is not made of numbers of samples"):
         RidgeCV(ALPHAS, cv=[split]).fit(X, y)
 
 
@@ -418,7 +418,7 @@ def test_a_scorer_that_cannot_score_few_samples_has_no_standard_error():
 def test_a_fit_that_fails_leaves_nothing_of_itself():
     X, y, _ = random_problem(1)
     for model in (Ridge(0.0, statistics=True), RidgeCV([0.0, 1.0], cv=3, statistics=True)):
-        with pytest.raises(BadOption, match="alpha > 0"):
+        with pytest.raises(OptionError, match="alpha > 0"):
             model.fit(X, y)
         assert not hasattr(model, "coef_")
         assert not hasattr(model, "alpha_")
@@ -438,7 +438,7 @@ def test_the_default_grid_reaches_columns_of_any_size(cv):
 
 def test_groups_without_folds_are_refused():
     X, y, _ = random_problem(1)
-    with pytest.raises(BadOption, match="GroupKFold"):
+    with pytest.raises(OptionError, match="GroupKFold"):
         RidgeCV().fit(X, y, groups=np.arange(40) % 4)
 
 

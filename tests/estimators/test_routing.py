@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, get_scorer, make_scorer, r2_score
 from sklearn.model_selection import GroupKFold, KFold, cross_validate
 
 import ling
-from ling.errors import BadOption
+from ling.errors import OptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 
@@ -61,7 +61,7 @@ def test_groups_reach_the_splitter_without_routing(name, data):
 @every_name
 def test_only_groups_can_be_passed_without_routing(name, data):
     X, y, _, groups = data
-    with pytest.raises(BadOption, match=r"fit got colour; pass only groups, or .*routing"):
+    with pytest.raises(OptionError, match=r"fit got colour; pass only groups, or .*routing"):
         both(name, cv=3)[0].fit(X, y, colour=groups, groups=groups)
 
 
@@ -128,7 +128,9 @@ def test_samples_of_weight_0_are_none_to_the_score(name, data):
 
 def test_a_fold_without_weight_is_refused(rng):
     X, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
-    with pytest.raises(BadOption, match="split 1 of cv has no test samples with a weight above 0"):
+    with pytest.raises(
+        OptionError, match="split 1 of cv has no test samples with a weight above 0"
+    ):
         ling.RidgeCV(ALPHAS, cv=3).fit(X, y, sample_weight=np.repeat([1.0, 0.0, 1.0], 10))
 
 
@@ -239,7 +241,7 @@ def test_groups_are_routed_through_a_cross_validation_around_it(name, data, rout
 )
 def test_a_score_of_what_the_model_has_not_is_refused(rng, cv, name, scoring, words):
     X = rng.standard_normal((30, 3))
-    with pytest.raises(BadOption, match=f"scoring='{scoring}' needs {words}"):
+    with pytest.raises(OptionError, match=f"scoring='{scoring}' needs {words}"):
         getattr(ling, name)(scoring=scoring, cv=cv).fit(X, X[:, 0] > 0)
 
 

@@ -15,9 +15,9 @@ N_ITER = "check_non_transformer_estimators_n_iter"
 SHARED = {"memory_budget", "checkpoint", "verbose"}
 MORE = {
     "Ridge": SHARED | {"precision", "statistics", "warm_start"},
-    "RidgeCV": SHARED | {"choice", "tol", "random_state", "statistics"},
+    "RidgeCV": SHARED | {"selection_rule", "tol", "random_state", "statistics"},
     "RidgeClassifier": SHARED | {"precision", "warm_start"},
-    "RidgeClassifierCV": SHARED | {"choice", "tol", "random_state"},
+    "RidgeClassifierCV": SHARED | {"selection_rule", "tol", "random_state"},
 }
 every_name = pytest.mark.parametrize("name", MORE)
 

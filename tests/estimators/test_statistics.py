@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from ling import Ridge, RidgeCV, scan_npy
-from ling.errors import BadOption
+from ling.errors import OptionError
 from tests import reference
 
 
@@ -164,9 +164,9 @@ def test_large_fits_keep_nothing_unless_asked():
     y = X[:, 0] + rng.standard_normal(1100)
     model = Ridge(10.0).fit(X, y)
     assert not hasattr(model, "edf_")
-    with pytest.raises(BadOption, match="statistics=True"):
+    with pytest.raises(OptionError, match="statistics=True"):
         model.coef_std_errors()
-    with pytest.raises(BadOption, match="statistics=True"):
+    with pytest.raises(OptionError, match="statistics=True"):
         model.predict(X, return_std=True)
     assert len(pickle.dumps(model)) < 100_000
     asked = Ridge(10.0, statistics=True).fit(X, y)
@@ -178,9 +178,9 @@ def test_statistics_can_be_declined_and_need_a_penalty():
     X, y = data()
     assert not hasattr(Ridge(statistics=False).fit(X, y), "edf_")
     assert not hasattr(Ridge(alpha=0.0).fit(X, y), "edf_")
-    with pytest.raises(BadOption, match="alpha > 0"):
+    with pytest.raises(OptionError, match="alpha > 0"):
         Ridge(alpha=0.0, statistics=True).fit(X, y)
-    with pytest.raises(BadOption, match="statistics=True"):
+    with pytest.raises(OptionError, match="statistics=True"):
         Ridge(alpha=0.0).fit(X, y).coef_std_errors()
 
 
@@ -199,7 +199,7 @@ def test_the_degrees_of_freedom_of_a_choice_come_with_it():
     model = RidgeCV([10.0, 1e3, 1e4, 1e6]).fit(X, y)
     theta = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2
     assert model.edf_ == pytest.approx((theta / (theta + model.alpha_)).sum())
-    with pytest.raises(BadOption, match="statistics=True"):
+    with pytest.raises(OptionError, match="statistics=True"):
         model.coef_std_errors()
 
 
@@ -213,7 +213,7 @@ def test_the_noise_of_a_nearly_perfect_fit_is_not_rounding(noise):
 
 def test_statistics_and_positive_do_not_go_together():
     X, y = data()
-    with pytest.raises(BadOption, match="positive=True"):
+    with pytest.raises(OptionError, match="positive=True"):
         Ridge(positive=True, statistics=True).fit(X, y)
 
 

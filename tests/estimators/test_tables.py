@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from ling import Ridge, RidgeClassifierCV, RidgeCV, ridge_path, scan_csv, scan_parquet, scan_zarr
-from ling.errors import LingError, MissingValue, UnknownCategory, UnknownColumn
+from ling.errors import LingError, MissingValueError, UnknownCategoryError, UnknownColumnError
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_new_tables_are_read_like_the_old_one(scan, frame, tmp_path):
     np.testing.assert_allclose(model.predict(new), known)
     np.testing.assert_allclose(model.predict(ds.dataset(new)), known)
     other = new.set_column(1, "colour", pa.array(["red", "pink", "red", "red", "red"]))
-    with pytest.raises(UnknownCategory, match="pink"):
+    with pytest.raises(UnknownCategoryError, match="pink"):
         model.predict(other)
     with pytest.raises(LingError, match="colour"):
         model.predict(new.drop_columns(["colour"]))
@@ -122,7 +122,7 @@ def test_targets_in_arrow(frame):
     targets = pa.Table.from_pandas(frame[["price", "weight"]], preserve_index=False)
     assert Ridge().fit(table, targets).coef_.shape == (2, 5)
     gap = pa.array([None if i == 17 else 1.0 for i in range(300)])
-    with pytest.raises(MissingValue, match="row 17"):
+    with pytest.raises(MissingValueError, match="row 17"):
         Ridge().fit(table, gap)
     with pytest.raises(LingError, match="target=1; pass the name"):
         scan_parquet("nowhere.parquet", target=1)
@@ -131,13 +131,13 @@ def test_targets_in_arrow(frame):
 def test_missing_values_are_named(frame, tmp_path):
     frame.loc[17, "size"] = None
     data = in_parquet(frame, tmp_path)
-    with pytest.raises(MissingValue, match=r"'size'.*row 17"):
+    with pytest.raises(MissingValueError, match=r"'size'.*row 17"):
         Ridge().fit(data.X, data.y)
     filled = scan_parquet(tmp_path / "t.parquet", target="price", features=FEATURES, missing="mean")
     model = Ridge(0.7, tol=1e-10).fit(filled.X, filled.y)
     frame["size"] = frame["size"].fillna(frame["size"].mean())
     np.testing.assert_allclose(model.predict(filled.X), reference(frame).predict(frame[FEATURES]))
-    with pytest.raises(UnknownColumn, match="size"):
+    with pytest.raises(UnknownColumnError, match="size"):
         scan_parquet(tmp_path / "t.parquet", target="sise")
 
 

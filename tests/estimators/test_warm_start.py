@@ -5,7 +5,7 @@ import pytest
 
 from ling import Ridge, RidgeClassifier
 from ling.design import ArraySource, ChunkedStorage
-from ling.errors import ClusterLost
+from ling.errors import ClusterLostError
 from tests.blocks import keep_block_size
 
 
@@ -17,7 +17,7 @@ class Losing(ChunkedStorage):
     def run(self, operation):
         Losing.lives -= 1
         if Losing.lives < 0:
-            raise ClusterLost("there is no worker left")
+            raise ClusterLostError("there is no worker left")
         return super().run(operation)
 
 
@@ -51,7 +51,7 @@ def test_the_last_iterate_survives_the_loss_of_the_rows(data, solver):
     passes = 1000 - Losing.lives
     model = Ridge(1e-3, solver=solver, tol=1e-8, warm_start=True, random_state=0)
     Losing.lives = passes - 3
-    with pytest.raises(ClusterLost, match="no worker left"):
+    with pytest.raises(ClusterLostError, match="no worker left"):
         model.fit(Losing(ArraySource(X)), y)
     assert not hasattr(model, "coef_")
     Losing.lives = 1000

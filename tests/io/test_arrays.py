@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from ling.errors import BadOption, LingError, MissingData, MissingValue, WrongShape, WrongType
+from ling.errors import (
+    DataFileError,
+    InputTypeError,
+    LingError,
+    MissingValueError,
+    OptionError,
+    ShapeError,
+)
 from ling.io import scan_npy, scan_zarr
 
 ONES = np.ones((3, 2))
@@ -48,18 +55,18 @@ def test_without_names(saved):
     data = scan_npy(saved(ONES))
     assert data.encoding is None
     assert data.feature_names is None
-    with pytest.raises(BadOption, match="scanned without a target"):
+    with pytest.raises(OptionError, match="scanned without a target"):
         _ = data.y
-    with pytest.raises(BadOption, match="arrays have no named columns"):
+    with pytest.raises(OptionError, match="arrays have no named columns"):
         data.read("w")
 
 
 REFUSED = {
-    "vector": (np.ones(3), WrongShape, "has shape (3,); pass a matrix"),
-    "no-columns": (np.ones((3, 0)), WrongShape, "has shape (3, 0); pass a matrix"),
-    "complex": (ONES * 1j, WrongType, "X.npy' has dtype complex128"),
-    "text": (np.array([["a"]]), WrongType, "X.npy' has dtype <U1"),
-    "objects": (np.array([[None]]), WrongType, "holds Python objects"),
+    "vector": (np.ones(3), ShapeError, "has shape (3,); pass a matrix"),
+    "no-columns": (np.ones((3, 0)), ShapeError, "has shape (3, 0); pass a matrix"),
+    "complex": (ONES * 1j, InputTypeError, "X.npy' has dtype complex128"),
+    "text": (np.array([["a"]]), InputTypeError, "X.npy' has dtype <U1"),
+    "objects": (np.array([[None]]), InputTypeError, "holds Python objects"),
 }
 
 
@@ -71,27 +78,27 @@ def test_refused_with_advice(array, error, advice, saved):
 
 
 def test_files_that_are_not_npy(tmp_path, saved):
-    with pytest.raises(MissingData, match=r"cannot be read \(No such file"):
+    with pytest.raises(DataFileError, match=r"cannot be read \(No such file"):
         scan_npy(tmp_path / "no.npy")
     (tmp_path / "no.npy").write_bytes(b"PK not at all")
-    with pytest.raises(MissingData, match=r"is no \.npy file"):
+    with pytest.raises(DataFileError, match=r"is no \.npy file"):
         scan_npy(tmp_path / "no.npy")
     path = saved(ONES)
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(MissingData, match="it is cut off"):
+    with pytest.raises(DataFileError, match="it is cut off"):
         scan_npy(path)
-    with pytest.raises(WrongType, match="X is a ndarray; pass the path"):
+    with pytest.raises(InputTypeError, match="X is a ndarray; pass the path"):
         scan_npy(ONES)
 
 
 def test_targets_that_do_not_fit(saved, tmp_path):
     path = saved(ONES)
     for y in ([1, 2], saved(np.ones(2), "y.npy")):
-        with pytest.raises(WrongShape, match=r"^y.* has shape \(2,\); X has 3 rows"):
+        with pytest.raises(ShapeError, match=r"^y.* has shape \(2,\); X has 3 rows"):
             scan_npy(path, y)
-    with pytest.raises(MissingValue, match="target 'y' has no value in row 1"):
+    with pytest.raises(MissingValueError, match="target 'y' has no value in row 1"):
         _ = scan_npy(path, [1, np.nan, 2]).y
-    with pytest.raises(WrongShape, match=r"y has shape \(2,\)"):
+    with pytest.raises(ShapeError, match=r"y has shape \(2,\)"):
         scan_zarr(zarr.array(ONES), [1, 2])
 
 
@@ -102,19 +109,19 @@ def test_files_that_became_shorter(order, saved):
     blocks = source.blocks(slice(0, 4000), 1000)
     next(blocks)
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(MissingData, match="it is cut off"):
+    with pytest.raises(DataFileError, match="it is cut off"):
         next(blocks)
 
 
 def test_zarr_refusals(tmp_path):
-    with pytest.raises(MissingData, match="cannot be opened as a zarr array"):
+    with pytest.raises(DataFileError, match="cannot be opened as a zarr array"):
         scan_zarr(tmp_path / "no.zarr")
     zarr.open_group(tmp_path / "group.zarr", mode="w")
-    with pytest.raises(MissingData, match="not of a group"):
+    with pytest.raises(DataFileError, match="not of a group"):
         scan_zarr(tmp_path / "group.zarr")
-    with pytest.raises(WrongShape, match=r"X has shape \(3,\)"):
+    with pytest.raises(ShapeError, match=r"X has shape \(3,\)"):
         scan_zarr(zarr.array(np.ones(3)))
-    with pytest.raises(WrongType, match="X is a ndarray; pass a zarr array"):
+    with pytest.raises(InputTypeError, match="X is a ndarray; pass a zarr array"):
         scan_zarr(ONES)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ling import scan_npy
-from ling.errors import LingError, MissingData, WrongShape, WrongType
+from ling.errors import DataFileError, InputTypeError, LingError, ShapeError
 from tests.io.damage import damaged
 
 
@@ -47,10 +47,10 @@ def test_headers_of_npy_files(name, tmp_path):
     path, good = tmp_path / "bad.npy", tmp_path / "good.npy"
     path.write_bytes(with_header(HEADERS[name]))
     np.save(good, np.ones((4, 2)))
-    with pytest.raises(MissingData, match=r"'.*bad\.npy'") as error:
+    with pytest.raises(DataFileError, match=r"'.*bad\.npy'") as error:
         scan_npy(path)
     assert len(str(error.value)) < 500
-    with pytest.raises(MissingData, match=r"'.*bad\.npy'"):
+    with pytest.raises(DataFileError, match=r"'.*bad\.npy'"):
         scan_npy(good, path)
 
 
@@ -65,13 +65,13 @@ def test_other_versions_shapes_and_types_of_npy_files(tmp_path):
     path, good = tmp_path / "bad.npy", tmp_path / "good.npy"
     np.save(good, np.ones((4, 2)))
     path.write_bytes(npy(np.ones((4, 3))).replace(b"NUMPY\x01", b"NUMPY\x07"))
-    with pytest.raises(MissingData, match=r"X='.*bad\.npy' is no .npy file \(format \(7, 0\)"):
+    with pytest.raises(DataFileError, match=r"X='.*bad\.npy' is no .npy file \(format \(7, 0\)"):
         scan_npy(path)
     path.write_bytes(with_header(HEADER.replace("<f8", "<m8")))
-    with pytest.raises(WrongType, match=r"X='.*bad\.npy' has dtype timedelta64"):
+    with pytest.raises(InputTypeError, match=r"X='.*bad\.npy' has dtype timedelta64"):
         scan_npy(path)
     path.write_bytes(with_header(HEADER.replace("(4, 3)", "(3, 4)")))
-    with pytest.raises(WrongShape, match=r"y='.*bad\.npy' has shape \(3, 4\)"):
+    with pytest.raises(ShapeError, match=r"y='.*bad\.npy' has shape \(3, 4\)"):
         scan_npy(good, path)
 
 

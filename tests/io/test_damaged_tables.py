@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ling import Ridge, scan_csv, scan_feather, scan_parquet
-from ling.errors import LingError, MissingData, WrongShape, WrongType
+from ling.errors import DataFileError, InputTypeError, LingError, ShapeError
 from tests.io.damage import damaged
 
 N = 400
@@ -82,7 +82,7 @@ def test_tables_with_any_damage(name, alone, tmp_path):
         except LingError as error:
             errors.append(error)
     assert len(errors) > 10
-    unreadable = [str(error) for error in errors if isinstance(error, MissingData)]
+    unreadable = [str(error) for error in errors if isinstance(error, DataFileError)]
     assert all(str(path) in error or "now gives" in error for error in unreadable)
 
 
@@ -98,7 +98,7 @@ def test_damage_in_a_later_row_group_is_found_by_a_pass(name, tmp_path):
     content[begin : begin + place.total_compressed_size] = bytes(place.total_compressed_size)
     path.write_bytes(content)
     data = scan(tmp_path, target="y", features=["a"])  # reads the ends of the files only
-    with pytest.raises(MissingData, match=r"2\.parquet' cannot be read .* Write it again"):
+    with pytest.raises(DataFileError, match=r"2\.parquet' cannot be read .* Write it again"):
         Ridge().fit(data.X, data.y)
 
 
@@ -106,7 +106,7 @@ def test_parquet_files_that_are_gone(tmp_path):
     parquet(tmp_path / "a.parquet")
     data = scan_parquet(tmp_path / "a.parquet", target="y", features=["a"])
     (tmp_path / "a.parquet").unlink()
-    with pytest.raises(MissingData, match=r"a\.parquet' was deleted"):
+    with pytest.raises(DataFileError, match=r"a\.parquet' was deleted"):
         Ridge().fit(data.X, np.ones(N))
 
 
@@ -115,13 +115,13 @@ def test_another_type_in_a_second_feather_file_is_no_damage(other, tmp_path):
     for file, values in (("1", [1.0, 2.0]), ("2", other)):
         columns = pa.table({"a": values, "y": [1.0, 2.0]})
         pa.feather.write_feather(columns, str(tmp_path / f"{file}.feather"))
-    with pytest.raises(WrongType, match=r"a column changes its type in '.*2\.feather'"):
+    with pytest.raises(InputTypeError, match=r"a column changes its type in '.*2\.feather'"):
         read(scan_feather(tmp_path, target="y"))
 
 
 def test_a_feather_file_without_columns_is_no_damage(tmp_path):
     pa.feather.write_feather(pa.table({}), str(tmp_path / "a.feather"))
-    with pytest.raises(WrongShape, match="there are no feature columns"):
+    with pytest.raises(ShapeError, match="there are no feature columns"):
         scan_feather(tmp_path / "a.feather")
 
 
@@ -129,14 +129,14 @@ def test_text_in_parquet_that_is_not_utf8(tmp_path):
     path = tmp_path / "a.parquet"
     texts = pa.array([b"Oslo", b"Troms\xf8"]).view(pa.string())
     pq.write_table(pa.table({"city": texts, "y": [1.0, 2.0]}), path)
-    with pytest.raises(MissingData, match=r"a\.parquet' cannot be read .*UTF8"):
+    with pytest.raises(DataFileError, match=r"a\.parquet' cannot be read .*UTF8"):
         scan_parquet(path, target="y")
 
 
 def test_fields_too_many_in_csv_are_no_change_of_type(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,y\n" + "1,2\n" * 300_000 + "1,2,3\n")
-    with pytest.raises(MissingData, match=r"a\.csv' cannot be read .*Expected 2 columns, got 3"):
+    with pytest.raises(DataFileError, match=r"a\.csv' cannot be read .*Expected 2 columns, got 3"):
         read(scan_csv(path, target="y"))
 
 

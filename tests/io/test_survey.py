@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ling.io.column_profile
-from ling.errors import WrongType
+from ling.errors import InputTypeError
 from ling.io import scan_csv, scan_parquet
 from ling.io.table_profile import OpenTable
 
@@ -45,7 +45,7 @@ def test_what_was_found_is_what_a_scan_finds(path):
     np.testing.assert_array_equal(data.X.matmat(np.eye(3)), scanned.X.matmat(np.eye(3)))
     np.testing.assert_array_equal(data.y, scanned.y)
     assert survey.encoding(["rent"][:0], "error").columns == ()
-    with pytest.raises(WrongType, match="column 'day' has type date32"):
+    with pytest.raises(InputTypeError, match="column 'day' has type date32"):
         table.profile(["day"]).encoding(["day"], "error")
 
 
@@ -55,9 +55,9 @@ def test_any_number_of_texts_is_borne(monkeypatch, tmp_path):
     survey = OpenTable.open(tmp_path / "t.csv", "csv").profile(["id", "y"])
     assert survey.columns[0].n_distinct_texts > 3
     assert survey.n_rows == 9
-    with pytest.raises(WrongType, match="more than 3 different texts"):
+    with pytest.raises(InputTypeError, match="more than 3 different texts"):
         survey.encoding(["id"], "error")
-    with pytest.raises(WrongType, match="more than 3 different texts"):
+    with pytest.raises(InputTypeError, match="more than 3 different texts"):
         scan_csv(tmp_path / "t.csv")
 
 

@@ -18,16 +18,16 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import ling.io.column_profile
 from ling.errors import (
-    BadOption,
+    DataFileError,
+    InputTypeError,
     LingError,
-    MissingData,
-    MissingValue,
-    NotFinite,
-    NotInstalled,
-    UnknownCategory,
-    UnknownColumn,
-    WrongShape,
-    WrongType,
+    MissingPackageError,
+    MissingValueError,
+    NonFiniteError,
+    OptionError,
+    ShapeError,
+    UnknownCategoryError,
+    UnknownColumnError,
 )
 from ling.io import Encoding, Numeric, OneHot, scan_arrow, scan_csv, scan_feather, scan_parquet
 from ling.io.column_writers import EncodingCounts
@@ -136,7 +136,7 @@ def test_several_targets_and_text_targets(scan):
     assert scan(HOMES, ["rent"], ["new"]).y.shape == (4, 1)
     assert scan(HOMES, "city").y.tolist() == HOMES["city"]
     np.testing.assert_array_equal(scan(HOMES, "rent").read("area"), HOMES["area"])
-    with pytest.raises(WrongType, match="numbers and text together"):
+    with pytest.raises(InputTypeError, match="numbers and text together"):
         _ = scan(HOMES, ["rent", "city"]).y
 
 
@@ -193,19 +193,21 @@ GAPS = {"area": [50.0, None, 65.0, 70.0], "city": ["Oslo", "Bergen", "Oslo", "Os
 
 
 def test_missing_values_are_refused_where_they_are(scan):
-    with pytest.raises(MissingValue, match=r"column 'area' has no value in row 1 .*missing='mean'"):
+    with pytest.raises(
+        MissingValueError, match=r"column 'area' has no value in row 1 .*missing='mean'"
+    ):
         read(scan(GAPS))
-    with pytest.raises(MissingValue, match="column 'city' has no value in row 2"):
+    with pytest.raises(MissingValueError, match="column 'city' has no value in row 2"):
         scan({"city": ["a", "b", None], "x": [1, 2, 3]})
 
 
 def test_nan_is_missing_too(tmp_path):
     for name in ("arrow", "parquet"):
         data = SCANS[name](tmp_path, {"a": [1.0, 2.0, 3.0, np.nan]})
-        with pytest.raises(MissingValue, match="row 3"):
+        with pytest.raises(MissingValueError, match="row 3"):
             read(data, height=2)
         assert read(SCANS[name](tmp_path, {"a": [1.0, np.nan]}, missing="mean"))[1] == 1.0
-    with pytest.raises(MissingValue, match="row 3"):
+    with pytest.raises(MissingValueError, match="row 3"):
         SCANS["arrow"](tmp_path, {"a": [1.0, 2, 3, np.nan]}).source.take(np.array([1, 3]))
 
 
@@ -251,7 +253,9 @@ def test_digits_in_a_text_column_of_new_csv_are_text(tmp_path):
 def test_unknown_categories(scan):
     old = scan(HOMES, "rent")
     new = {**HOMES, "city": ["Oslo", "Oslo", "Bodø", "Oslo"]}
-    with pytest.raises(UnknownCategory, match=r"'city' is 'Bodø' in row 2 .*3 categories.*ignore"):
+    with pytest.raises(
+        UnknownCategoryError, match=r"'city' is 'Bodø' in row 2 .*3 categories.*ignore"
+    ):
         read(scan(new, like=old))
     np.testing.assert_array_equal(read(scan(new, like=old, unknown="ignore"))[2, 1:4], 0)
 
@@ -272,7 +276,7 @@ def test_integers_may_be_followed_by_fractions_in_csv(tmp_path):
     (tmp_path / "long.csv").write_text("\n".join(rows))
     assert read(scan_csv(tmp_path / "long.csv"), 100_000)[-1] == 1.5
     (tmp_path / "long.csv").write_text("\n".join([*rows, "oops"]))
-    with pytest.raises(WrongType, match="a column changes its type"):
+    with pytest.raises(InputTypeError, match="a column changes its type"):
         read(scan_csv(tmp_path / "long.csv"), 100_000)
 
 
@@ -304,68 +308,88 @@ def test_dialects_of_csv(text, pack, tmp_path):
 
 DAY = datetime.date(2024, 2, 29)
 REFUSED = {
-    "dates": ({"a": [DAY]}, {}, WrongType, "column 'a' holds dates or times (date32[day])"),
-    "durations": ({"a": [datetime.timedelta(1)]}, {}, WrongType, "leave it out with drop="),
-    "lists": ({"a": [[1.0]]}, {}, WrongType, "column 'a' has type list<"),
-    "bytes": ({"a": [b"x"]}, {}, WrongType, "pass numbers or text"),
+    "dates": ({"a": [DAY]}, {}, InputTypeError, "column 'a' holds dates or times (date32[day])"),
+    "durations": ({"a": [datetime.timedelta(1)]}, {}, InputTypeError, "leave it out with drop="),
+    "lists": ({"a": [[1.0]]}, {}, InputTypeError, "column 'a' has type list<"),
+    "bytes": ({"a": [b"x"]}, {}, InputTypeError, "pass numbers or text"),
     "typo": (
         HOMES,
         {"target": "rnet"},
-        UnknownColumn,
+        UnknownColumnError,
         "target names 'rnet', which is no column; did you mean 'rent'?",
     ),
     "no-such": (
         HOMES,
         {"features": ["zzz"]},
-        UnknownColumn,
+        UnknownColumnError,
         "the columns are 'area', 'city', 'new', 'rent'.",
     ),
     "target-in-features": (
         HOMES,
         {"target": "rent", "features": ["rent"]},
-        BadOption,
+        OptionError,
         "target 'rent' is among the features",
     ),
-    "twice": (HOMES, {"features": ["area", "area"]}, BadOption, "column 'area' is there twice"),
-    "none": (HOMES, {"features": []}, WrongShape, "no feature columns"),
-    "missing": (HOMES, {"missing": "drop"}, BadOption, "missing='drop'; pass 'error' or 'mean'"),
-    "unknown": (HOMES, {"unknown": "drop"}, BadOption, "unknown='drop'; pass 'error' or 'ignore'"),
+    "twice": (
+        HOMES,
+        {"features": ["area", "area"]},
+        OptionError,
+        "column 'area' is there twice",
+    ),
+    "none": (HOMES, {"features": []}, ShapeError, "no feature columns"),
+    "missing": (
+        HOMES,
+        {"missing": "drop"},
+        OptionError,
+        "missing='drop'; pass 'error' or 'mean'",
+    ),
+    "unknown": (
+        HOMES,
+        {"unknown": "drop"},
+        OptionError,
+        "unknown='drop'; pass 'error' or 'ignore'",
+    ),
     "like-and-features": (
         HOMES,
         {"like": Encoding(()), "features": ["area"]},
-        BadOption,
+        OptionError,
         "both given",
     ),
-    "drop-typo": (HOMES, {"drop": ["ctiy"]}, UnknownColumn, "did you mean 'city'?"),
+    "drop-typo": (HOMES, {"drop": ["ctiy"]}, UnknownColumnError, "did you mean 'city'?"),
     "drop-and-features": (
         HOMES,
         {"drop": ["city"], "features": ["area"]},
-        BadOption,
+        OptionError,
         "drop is given along with features",
     ),
-    "like-nothing": (HOMES, {"like": object()}, WrongType, "like is a object without an encoding"),
+    "like-nothing": (
+        HOMES,
+        {"like": object()},
+        InputTypeError,
+        "like is a object without an encoding",
+    ),
     "like-no-means": (
         HOMES,
         {"like": Encoding((Numeric("area"),)), "missing": "mean"},
-        BadOption,
+        OptionError,
         "needs the means",
     ),
     "lacking": (
         HOMES,
         {"like": Encoding((Numeric("area"), Numeric("b"), OneHot("c", ())))},
-        UnknownColumn,
+        UnknownColumnError,
         "lacks 2 of the 3 columns that `like` was fitted to: 'b', 'c'",
     ),
     "no-mean": (
         {"a": [None, None], "b": [1, 2]},
         {"missing": "mean"},
-        MissingValue,
+        MissingValueError,
         "column 'a' has no value in any row",
     ),
     "infinite-mean": (
         {"a": [np.inf, -np.inf]},
         {"missing": "mean"},
-        NotFinite,
+        NonFiniteError,
         "column 'a' holds an infinity",
     ),
 }
@@ -379,24 +403,26 @@ def test_refused_with_advice(columns, options, error, advice):
 
 
 def test_types_that_changed_are_refused():
-    with pytest.raises(WrongType, match="column 'area' is text here, and was numbers in the fit"):
+    with pytest.raises(
+        InputTypeError, match="column 'area' is text here, and was numbers in the fit"
+    ):
         read(scan_arrow(pa.table({"area": ["x"]}), like=Encoding((Numeric("area"),))))
 
 
 def test_identifiers_are_refused(monkeypatch):
     monkeypatch.setattr(ling.io.column_profile, "MAX_CATEGORIES", 3)
-    with pytest.raises(WrongType, match="column 'id' holds more than 3 different texts"):
+    with pytest.raises(InputTypeError, match="column 'id' holds more than 3 different texts"):
         scan_arrow(pa.table({"id": list("abcd")}))
 
 
 def test_targets_without_values(scan):
-    with pytest.raises(MissingValue, match="target 'area' has no value in row 1"):
+    with pytest.raises(MissingValueError, match="target 'area' has no value in row 1"):
         _ = scan(GAPS, "area").y
-    with pytest.raises(BadOption, match="scanned without a target"):
+    with pytest.raises(OptionError, match="scanned without a target"):
         _ = scan(HOMES).y
-    with pytest.raises(MissingValue, match="column 'area' has no value in row 1"):
+    with pytest.raises(MissingValueError, match="column 'area' has no value in row 1"):
         scan(GAPS, features=["city"]).read("area")
-    with pytest.raises(UnknownColumn, match=r"name names 'aera'.*'area'"):
+    with pytest.raises(UnknownColumnError, match=r"name names 'aera'.*'area'"):
         scan(HOMES).read("aera")
 
 
@@ -407,20 +433,20 @@ def test_paths_that_lead_nowhere(tmp_path):
         tmp_path: "is a folder without Parquet files",
         (): "source is an empty list",
     }.items():
-        with pytest.raises(MissingData, match=advice):
+        with pytest.raises(DataFileError, match=advice):
             scan_parquet(source)
-    with pytest.raises(WrongType, match="source is a int; pass a path, a pattern"):
+    with pytest.raises(InputTypeError, match="source is a int; pass a path, a pattern"):
         scan_parquet(3)
     (tmp_path / "text.parquet").write_text("no")
-    with pytest.raises(MissingData, match="cannot be read as Parquet"):
+    with pytest.raises(DataFileError, match="cannot be read as Parquet"):
         scan_parquet(tmp_path / "text.parquet")
 
 
 def test_other_objects_are_refused(tmp_path):
-    with pytest.raises(WrongType, match="data is a list; pass a pyarrow Table"):
+    with pytest.raises(InputTypeError, match="data is a list; pass a pyarrow Table"):
         scan_arrow([1])
     files = pa.dataset.dataset(write_parquet(tmp_path, HOMES))
-    with pytest.raises(WrongType, match="X is a filtered dataset"):
+    with pytest.raises(InputTypeError, match="X is a filtered dataset"):
         scan_arrow(files.filter(pa.dataset.field("area") > 60))
 
 
@@ -431,15 +457,15 @@ def test_files_that_became_shorter(tmp_path):
     name = next(tmp_path.glob("*.csv")).name
     remote = scan_arrow(pa.dataset.dataset(name, format="csv", filesystem=elsewhere), "rent")
     write_csv(tmp_path, {name: values[:2] for name, values in HOMES.items()})
-    with pytest.raises(MissingData, match="has another size or modification time"):
+    with pytest.raises(DataFileError, match="has another size or modification time"):
         read(data)
-    with pytest.raises(MissingData, match="now gives 2 rows, not 4"):
+    with pytest.raises(DataFileError, match="now gives 2 rows, not 4"):
         read(remote)
 
 
 def test_missing_packages_are_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
-    with pytest.raises(NotInstalled, match=re.escape("pip install 'ling[parquet]'")):
+    with pytest.raises(MissingPackageError, match=re.escape("pip install 'ling[parquet]'")):
         scan_parquet(tmp_path)
 
 
@@ -453,7 +479,7 @@ def test_float32_only_where_all_files_are(tmp_path):
 
 def test_columns_that_would_share_a_name_are_refused():
     table = pa.table({"a": ["x=1", "z"], "a=x": ["1", "2"]})
-    with pytest.raises(BadOption, match="two columns of X would be called 'a=x=1'"):
+    with pytest.raises(OptionError, match="two columns of X would be called 'a=x=1'"):
         scan_arrow(table)
 
 
@@ -473,17 +499,19 @@ def test_signs_that_are_not_utf8_far_down_in_a_second_file(tmp_path):
 
 def test_empty_files_and_names_that_are_there_twice(tmp_path):
     (tmp_path / "zero.csv").write_text("")
-    with pytest.raises(MissingData, match=r"zero.csv' is empty"):
+    with pytest.raises(DataFileError, match=r"zero.csv' is empty"):
         scan_csv(tmp_path / "zero.csv")
     (tmp_path / "twins.csv").write_text("a,a,y\n1,2,3\n")
-    with pytest.raises(MissingData, match=r"twins.csv' has two columns named 'a'"):
+    with pytest.raises(DataFileError, match=r"twins.csv' has two columns named 'a'"):
         scan_csv(tmp_path / "twins.csv")
 
 
 def test_a_file_where_numbers_are_text_is_named(tmp_path):
     for name, values in (("a", [1.0, 2.0]), ("b", ["1", "x"])):
         pq.write_table(pa.table({"a": values, "y": [1.0, 2.0]}), tmp_path / f"{name}.parquet")
-    with pytest.raises(WrongType, match=r"column 'a' is text in '.*b.parquet', and was numbers in"):
+    with pytest.raises(
+        InputTypeError, match=r"column 'a' is text in '.*b.parquet', and was numbers in"
+    ):
         scan_parquet(tmp_path, target="y")
 
 

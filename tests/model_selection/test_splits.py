@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.model_selection import Splits
 from tests.model_selection.problems import SPLITTERS
 
@@ -59,7 +59,7 @@ def test_masks_and_numbers_from_the_end_are_understood():
 
 @pytest.mark.parametrize("pairs", [[], [([0], [])], [([0], [7])], [([0], [0.5])]])
 def test_what_is_no_split_is_refused(pairs):
-    with pytest.raises(BadOption, match="cv"):
+    with pytest.raises(OptionError, match="cv"):
         Splits.from_pairs(pairs, 3)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ling import paper
-from ling.errors import BadOption
+from ling.errors import OptionError
 from tests.paper import transcriptions
 from tests.paper.registry import (
     FACTORISATIONS,
@@ -172,7 +172,7 @@ def test_zero_matrix_has_no_components(algorithm, storage, shape):
 @over("shape", SHAPES)
 @over("algorithm", FACTORISATIONS)
 def test_k_beyond_both_dimensions_is_refused(algorithm, shape):
-    with pytest.raises(BadOption, match="k is 41; pass a whole number >= 1 and <= 40"):
+    with pytest.raises(OptionError, match="k is 41; pass a whole number >= 1 and <= 40"):
         algorithm(np.ones(shape), None, None, k=41)
 
 

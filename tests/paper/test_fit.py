@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.errors import LingError, WrongShape
+from ling.errors import LingError, ShapeError
 from tests.paper.registry import (
     ALGORITHMS,
     FITS,
@@ -147,14 +147,14 @@ def test_predict_applies_the_coefficients_to_new_rows(algorithm, storage, rng):
 @over("algorithm", FITS)
 def test_predict_wants_the_same_columns(algorithm, columns):
     fit = algorithm(*gaussian(p=12), 0.1)
-    with pytest.raises(WrongShape, match=f"X has {columns} columns.* made with 12; pass"):
+    with pytest.raises(ShapeError, match=f"X has {columns} columns.* made with 12; pass"):
         fit.predict(np.ones((3, columns)))
 
 
 @over("algorithm", FITS)
 def test_predict_wants_rows(algorithm):
     X, y = gaussian()
-    with pytest.raises(WrongShape, match=r"X has shape \(12,\); pass two dimensions"):
+    with pytest.raises(ShapeError, match=r"X has shape \(12,\); pass two dimensions"):
         algorithm(X, y, 0.1).predict(X[0])
 
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from ling import paper
 from ling.cli.app import app
 from ling.cli.reproduce import parse_choices
-from ling.errors import MissingData, WrongShape
+from ling.errors import DataFileError, ShapeError
 from ling.paper.models import model1
 from ling.reproduction import experiments, runner
 from ling.reproduction.datasets import Dataset
@@ -200,7 +200,7 @@ def test_repeats_of_other_data_are_not_mixed_in(done):
         experiments.Repeat(name, (50, 35), 0.1, 1.0, p)
         for name, p in zip(("a", "b"), points, strict=False)
     ]
-    with pytest.raises(WrongShape, match="different data"):
+    with pytest.raises(ShapeError, match="different data"):
         summarize_repeats(other.experiment, mixed)
 
 
@@ -251,7 +251,7 @@ def test_the_command_runs_and_says_where_to_look(tmp_path, monkeypatch):
 
 def test_data_that_are_not_there_are_left_out_with_a_reason(tmp_path, monkeypatch):
     def nowhere(progress):
-        raise MissingData("no data here")
+        raise DataFileError("no data here")
 
     monkeypatch.setitem(EXPERIMENTS, "buzz", replace(EXPERIMENTS["buzz"], load=nowhere))
     shown = CliRunner().invoke(app, ["reproduce", "buzz", "--out", str(tmp_path)])

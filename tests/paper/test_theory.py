@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ling import paper
-from ling.errors import BadOption, LingError, WrongShape
+from ling.errors import LingError, OptionError, ShapeError
 from ling.paper import theory
 from tests import reference
 from tests.paper.registry import MODELS, SHAPES, over
@@ -145,9 +145,9 @@ def test_wrong_arguments_are_named(function, options, name):
 
 
 def test_errors_are_of_the_documented_kinds():
-    with pytest.raises(BadOption):
+    with pytest.raises(OptionError):
         theory.ling_risk(**RISK, k=3)
-    with pytest.raises(WrongShape):
+    with pytest.raises(ShapeError):
         theory.ridge_risk(**RISK | {"rotated": [1.0]})
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from ling import paper
-from ling.errors import BadOption, Diverged
+from ling.errors import DivergenceError, OptionError
 from ling.results import Cost
 from tests import reference
 from tests.paper import transcriptions
@@ -91,14 +91,14 @@ def test_columns_and_rows_without_entries(wrap):
 @over("algorithm", BY_ROWS)
 def test_too_long_a_step_is_an_error(algorithm, wrap, lam):
     X, y = gaussian()
-    with pytest.raises(Diverged, match=r"step = .* pass a shorter one"):
+    with pytest.raises(DivergenceError, match=r"step = .* pass a shorter one"):
         algorithm(wrap(X), y, lam, n_passes=500, step=1e3 * short_step(X))
 
 
 @over("wrap", BOTH)
 def test_error_suggests_a_step_that_works(wrap):
     X, y = gaussian()
-    with pytest.raises(Diverged) as caught:
+    with pytest.raises(DivergenceError) as caught:
         paper.svrg(wrap(X), y, 0.1, 500, step=1.0)
     longest = np.square(X).sum(axis=1).max()
     assert f"1 / max ||x_i||^2 is {1 / longest:.3g}" in str(caught.value)
@@ -146,7 +146,7 @@ def test_two_rows_are_too_few_to_choose_a_step(algorithm):
     X, y = gaussian()
     few = {"k": 1} if "k" in algorithm.parameters else {}
     with pytest.raises(
-        BadOption, match=r"step is None, and X has 2 rows.* pass a number"
+        OptionError, match=r"step is None, and X has 2 rows.* pass a number"
     ) as caught:
         algorithm(X[:2], y[:2], 0.1, **few)
     suggested = float(str(caught.value).split()[-1].rstrip("."))

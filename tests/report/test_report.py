@@ -21,7 +21,13 @@ from typer.testing import CliRunner
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy, scan_parquet
 from ling.cli.app import app
-from ling.errors import BadOption, EdgeOfGrid, NotInstalled, WrongShape, WrongType
+from ling.errors import (
+    EdgeOfGrid,
+    InputTypeError,
+    MissingPackageError,
+    OptionError,
+    ShapeError,
+)
 from ling.report import path_and_spectrum, report_file, summary
 from ling.report.svg import render_svg
 from ling.report.wording import MINUS_SIGN, format_number, format_percent
@@ -145,7 +151,7 @@ class TestEstimators:
         X, Y = rng.standard_normal((30, 3)), rng.standard_normal((30, 2))
         page = report(tmp_path, Ridge(alpha=[1.0, 2.0]).fit(X, Y), X, Y, target=["a", "b"])
         assert "1.5 median alpha" in page.text
-        with pytest.raises(WrongShape, match="target has 3 names"):
+        with pytest.raises(ShapeError, match="target has 3 names"):
             report(tmp_path, Ridge().fit(X, Y), X, Y, target=["a", "b", "c"])
 
 
@@ -212,7 +218,7 @@ class TestData:
         X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
         model = Ridge().partial_fit(X[:20], y[:20]).partial_fit(X[20:], y[20:])
         assert "40" in report(tmp_path, model, X, y).section("fitted")
-        with pytest.raises(WrongShape, match="fitted to 40"):
+        with pytest.raises(ShapeError, match="fitted to 40"):
             report(tmp_path, model, X[20:], y[20:])
 
 
@@ -514,11 +520,11 @@ class TestPage:
     def test_says_what_it_cannot_report_on(self, diabetes, tmp_path):
         X, y = diabetes
         for model, error, words in (
-            (LinearRegression().fit(X, y), WrongType, "model is a LinearRegression"),
+            (LinearRegression().fit(X, y), InputTypeError, "model is a LinearRegression"),
             (Ridge(), NotFittedError, "not fitted"),
-            (Ridge().fit(X[:50], y[:50]), WrongShape, "fitted to 50"),
-            (Ridge().fit(X, np.c_[y, y]), WrongShape, "y has 1 targets"),
-            (RidgeClassifier().fit(X, y > 200), BadOption, "y has the class"),
+            (Ridge().fit(X[:50], y[:50]), ShapeError, "fitted to 50"),
+            (Ridge().fit(X, np.c_[y, y]), ShapeError, "y has 1 targets"),
+            (RidgeClassifier().fit(X, y > 200), OptionError, "y has the class"),
         ):
             with pytest.raises(error, match=words):
                 report(tmp_path, model, X, y)
@@ -527,7 +533,7 @@ class TestPage:
     def test_matplotlib_is_asked_for_kindly(self, diabetes, tmp_path, monkeypatch):
         X, y = diabetes
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(NotInstalled, match=r"pip install 'ling\[plot\]'"):
+        with pytest.raises(MissingPackageError, match=r"pip install 'ling\[plot\]'"):
             report(tmp_path, Ridge().fit(X, y), X, y)
 
     def test_a_style_of_the_users_stays_out_of_it(self, diabetes, tmp_path):

@@ -25,7 +25,7 @@ from ling.cli.options import DataOptions
 from ling.cli.output_paths import check_not_data_file, check_output_paths
 from ling.cli.progress import show_progress
 from ling.cli.training_table import TrainingTable, expand_path, read_training_table
-from ling.errors import BadOption, LingError, WrongType
+from ling.errors import InputTypeError, LingError, OptionError
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.model_file import save
 from ling.progress_bar import format_duration
@@ -141,7 +141,7 @@ def fit_model(found: TrainingTable, model: Any, out: CommandOutput) -> tuple[Any
         except LingError:
             raise
         except ValueError as error:  # scikit-learn's, of splits and classes
-            raise BadOption(str(error)) from error
+            raise OptionError(str(error)) from error
     return model, list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
@@ -165,19 +165,21 @@ def make_model(options: FitCommandOptions, classify: bool = False) -> Any:
 def _check_target(y: Any, wanted: DataOptions) -> None:
     name = wanted.target
     if y.ndim > 1:
-        raise BadOption(f"the target {name!r} has {y.shape[1]} columns; pass one of them.")
+        raise OptionError(f"the target {name!r} has {y.shape[1]} columns; pass one of them.")
     if y.dtype.kind in "US" and not wanted.classify:
-        raise WrongType(
+        raise InputTypeError(
             f"the target {name!r} is text ({str(y[0])!r} in the first row); pass --classify to "
             "predict which of its values a row has, or name a target of numbers."
         )
     values = len(np.unique(y))
     if values == 1:
-        raise BadOption(f"the target {name!r} is {y[0]} in every row: there is nothing to predict.")
+        raise OptionError(
+            f"the target {name!r} is {y[0]} in every row: there is nothing to predict."
+        )
     if wanted.classify and (
         values > MAX_CLASSES or (y.dtype.kind == "f" and values > MAX_DISCRETE_VALUES)
     ):
-        raise BadOption(
+        raise OptionError(
             f"the target {name!r} has {values:,} different values, too many for classes; leave "
             "out --classify to predict a number."
         )
@@ -201,7 +203,7 @@ def _resolve_folds(
         have = most if wanted.classify else len(y)
         asked = "choosing alpha" if options.cv is None else f"--cv {options.cv}"
         smaller = f"--cv {most}, or " if options.cv is not None and most >= 2 else ""
-        raise BadOption(
+        raise OptionError(
             f"{asked} needs at least {need} {of}, and there are {have}; pass {smaller}--alpha 1, "
             "say, to choose nothing."
         )

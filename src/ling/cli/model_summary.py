@@ -10,7 +10,7 @@ from rich.table import Table
 from sklearn.base import is_classifier
 
 from ling.cli.console import escape_control_characters, make_table
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.progress_bar import format_duration
 from ling.results import FitReport, Status
 
@@ -119,7 +119,7 @@ def strongest_effects(model: Any, most: int = N_STRONGEST) -> list[Effect]:
 def _std_errors(model: Any, shape: tuple[int, ...]) -> Any:
     try:
         return np.reshape(model.coef_std_errors(), shape)
-    except (AttributeError, BadOption):  # classifiers have none, and large fits keep none
+    except (AttributeError, OptionError):  # classifiers have none, and large fits keep none
         return None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ling.atomic_write import check_writable
 from ling.cli.training_table import FORMAT_SUFFIXES
-from ling.errors import BadOption, CannotWrite
+from ling.errors import FileWriteError, OptionError
 
 
 def check_output_paths(writes: Mapping[str, Path | None], reads: Iterable[str | Path]) -> None:
@@ -18,14 +18,16 @@ def check_output_paths(writes: Mapping[str, Path | None], reads: Iterable[str | 
     for option, path in places:
         for other in reads:
             if _is_same_file(path, other):
-                raise CannotWrite(
+                raise FileWriteError(
                     f"{option} {str(path)!r} is a file that is read, and would be overwritten; "
                     "pass another name."
                 )
     for i, (option, path) in enumerate(places):
         for other, there in places[:i]:
             if _is_same_file(path, there):
-                raise CannotWrite(f"{other} and {option} are both {str(path)!r}; pass two names.")
+                raise FileWriteError(
+                    f"{other} and {option} are both {str(path)!r}; pass two names."
+                )
         check_writable(path)
 
 
@@ -33,7 +35,7 @@ def check_not_data_file(option: str, path: Path) -> None:
     """An error where something else than data would be called like data."""
     endings = tuple(ending for suffixes in FORMAT_SUFFIXES.values() for ending in suffixes)
     if path.name.lower().endswith(endings):
-        raise BadOption(
+        raise OptionError(
             f"{option} {str(path)!r} ends like a file of data; pass another name, such as "
             f"{path.name.split('.')[0] or 'model'}.ling."
         )

@@ -10,7 +10,7 @@ from ling.cli.console import CommandOutput, make_table
 from ling.cli.fit import DEFAULT_FOLDS
 from ling.cli.options import DataOptions
 from ling.cli.training_table import read_training_table
-from ling.estimators import plan
+from ling.estimators import plan_fit
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.strategy import expected_cv_cost
 from ling.progress_bar import format_duration
@@ -26,7 +26,7 @@ def run(wanted: DataOptions, memory_budget: str | None, tol: float, out: Command
     with out.show_status(f"looking at {wanted.path}"):
         found = read_training_table(wanted)
         looking = time.perf_counter() - started
-        planned = plan(found.data.X, found.data.y, memory_budget=memory_budget, tol=tol)
+        planned = plan_fit(found.data.X, found.data.y, memory_budget=memory_budget, tol=tol)
     out.show("What was understood", style="bold")
     out.show_pairs(found.summary)
     for note in found.notes:

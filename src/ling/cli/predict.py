@@ -20,7 +20,7 @@ from ling.cli.prediction_writer import (
     open_prediction_writer,
 )
 from ling.cli.training_table import SCANNERS, expand_path, file_format
-from ling.errors import BadOption, UnknownColumn, WrongType
+from ling.errors import InputTypeError, OptionError, UnknownColumnError
 from ling.io import Dataset, scan_csv, scan_npy
 from ling.io.arrow_source import ArrowSource, TableTargetReader
 from ling.io.column_spec import check_column_names
@@ -134,7 +134,7 @@ def run(path: Path, new: str, to: Path, options: PredictCommandOptions, out: Com
     target = _target_column(saved, data)
     extra = _unused_columns(saved, data, target, options)
     if extra and options.strict:
-        raise UnknownColumn(
+        raise UnknownColumnError(
             f"{new!r} has columns that the model does not know: "
             f"{abbreviate_list(map(repr, extra))}; leave "
             "out --strict to ignore them, or name them in --keep."
@@ -188,12 +188,12 @@ def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) 
     kind, model = file_format(new), saved.model
     named = getattr(model, "encoding_", None) is not None
     if kind == "npy" and named:
-        raise WrongType(
+        raise InputTypeError(
             f"{new!r} has no names of columns, and the model needs "
             f"{abbreviate_list(map(repr, model.encoding_.inputs))}; pass Parquet, CSV or Feather."
         )
     if kind != "npy" and not named:
-        raise WrongType(
+        raise InputTypeError(
             f"the model was fitted to an array of {model.n_features_in_} columns without names; "
             f"{new!r} is a table, so pass a .npy file of as many columns."
         )
@@ -207,7 +207,7 @@ def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) 
     else:
         data = SCANNERS[kind](new, like=model, unknown=options.unknown)
     if not data.shape[0]:
-        raise BadOption(f"{new!r} has no rows.")
+        raise OptionError(f"{new!r} has no rows.")
     return data
 
 
@@ -261,7 +261,7 @@ def _cast_to_schema(table: Any, schema: Any) -> Any:
     try:
         return table.cast(schema)
     except pa.ArrowInvalid as error:
-        raise WrongType(
+        raise InputTypeError(
             f"columns of --keep change their type from file to file ({error}); leave them out of "
             "--keep, or write them with one type."
         ) from error

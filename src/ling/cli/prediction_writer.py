@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from ling.atomic_write import atomic_write, check_writable
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.io.tables import TABLE_SUFFIXES, check_pyarrow_installed
 
 #: What predictions are called in a table.
@@ -104,9 +104,11 @@ def check_prediction_path(path: Path, keep: tuple[str, ...]) -> None:
     """An error before any work, if nothing could be written there."""
     kind = _writer_class(path)
     if kind is NpyPredictions and keep:
-        raise BadOption("--keep needs columns with names, and .npy files have none; write Parquet.")
+        raise OptionError(
+            "--keep needs columns with names, and .npy files have none; write Parquet."
+        )
     if PREDICTION_COLUMN in keep:
-        raise BadOption(
+        raise OptionError(
             f"--keep names {PREDICTION_COLUMN!r}, which is what predictions are called."
         )
     check_writable(path)
@@ -122,7 +124,7 @@ def _writer_class(path: Path) -> type[PredictionWriter]:
     for kind, open_prediction_writer in WRITER_CLASSES.items():
         if name.endswith(TABLE_SUFFIXES[kind]) and not name.endswith((".gz", ".bz2")):
             return open_prediction_writer
-    raise BadOption(
+    raise OptionError(
         f"--out {path.name!r} has no ending that ling writes; pass one of .parquet, .csv, "
         ".feather or .npy."
     )

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ling.errors import MissingData
+from ling.errors import DataFileError
 from ling.reproduction.claims import Verdict, judge_joint_claims
 from ling.reproduction.datasets import Dataset
 from ling.reproduction.experiments import EXPERIMENTS, Choices, Experiment, n_progress_steps
@@ -73,7 +73,7 @@ def _run_with_progress(
     """One experiment with its bar, or None (and the reason in `missing`) without its data."""
     try:
         data = _load_data(console, experiment)
-    except MissingData as error:
+    except DataFileError as error:
         missing[experiment.name] = str(error)
         console.print(
             f"[yellow]{experiment.name} is left out:[/yellow] {error}",
@@ -114,7 +114,7 @@ def _load_finished(
             continue
         try:
             data = None if experiment.load is None else experiment.load(None)
-        except MissingData:
+        except DataFileError:
             continue  # without its data an earlier run cannot be told from one on other data
         if count_finished(experiment, data, settings) == settings.n_repeats_of(experiment):
             found.append(run_experiment(experiment, data, settings))

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from ling.cli.options import DataOptions
-from ling.errors import MissingValue, WrongType
+from ling.errors import InputTypeError, MissingValueError
 from ling.io.column_profile import MAX_CATEGORIES
 from ling.io.dataset import abbreviate_list
 from ling.io.table_profile import ColumnSummary, TableProfile
@@ -42,7 +42,7 @@ def check_usable_columns(survey: TableProfile, names: Sequence[str], wanted: Dat
         )
         options.append(SKIP_MISSING_TARGET_OPTION)
     if reasons:
-        error = WrongType if bad else MissingValue
+        error = InputTypeError if bad else MissingValueError
         if len(reasons) > 1:
             reasons = [f"({i}) {reason}" for i, reason in enumerate(reasons, 1)]
         raise error(

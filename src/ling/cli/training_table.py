@@ -13,7 +13,7 @@ import numpy as np
 
 from ling.cli.options import DataOptions
 from ling.cli.table_messages import SKIP_MISSING_TARGET_OPTION, check_usable_columns, column_hints
-from ling.errors import BadOption, MissingData, WrongShape, WrongType
+from ling.errors import DataFileError, InputTypeError, OptionError, ShapeError
 from ling.io import Dataset, scan_csv, scan_feather, scan_npy, scan_parquet
 from ling.io.column_spec import ColumnSpec, check_column_names
 from ling.io.dataset import abbreviate_list
@@ -47,7 +47,7 @@ def file_format(path: str) -> str:
         if any(name.lower().endswith(suffixes) for name in expand_path(path)):
             return kind
     known = ", ".join(ending for suffixes in FORMAT_SUFFIXES.values() for ending in suffixes)
-    raise BadOption(
+    raise OptionError(
         f"{path!r} is of a kind that ling does not read; pass a file that ends in one of {known}, "
         "or a folder or pattern of them."
     )
@@ -59,15 +59,15 @@ def expand_path(path: str) -> list[str]:
     if os.path.isdir(place):
         names = sorted(str(found) for found in Path(place).rglob("*") if found.is_file())
         if not names:
-            raise MissingData(f"{path!r} is an empty folder.")
+            raise DataFileError(f"{path!r} is an empty folder.")
         return names
     if glob.has_magic(place) and not os.path.exists(place):
         names = sorted(glob.glob(place, recursive=True))
         if not names:
-            raise MissingData(f"{path!r} matches no file; check the pattern.")
+            raise DataFileError(f"{path!r} matches no file; check the pattern.")
         return names
     if not os.path.exists(place) and "://" not in place:
-        raise MissingData(f"there is no file {path!r}.")
+        raise DataFileError(f"there is no file {path!r}.")
     return [place]
 
 
@@ -80,15 +80,17 @@ def read_training_table(wanted: DataOptions) -> TrainingTable:
 def _read_npy(wanted: DataOptions) -> TrainingTable:
     """X.npy, and y.npy as the target."""
     if wanted.features is not None or wanted.drop:
-        raise BadOption("--features and --drop need columns with names, and .npy files have none.")
+        raise OptionError(
+            "--features and --drop need columns with names, and .npy files have none."
+        )
     if wanted.skip_missing_target:
-        raise BadOption(
+        raise OptionError(
             f"{SKIP_MISSING_TARGET_OPTION} needs a table, and {wanted.path!r} is an array."
         )
     if wanted.weights is not None and not os.path.exists(wanted.weights):
-        raise MissingData(f"--weights is {wanted.weights!r}, and there is no such file.")
+        raise DataFileError(f"--weights is {wanted.weights!r}, and there is no such file.")
     if not os.path.exists(wanted.target):
-        raise MissingData(
+        raise DataFileError(
             f"--target is {wanted.target!r}, and there is no such file; beside a .npy file of "
             "features pass the .npy file of the target, such as --target y.npy."
         )
@@ -104,7 +106,9 @@ def _read_npy(wanted: DataOptions) -> TrainingTable:
 def _load_weights(path: str) -> Any:
     weights = read_npy(path, "--weights")
     if weights.dtype.kind not in "fiub":
-        raise WrongType(f"--weights is {path!r}; pass a .npy file of numbers, one for each row.")
+        raise InputTypeError(
+            f"--weights is {path!r}; pass a .npy file of numbers, one for each row."
+        )
     return weights
 
 
@@ -114,13 +118,13 @@ def _read_table(wanted: DataOptions, kind: str) -> TrainingTable:
     check_column_names([wanted.target], table.names, "target")
     check_column_names(others[1:], table.names, "--weights")
     if wanted.weights == wanted.target:
-        raise BadOption(f"--weights names {wanted.weights!r}, which is the target.")
+        raise OptionError(f"--weights names {wanted.weights!r}, which is the target.")
     names = _feature_columns(wanted, table, others)
     survey = table.profile((*names, wanted.target))
     about_files = table.notes if wanted.features is None else ()
     notes = list(about_files)
     if not survey.n_rows:
-        raise WrongShape(f"{wanted.path!r} has no rows.")
+        raise ShapeError(f"{wanted.path!r} has no rows.")
     if wanted.skip_missing_target and survey.n_missing_in(wanted.target):
         notes.append(_skipped_rows_note(survey.n_missing_in(wanted.target), survey.n_rows, wanted))
         table = table.drop_missing(wanted.target)
@@ -143,21 +147,21 @@ def _feature_columns(
         return ColumnSpec(wanted.target, wanted.features).select_features(table.names)
     used = [name for name in wanted.drop if name in others]
     if used:
-        raise BadOption(f"--drop names {used[0]!r}, which is the target or the weights.")
+        raise OptionError(f"--drop names {used[0]!r}, which is the target or the weights.")
     if not set(table.names) - set(others):
-        raise WrongShape(
+        raise ShapeError(
             f"{wanted.path!r} has no column besides {abbreviate_list(map(repr, others))}."
         )
     drop = (*wanted.drop, *others[1:])
     check_column_names(drop, table.names, "--drop")
     if not set(table.names) - {*others, *drop}:
-        raise WrongShape("--drop leaves no column to predict from.")
+        raise ShapeError("--drop leaves no column to predict from.")
     return ColumnSpec(wanted.target, drop=drop).select_features(table.names)
 
 
 def _skipped_rows_note(count: int, n_rows: int, wanted: DataOptions) -> str:
     if count == n_rows:
-        raise WrongShape(f"the target {wanted.target!r} has no value in any row.")
+        raise ShapeError(f"the target {wanted.target!r} has no value in any row.")
     return f"{count:,} of {n_rows:,} rows have no {wanted.target!r}, and are left out."
 
 
@@ -166,7 +170,7 @@ def _read_weights(data: Dataset, name: str | None) -> Any:
         return None
     found = data.read(name)
     if found.dtype.kind in "US":
-        raise WrongType(f"--weights names {name!r}, which is text; name a column of numbers.")
+        raise InputTypeError(f"--weights names {name!r}, which is text; name a column of numbers.")
     return found
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design.arrays import FLOAT64_MAX, broadcast_scalar, n_columns, scale_rows
 from ling.design.rows import per_row
-from ling.errors import BadOption
+from ling.errors import OptionError
 
 # `inner` uses einsum instead of BLAS up to this many pairs of columns.
 MAX_EINSUM_PRODUCTS = 8
@@ -83,7 +83,7 @@ class AffineMap:
     def compose(self, after: AffineMap) -> AffineMap:
         """Return the single map that applies this map first and then `after`.
 
-        Raises BadOption if a column has scale 0 and `after` subtracts something else than 0 from
+        Raises OptionError if a column has scale 0 and `after` subtracts something else than 0 from
         it: (A - left right') diag(column_scale) cannot express that.
         """
         left, right = after.left, after.right
@@ -187,7 +187,7 @@ def _divide_rows(right: Array, scale: Array) -> Array:
     is_zero = scale == 0
     if right[is_zero].any():
         column = int(np.flatnonzero(is_zero & right.any(axis=1))[0])
-        raise BadOption(
+        raise OptionError(
             f"column {column} has scale 0, and cannot be shifted or corrected after that; shift it "
             "first, or leave the column out."
         )
@@ -195,7 +195,7 @@ def _divide_rows(right: Array, scale: Array) -> Array:
         quotient = np.asarray(right / np.where(is_zero, 1.0, scale)[:, None])
     if not np.isfinite(quotient).all():
         column = int(np.flatnonzero(~np.isfinite(quotient).all(axis=1))[0])
-        raise BadOption(
+        raise OptionError(
             f"column {column} has scale {scale[column]:.3g}, and what is subtracted after that "
             "leaves the range of float64; shift the column first, or scale it less."
         )

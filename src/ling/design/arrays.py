@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.errors import WrongType
+from ling.errors import InputTypeError
 
 FLOAT64_MAX = float(np.finfo(np.float64).max)
 
@@ -52,13 +52,13 @@ def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:
     Error messages call it `name`.
     """
     if isinstance(values, np.ma.MaskedArray):
-        raise WrongType(
+        raise InputTypeError(
             f"{name} is a masked array; fill or drop the masked entries, and pass {name}.data."
         )
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise WrongType(
+        raise InputTypeError(
             f"{name} cannot be read as an array ({error}); pass rows of equal length."
         ) from error
     float_dtype(array.dtype, name)
@@ -66,11 +66,13 @@ def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def float_dtype(dtype: np.dtype[Any], name: str = "X") -> np.dtype[Any]:
-    """Return float32 for float32 and float64 for every other real dtype; raise WrongType else."""
+    """Float32 for float32 and float64 for every other real dtype; raises InputTypeError else."""
     if dtype.kind == "c":
-        raise WrongType(f"{name} is complex; pass its real part, or real and imaginary columns.")
+        raise InputTypeError(
+            f"{name} is complex; pass its real part, or real and imaginary columns."
+        )
     if dtype.kind not in "fiub":
-        raise WrongType(
+        raise InputTypeError(
             f"{name} has dtype {dtype}; pass numbers: encode text and categories first, "
             f"or convert with {name}.astype(float)."
         )

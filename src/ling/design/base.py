@@ -26,7 +26,7 @@ from ling.design.rows import (
 )
 from ling.design.sparse import SparseStorage
 from ling.design.storage import IDENTITY, Storage
-from ling.errors import BadOption, NegativeWeight, NotFinite, WrongShape
+from ling.errors import NegativeWeightError, NonFiniteError, OptionError, ShapeError
 from ling.progress import FitProgress, RemainingWork
 from ling.results import Cost
 
@@ -164,7 +164,7 @@ class Design:
         left, right = as_numeric_array(left, "left"), as_numeric_array(right, "right")
         for name, factor, rows in zip(("left", "right"), (left, right), self.shape, strict=True):
             if factor.ndim != 2 or factor.shape != (rows, left.shape[-1] if left.ndim else 0):
-                raise WrongShape(
+                raise ShapeError(
                     f"{name} has shape {factor.shape}; for a design of shape {self.shape} pass "
                     f"({rows}, rank), with the same rank for left and right."
                 )
@@ -282,7 +282,7 @@ class Design:
         """Return finish(X~ V + constant), computed in the dtype of X; one pass.
 
         `finish` is the identity if it is None. If X is out of core and a prediction is not finite,
-        NotFinite names the first bad entry of X.
+        NonFiniteError names the first bad entry of X.
         """
         predicted = (self.matmat(V) + constant).astype(self.dtype, copy=False)
         if self.is_out_of_core and not np.isfinite(predicted).all():
@@ -374,14 +374,14 @@ class Design:
         """Check the shape of an operand; return it in the dtype to compute in."""
         A = as_numeric_array(A, name)
         if A.ndim not in (1, 2) or A.shape[0] != self.shape[axis]:
-            raise WrongShape(
+            raise ShapeError(
                 f"{name} has shape {A.shape}; this design has shape {self.shape}, so pass "
                 f"({rows},) = ({self.shape[axis]},) or ({rows}, k) = ({self.shape[axis]}, k)."
             )
         return A.astype(np.result_type(self.dtype, A.dtype), copy=False)
 
     def _check_transform(self, V: Array, transform: RowTransform | None) -> None:
-        """Raise WrongShape if the arrays of an AffineRowTransform do not match X and V.
+        """Raise ShapeError if the arrays of an AffineRowTransform do not match X and V.
 
         Compiled loops read them without looking at their length.
         """
@@ -391,7 +391,7 @@ class Design:
         shapes = [array.shape for array in (transform.scale, transform.shift, transform.post)]
         fits = shapes[0] == shapes[2] == (n,) == shapes[1][:1]
         if not fits or transform.shift.size != n * n_columns(V):
-            raise WrongShape(
+            raise ShapeError(
                 f"the AffineRowTransform has arrays of shape {shapes} and V has shape {V.shape}; "
                 f"pass ({n},) for scale and post, and ({n}, n_columns) for shift."
             )
@@ -430,10 +430,10 @@ def _check_vector(values: ArrayLike | None, name: str, length: int) -> Array | N
         return None
     vector: Array = as_numeric_array(values, name).astype(np.float64)
     if vector.shape != (length,):
-        raise WrongShape(f"{name} has shape {vector.shape}; pass one number each, ({length},).")
+        raise ShapeError(f"{name} has shape {vector.shape}; pass one number each, ({length},).")
     if not np.isfinite(vector).all():
         at = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise NotFinite(f"{name}[{at}] is {vector[at]}; pass finite numbers only.")
+        raise NonFiniteError(f"{name}[{at}] is {vector[at]}; pass finite numbers only.")
     return vector
 
 
@@ -442,10 +442,10 @@ def _check_weights(values: Any, length: int) -> Array:
     assert weights is not None
     if (weights < 0).any():
         at = int(np.flatnonzero(weights < 0)[0])
-        raise NegativeWeight(
+        raise NegativeWeightError(
             f"weights[{at}] is {weights[at]}; weights must be >= 0. "
             "To leave a row out, give it weight 0."
         )
     if not weights.any():
-        raise BadOption("weights are all 0; give at least one row a weight above 0.")
+        raise OptionError("weights are all 0; give at least one row a weight above 0.")
     return weights

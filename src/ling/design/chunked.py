@@ -142,7 +142,7 @@ class ChunkedStorage(BlockedStorage):
     def blocks(self) -> Generator[tuple[slice, DenseStorage], None, None]:
         """Yield (rows, block) for all rows in order, with the slice `rows` into this storage.
 
-        Raises MissingData if a file of the source has changed since it was scanned.
+        Raises DataFileError if a file of the source has changed since it was scanned.
         """
         start = 0
         with verify_unchanged(self.source.check_unchanged):

@@ -14,7 +14,7 @@ from ling.design.arrays import FLOAT64_MAX, as_slice, float_dtype, n_columns
 from ling.design.quantized import QuantizedMatrix, quantize
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from ling.linalg import threads
 from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 
@@ -47,7 +47,7 @@ class DenseStorage(MemoryStorage):
         feature_names: tuple[str, ...] | None = None,
     ) -> None:
         if array.ndim != 2:
-            raise WrongShape(
+            raise ShapeError(
                 f"X has shape {array.shape}; pass two dimensions, (n_samples, n_features): "
                 "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
             )

@@ -24,7 +24,7 @@ from ling.atomic_write import atomic_write, temporary_target
 from ling.design.affine import AffineMap
 from ling.design.blocked import BlockCall, BlockedStorage, BlockResult
 from ling.design.quantized import QuantizedMatrix
-from ling.errors import BadCheckpoint
+from ling.errors import CheckpointError
 
 FORMAT_VERSION = 3
 HEADER_FILE, LOCK_FILE, PASS_SUFFIX = "checkpoint.json", "lock", ".pass"
@@ -149,7 +149,7 @@ def _acquire_lock(folder: Path) -> IO[bytes]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         lock.close()
-        raise BadCheckpoint(
+        raise CheckpointError(
             f"checkpoint {str(folder)!r} is in use by another fit; pass a folder of its own for "
             "each fit, or wait."
         ) from error
@@ -158,7 +158,7 @@ def _acquire_lock(folder: Path) -> IO[bytes]:
 
 def _check_same_fit(folder: Path, header: dict[str, Any], fingerprint: dict[str, Any]) -> None:
     if header["version"] != FORMAT_VERSION:
-        raise BadCheckpoint(
+        raise CheckpointError(
             f"checkpoint {str(folder)!r} has format {header['version']}, and this version of ling "
             f"reads {FORMAT_VERSION}; pass another folder, or delete it."
         )
@@ -166,7 +166,7 @@ def _check_same_fit(folder: Path, header: dict[str, Any], fingerprint: dict[str,
         name for name in fingerprint if header["fingerprint"].get(name) != fingerprint[name]
     ]
     if differing:
-        raise BadCheckpoint(
+        raise CheckpointError(
             f"checkpoint {str(folder)!r} is of another fit: {', '.join(differing)} differ(s); pass "
             "another folder, or delete it to start anew."
         )
@@ -262,7 +262,7 @@ def _read_result(path: Path) -> BlockResult:
     with path.open("rb") as file:
         stored_digest = file.read(DIGEST_BYTES)
         if hashlib.file_digest(file, "sha256").digest() != stored_digest:
-            raise BadCheckpoint(
+            raise CheckpointError(
                 f"checkpoint file {str(path)!r} is damaged; delete its folder to start anew."
             )
         file.seek(DIGEST_BYTES)
@@ -281,7 +281,7 @@ def _write_atomically(file: Path, put: Callable[[IO[bytes]], object]) -> None:
 def _read_header(file: Path) -> dict[str, Any]:
     text, _, stored_digest = file.read_bytes().rpartition(b"\n")
     if hashlib.sha256(text).hexdigest().encode() != stored_digest:
-        raise BadCheckpoint(
+        raise CheckpointError(
             f"checkpoint {str(file)!r} is damaged, or was not written by ling; pass another "
             "folder, or delete this one if it is a checkpoint that you do not need."
         )
@@ -290,7 +290,7 @@ def _read_header(file: Path) -> dict[str, Any]:
 
 def _check_no_other_files(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise BadCheckpoint(f"checkpoint {str(folder)!r} is a file; pass the name of a folder.")
+        raise CheckpointError(f"checkpoint {str(folder)!r} is a file; pass the name of a folder.")
     if not folder.exists():
         return
     foreign = _foreign_files(folder)
@@ -299,7 +299,7 @@ def _check_no_other_files(folder: Path) -> None:
         rest = (
             f" and {len(foreign) - MAX_NAMED_FILES} more" if len(foreign) > MAX_NAMED_FILES else ""
         )
-        raise BadCheckpoint(
+        raise CheckpointError(
             f"checkpoint {str(folder)!r} holds what is not part of a checkpoint: {named}{rest}; "
             "pass another folder, or move that away."
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.arrays import float_dtype
-from ling.errors import MissingData
+from ling.errors import DataFileError
 
 # The first part of the advice for a file that changes between two passes.
 WAIT_ADVICE = (
@@ -38,7 +38,7 @@ class FileVersions:
         return cls({path: _stamp(path) for path in paths})
 
     def check(self, paths: Iterable[str] | None = None) -> None:
-        """Raise MissingData if a file was added, removed or changed.
+        """Raise DataFileError if a file was added, removed or changed.
 
         `paths` are the current files; by default the recorded ones.
         """
@@ -50,7 +50,7 @@ class FileVersions:
                     "is new" if before is None else "was deleted or moved" if after is None
                     else "has another size or modification time"
                 )  # fmt: skip
-                raise MissingData(
+                raise DataFileError(
                     f"{path!r} {change} since it was scanned. {WAIT_ADVICE}then scan it and fit or "
                     "predict again."
                 )
@@ -88,13 +88,13 @@ class MappedFile:
         return None
 
     def check(self) -> None:
-        """Raise MissingData if the file was written to.
+        """Raise DataFileError if the file was written to.
 
         A file that was deleted or replaced is allowed: the map still shows the old content.
         """
         now = _mapped_version(self.path)
         if now is not None and now[0] == self.version[0] and now != self.version:
-            raise MissingData(
+            raise DataFileError(
                 f"{self.path!r}, of which X, y or sample_weight is a memory map, was changed while "
                 f"it was read. {WAIT_ADVICE}then fit or predict again."
             )
@@ -122,7 +122,7 @@ def verify_unchanged(check: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def verify_memmaps_unchanged(*arrays: Any) -> Iterator[None]:
-    """Raise MissingData if a file that one of the arrays maps changes within the block."""
+    """Raise DataFileError if a file that one of the arrays maps changes within the block."""
     files = [file for file in map(MappedFile.from_array, arrays) if file is not None]
 
     def check() -> None:
@@ -150,7 +150,7 @@ class RowSource(ABC):
     notes: tuple[str, ...] = ()
 
     def check_unchanged(self) -> None:
-        """Raise MissingData if a file has changed since it was scanned."""
+        """Raise DataFileError if a file has changed since it was scanned."""
         if self.versions is not None:
             self.versions.check(self.files)
 
@@ -209,7 +209,7 @@ class ArraySource(RowSource):
         self.mapped_file = MappedFile.from_array(array)
 
     def check_unchanged(self) -> None:
-        """Raise MissingData if the array maps a file that has changed since it was opened."""
+        """Raise DataFileError if the array maps a file that has changed since it was opened."""
         if self.mapped_file is not None:
             self.mapped_file.check()
 

@@ -14,7 +14,7 @@ from ling.design.affine import AffineMap, scale_symmetric
 from ling.design.arrays import FLOAT64_MAX, float_dtype, scale_rows
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from ling.linalg import threads
 from ling.linalg.gram import mirror_upper_triangle
 
@@ -31,7 +31,7 @@ class SparseStorage(MemoryStorage):
 
     def __init__(self, matrix: Any) -> None:
         if matrix.ndim != 2:
-            raise WrongShape(
+            raise ShapeError(
                 f"X is sparse with shape {matrix.shape}; pass two dimensions, "
                 "(n_samples, n_features): X.reshape(1, -1) for one sample."
             )

@@ -19,7 +19,7 @@ from ling.design.rows import (
     RowTransform,
     take_rows,
 )
-from ling.errors import NotFinite
+from ling.errors import NonFiniteError
 
 if TYPE_CHECKING:
     from ling.design.quantized import QuantizedMatrix
@@ -221,7 +221,7 @@ class Storage(ABC):
         raise NotImplementedError
 
     def check_finite(self, limit: float = FLOAT64_MAX, first: int = 0) -> None:
-        """Raise NotFinite, naming the first entry that is NaN or exceeds `limit` in magnitude.
+        """Raise NonFiniteError, naming the first entry that is NaN or exceeds `limit` in magnitude.
 
         The message numbers rows from `first` on. Nothing is raised if all entries are finite.
         """
@@ -230,7 +230,7 @@ class Storage(ABC):
             return
         i, j = position[0] + first, position[1]
         name = "" if self.feature_names is None else f" ({self.feature_names[j]})"
-        raise NotFinite(
+        raise NonFiniteError(
             f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "
             f"column {j}{name}. Drop or fill such rows (SimpleImputer), or divide X by a constant."
         )

@@ -2,7 +2,7 @@
 
 from ling.estimators.classifier import RidgeClassifier, RidgeClassifierCV
 from ling.estimators.path import RidgePath, ridge_path
-from ling.estimators.ridge import Ridge, plan
+from ling.estimators.ridge import Ridge, plan_fit
 from ling.estimators.ridge_cv import RidgeCV
 
 __all__ = [
@@ -11,6 +11,6 @@ __all__ = [
     "RidgeClassifier",
     "RidgeClassifierCV",
     "RidgePath",
-    "plan",
+    "plan_fit",
     "ridge_path",
 ]

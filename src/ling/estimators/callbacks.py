@@ -4,8 +4,8 @@ A fit is the task "fit". Its subtasks are the passes over X, as many as are pred
 passes are needed, the last subtask covers all of them. Reading X into memory comes before the first
 subtask. Callbacks get X, y and sample_weight as they were passed, and the fitted estimator only at
 the end of "fit". A callback that asks to stop at the end of a pass ends the fit with the error
-`Stopped`, and the estimator is restored, because nothing is proved about the coefficients reached
-by then. A fit with `checkpoint=` continues from there when it is started again.
+`FitStoppedError`, and the estimator is restored, because nothing is proved about the coefficients
+reached by then. A fit with `checkpoint=` continues from there when it is started again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ling.errors import Stopped
+from ling.errors import FitStoppedError
 from ling.progress import READ_STAGE, Event
 
 try:
@@ -39,7 +39,7 @@ class CallbackAdapter:
         self.n_passes_started = 0
 
     def __call__(self, event: Event) -> None:
-        """End the tasks of finished passes and begin the next one; raises Stopped on request."""
+        """End the tasks of finished passes and begin the next; FitStoppedError on request."""
         if event.stage == READ_STAGE or (self.fit_task is None and event.expected is None):
             return
         self._begin_fit_task(event.expected)
@@ -69,12 +69,12 @@ class CallbackAdapter:
             self.fit_task.call_on_fit_task_begin(**self.callback_arguments)
 
     def _end_pass_task(self, passes: float) -> None:
-        """End the current pass task, if any; raises Stopped if a callback asks for it."""
+        """End the current pass task, if any; raises FitStoppedError if a callback asks for it."""
         if self.pass_task is not None and self.pass_task.call_on_fit_task_end(
             **self.callback_arguments
         ):
             self.pass_task = None
-            raise Stopped(
+            raise FitStoppedError(
                 f"a callback stopped this fit after {passes:.3g} passes over X; the estimator is "
                 "as it was before. For a rougher fit pass a larger tol or a smaller max_iter."
             )

@@ -14,7 +14,7 @@ import numpy as np
 from ling.design import ArraySource, ChunkedStorage, DenseStorage, Design
 from ling.design.blocked import BlockedStorage
 from ling.design.pass_cache import PassCache, PassCachedStorage, digest
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.estimators.fit import fit_options
 from ling.solvers.machine import Machine, measured_machine, parse_memory_budget
 from ling.solvers.options import FitOptions
@@ -89,7 +89,7 @@ def _as_blocked_storage(design: Design) -> BlockedStorage:
         source = ArraySource(storage.array, storage.feature_names)
         return ChunkedStorage(source, progress=design.meter.progress)
     kind = f"a {type(storage).__name__}" if storage.is_dense else "sparse"
-    raise BadOption(f"checkpoint is for dense X, and X is {kind}; pass checkpoint=None.")
+    raise OptionError(f"checkpoint is for dense X, and X is {kind}; pass checkpoint=None.")
 
 
 def _integer_seed(state: Any) -> int:

@@ -18,12 +18,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.cv_fit import (
-    CHOICE_BEST,
-    CHOICE_ONE_STD_ERROR,
+    SELECT_BEST,
+    SELECT_ONE_STD_ERROR,
     check_store_cv_results,
     fit_with_cv,
     set_cv_attributes,
@@ -104,14 +104,14 @@ class BaseRidgeClassifier(
     ) -> tuple[TrainingData, Any]:
         """Validated data and y as in the fit, without changing the model.
 
-        Raises BadOption if y has a class that the fit has not seen.
+        Raises OptionError if y has a class that the fit has not seen.
         """
         data, y = training_data(self, X, y, sample_weight, reset=False)
         decision = self._label_decoder
         known = y if decision.is_multilabel else decision.classes
         unknown = np.setdiff1d(y, known)
         if len(unknown):
-            raise BadOption(
+            raise OptionError(
                 f"y has the class {str(unknown[0])!r}, which the fit has not seen; pass the y of "
                 "the fit."
             )
@@ -292,7 +292,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
 
     Parameters
     ----------
-    alphas, fit_intercept, cv, store_cv_results, choice, tol, random_state, memory_budget
+    alphas, fit_intercept, cv, store_cv_results, selection_rule, tol, random_state, memory_budget
         As for `RidgeCV`.
     checkpoint, verbose
         As for `Ridge`.
@@ -331,7 +331,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         "cv": ["cv_object"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "store_cv_results": ["boolean"],
-        "choice": [StrOptions({CHOICE_BEST, CHOICE_ONE_STD_ERROR})],
+        "selection_rule": [StrOptions({SELECT_BEST, SELECT_ONE_STD_ERROR})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
@@ -348,7 +348,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         cv: Any = None,
         class_weight: Any = None,
         store_cv_results: bool = False,
-        choice: str = CHOICE_BEST,
+        selection_rule: str = SELECT_BEST,
         tol: float = 1e-4,
         random_state: Any = None,
         memory_budget: float | str | None = None,
@@ -361,7 +361,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         self.cv = cv
         self.class_weight = class_weight
         self.store_cv_results = store_cv_results
-        self.choice = choice
+        self.selection_rule = selection_rule
         self.tol = tol
         self.random_state = random_state
         self.memory_budget = memory_budget

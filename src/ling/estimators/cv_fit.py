@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
-from ling.errors import BadOption, EdgeOfGrid
-from ling.estimators.fit import FitContext, FitResult, plan_fit, solve_problem
+from ling.errors import EdgeOfGrid, OptionError
+from ling.estimators.fit import FitContext, FitResult, plan_training, solve_problem
 from ling.model_selection import CVProblem, CVResults, Scoring, Splits, check_alphas, score_alphas
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
@@ -32,7 +32,7 @@ from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
 
 log = logging.getLogger("ling")
-CHOICE_BEST, CHOICE_ONE_STD_ERROR = "best", "one_standard_error"
+SELECT_BEST, SELECT_ONE_STD_ERROR = "best", "one_standard_error"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +58,13 @@ def fit_with_cv(
     """Score all alphas, choose one (or one per target), and fit to all samples with it.
 
     `splits` is None for leave-one-out. The alphas are `model.alphas`, or a default grid. Raises
-    BadOption if memory does not allow a choice, or if no score is finite.
+    OptionError if memory does not allow a choice, or if no score is finite.
     """
     started = time.perf_counter()
     user_alphas = (
         None if model.alphas is None else check_alphas(model.alphas, allow_zero=splits is not None)
     )
-    plan = plan_fit(data, 1, options)
+    plan = plan_training(data, 1, options)
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: _expected_cost(model, plan, splits, user_alphas))
     problem, standardization = build_problem(
@@ -80,7 +80,7 @@ def fit_with_cv(
     strategy, results = _score_alphas(model, samples, strategies, scoring, user_alphas, plan)
     _check_choice(strategy, results)
     alpha_indices = np.asarray(
-        results.best if model.choice == CHOICE_BEST else results.one_standard_error
+        results.best if model.selection_rule == SELECT_BEST else results.one_standard_error
     )
     log.info(
         "alpha %s chosen from %d by %s.",
@@ -120,15 +120,15 @@ def _remaining_direct(plan: Plan, n_splits: int) -> RemainingWork:
 
 
 def _check_choice(strategy: CVStrategy, results: CVResults) -> None:
-    """Raise BadOption if memory did not allow a choice, or if no score is finite."""
+    """Raise OptionError if memory did not allow a choice, or if no score is finite."""
     if strategy.predictor.is_memory_exhausted and is_inconclusive(results):
         n, p = strategy.predictor.cv_problem.shape
-        raise BadOption(
+        raise OptionError(
             f"memory_budget is too small to choose alpha for {n} x {p}, on top of what blocks of X "
             "take; raise it several times, or raise tol."
         )
     if not np.isfinite(results.mean_score).any():
-        raise BadOption(
+        raise OptionError(
             "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
             "samples."
         )
@@ -141,7 +141,7 @@ def plan_cv(
     """Cross-validation strategies in order of preference: the first that does not give up is used.
 
     `splits` is None for leave-one-out, and `alphas` is None for the default grid. For an alpha of
-    0 only direct strategies remain; raises BadOption if none fits in memory.
+    0 only direct strategies remain; raises OptionError if none fits in memory.
     """
     if splits is None:
         _check_two_samples(samples)
@@ -152,7 +152,7 @@ def plan_cv(
         return strategies
     strategies = [strategy for strategy in strategies if strategy.is_direct]
     if not strategies:
-        raise BadOption(
+        raise OptionError(
             "alphas has a 0, for which n_features^2 or n_samples^2 numbers have to fit in "
             "memory_budget; raise it, or pass alphas above 0."
         )
@@ -200,7 +200,7 @@ def _fit_chosen_alpha(
             f" The {which} scored without a proof, and not examined further: proven scores of "
             "larger alphas are already lower than the best."
         )
-    plan = plan_fit(data, len(problem.distinct_alphas), options)
+    plan = plan_training(data, len(problem.distinct_alphas), options)
     context = FitContext(started, (note, *data.notes), "choose alpha", reason)
     fit = solve_problem(
         problem, standardization, plan, options, context, bool(model.fit_intercept),
@@ -213,7 +213,7 @@ def _fit_chosen_alpha(
 def check_store_cv_results(model: Any) -> None:
     """Raise if store_cv_results=True is combined with a cv, as scikit-learn does."""
     if model.cv is not None and model.store_cv_results:
-        raise BadOption(
+        raise OptionError(
             "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
             "scores of all splits anyway."
         )
@@ -305,7 +305,7 @@ def _chosen_dof(strategy: CVStrategy, problem: Problem) -> Array | None:
 def _check_two_samples(samples: CVProblem) -> None:
     """Raise unless at least two samples have a weight above 0, as leave-one-out needs."""
     if samples.standardization.n_counted < 2:
-        raise BadOption(
+        raise OptionError(
             "cv=None leaves each sample out in turn and needs at least two samples with a weight "
             "above 0, but there is one sample; pass more."
         )
@@ -321,7 +321,7 @@ def check_split_weights(splits: Splits, samples: CVProblem) -> None:
             ("test", splits.test_rows(number)),
         ):
             if not samples.weights[rows].any():
-                raise BadOption(
+                raise OptionError(
                     f"split {number} of cv has no {name} samples with a weight above 0; pass other "
                     "splits, or fewer of them."
                 )

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
 from ling.design.row_source import verify_memmaps_unchanged
-from ling.errors import BadOption, ClusterLost, NotFinite
+from ling.errors import ClusterLostError, NonFiniteError, OptionError
 from ling.estimators.callbacks import CallbackAdapter
 from ling.progress import FitProgress, Listener, RemainingWork, track_fit
 from ling.progress_bar import progress_listener, write_stderr
@@ -90,7 +90,7 @@ def fit_options(model: Any) -> FitOptions:
 def check_solver(model: Any) -> None:
     """Raise if `solver` cannot do positive=True; log what replaces a scikit-learn solver."""
     if model.positive and model.solver not in POSITIVE_SOLVERS:
-        raise BadOption(
+        raise OptionError(
             f"solver={model.solver!r} does not support positive=True; pass solver='auto', or "
             "positive=False."
         )
@@ -228,7 +228,7 @@ def solve_warm_started(
     is the `time.perf_counter()` at the start of the fit.
     """
     fit_intercept = bool(model.fit_intercept)
-    plan = plan_fit(data, len(np.unique(alphas)), options)
+    plan = plan_training(data, len(np.unique(alphas)), options)
     data.design.meter.begin_stage("prepare", lambda: expected_cost(plan, options))
     problem, standardization = build_problem(data, alphas, fit_intercept)
     context = FitContext(started, data.notes, requested_solver=model.solver)
@@ -248,7 +248,7 @@ def _warm_start(
     """
     try:
         yield _initial_coef(model, problem, standardization) if model.warm_start else None
-    except ClusterLost as error:
+    except ClusterLostError as error:
         if error.partial_coef is not None:
             model._partial_coef = standardization.coef(error.partial_coef)
         raise
@@ -305,7 +305,7 @@ def warn_unless_certified(model: Any, fit: FitResult) -> None:
     )
 
 
-def plan_fit(data: TrainingData, n_alphas: int, options: FitOptions) -> Plan:
+def plan_training(data: TrainingData, n_alphas: int, options: FitOptions) -> Plan:
     """Predicted cost of every engine for a fit to `data` with so many distinct alphas."""
     dimensions = problem_dimensions(data.design, data.n_targets, n_alphas)
     memory = MemoryBudget.from_option(options.memory_budget, data.resident_bytes)
@@ -366,7 +366,7 @@ def _round_to_dtype(standardization: Standardization, dtype: np.dtype[Any], W: A
     with np.errstate(over="ignore"):
         rounded = standardization.coef(W).astype(dtype).astype(np.float64)
     if not np.isfinite(rounded[np.isfinite(W)]).all():
-        raise NotFinite(f"the coefficients leave the range of {dtype}; pass X in float64.")
+        raise NonFiniteError(f"the coefficients leave the range of {dtype}; pass X in float64.")
     return np.asarray(rounded / coef_scale)
 
 
@@ -410,10 +410,10 @@ def _has_large_mean(problem: Problem, solution: Solution) -> bool:
 
 
 def _check_finite_coef(exact: Array, dtype: np.dtype[Any], *stored: Array) -> None:
-    """Raise NotFinite if coefficients or intercepts are not finite, before or after rounding."""
+    """Raise NonFiniteError unless coefficients or intercepts are finite, also once rounded."""
     if not all(np.isfinite(values).all() for values in (exact, *stored)):
         remedy = "divide y by a constant" if dtype == np.float64 else "pass X in float64"
-        raise NotFinite(f"the coefficients leave the range of {dtype}; {remedy}.")
+        raise NonFiniteError(f"the coefficients leave the range of {dtype}; {remedy}.")
 
 
 def _make_report(

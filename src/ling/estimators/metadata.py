@@ -19,7 +19,7 @@ from sklearn.utils.metadata_routing import process_routing
 
 from ling._typing import Array
 from ling.design import Design, Storage
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.model_selection import Splits
 
 
@@ -56,7 +56,7 @@ class MetadataRoutingMixin:
         methods = (methods,) if isinstance(methods, str) else tuple(methods)
         if any(hasattr(self, method) for method in methods):
             return call
-        raise BadOption(
+        raise OptionError(
             f"scoring={self.scoring!r} needs {' or '.join(methods)}, and {type(self).__name__} "
             f"has none; pass a scoring that needs {_supported_responses(self)}."
         )
@@ -78,13 +78,13 @@ def route_fit_params(
         score = {name: np.asarray(value) for name, value in routed.scorer.score.items()}
         return score, dict(routed.splitter.split)
     if model.cv is None and params.get("groups") is not None:
-        raise BadOption(
+        raise OptionError(
             "groups are given, but cv=None leaves out single samples; pass a cv that keeps groups "
             "together, such as GroupKFold()."
         )
     unknown = set(params) - {"groups"}
     if unknown:
-        raise BadOption(
+        raise OptionError(
             f"fit got {', '.join(sorted(unknown))}; pass only groups, or enable metadata routing "
             "(sklearn.set_config(enable_metadata_routing=True))."
         )

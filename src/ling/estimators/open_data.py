@@ -13,7 +13,7 @@ from ling._typing import Array
 from ling.design import ArraySource, ChunkedStorage, Design, Storage
 from ling.design.arrays import float_dtype
 from ling.design.chunked import read_all
-from ling.errors import MissingValue, WrongShape, WrongType
+from ling.errors import InputTypeError, MissingValueError, ShapeError
 from ling.progress import READ_STAGE, FitProgress
 from ling.solvers.cost_model import MemoryBudget
 
@@ -42,9 +42,9 @@ def open_storage(
     from ling.io import Dataset, scan_arrow
 
     if isinstance(X, Dataset):
-        raise WrongType("X is a Dataset; pass its X, and its y: fit(data.X, data.y).")
+        raise InputTypeError("X is a Dataset; pass its X, and its y: fit(data.X, data.y).")
     if isinstance(X, (str, os.PathLike)):
-        raise WrongType(_scan_advice(os.fspath(X)))
+        raise InputTypeError(_scan_advice(os.fspath(X)))
     if isinstance(X, Storage):
         return X
     if isinstance(X, Design):
@@ -74,7 +74,7 @@ def _scan_advice(path: Any) -> str:
 def _check_plain_storage(X: Design) -> Storage:
     """Storage of a design; raises if the design is an affine map of other data."""
     if not X.affine.is_identity:
-        raise WrongType(
+        raise InputTypeError(
             f"X is {X!r}, a map of other data; pass the data itself, and sample_weight for weights."
         )
     return X.storage
@@ -121,7 +121,9 @@ def _arrow_to_numpy(values: Any) -> Any:
         return np.column_stack([_arrow_to_numpy(column) for column in values.columns])
     if values.null_count:
         row = values.is_null().to_numpy(zero_copy_only=False).argmax()
-        raise MissingValue(f"y, or sample_weight, has no value in row {row} (rows count from 0).")
+        raise MissingValueError(
+            f"y, or sample_weight, has no value in row {row} (rows count from 0)."
+        )
     chunks = values.chunks if hasattr(values, "chunks") else [values]
     return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
 
@@ -161,11 +163,11 @@ def _dask_storage(X: Any) -> Storage:
 def _numeric_dask_array(frame: Any) -> Any:
     """A Dask data frame as a Dask array, in float32 if all columns are and in float64 otherwise.
 
-    Boolean columns become 0 and 1; other columns that are not numeric raise WrongType.
+    Boolean columns become 0 and 1; other columns that are not numeric raise InputTypeError.
     """
     non_numeric = [name for name, kind in frame.dtypes.items() if kind.kind not in "fiub"]
     if non_numeric:
-        raise WrongType(
+        raise InputTypeError(
             f"column {non_numeric[0]!r} of X has dtype {frame.dtypes[non_numeric[0]]}; encode it "
             "first, as by dask.dataframe.get_dummies(X, dtype=float), or leave it out."
         )
@@ -179,7 +181,7 @@ def _numeric_dask_array(frame: Any) -> Any:
 def _check_partition_columns(partition: Any, names: list[Any]) -> Any:
     """The partition, unchanged; raises unless its columns are those of the data frame."""
     if list(partition.columns) != names:
-        raise WrongShape(
+        raise ShapeError(
             f"a partition of X has the columns {list(partition.columns)}, and the data frame "
             f"declares {names}; give all partitions the same columns in the same order."
         )

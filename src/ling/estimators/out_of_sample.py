@@ -14,10 +14,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
-from ling.errors import BadOption, WrongShape, WrongType
+from ling.errors import InputTypeError, OptionError, ShapeError
 from ling.estimators.classifier import BaseRidgeClassifier
 from ling.estimators.cv_fit import check_split_weights, plan_cv
-from ling.estimators.fit import fit_options, plan_fit
+from ling.estimators.fit import fit_options, plan_training
 from ling.estimators.metadata import make_splits
 from ling.estimators.ridge import Ridge
 from ling.estimators.ridge_cv import RidgeCV
@@ -110,7 +110,7 @@ def rebuild_problem(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Fi
     changed.
     """
     if not isinstance(model, Ridge | RidgeCV | BaseRidgeClassifier):
-        raise WrongType(
+        raise InputTypeError(
             f"model is a {type(model).__name__}; pass a fitted Ridge, RidgeCV, RidgeClassifier or "
             "RidgeClassifierCV of ling's (of a pipeline, its last step and its X)."
         )
@@ -125,7 +125,7 @@ def rebuild_problem(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Fi
     )
     fit_intercept = bool(model.fit_intercept)
     problem, standardization = build_problem(data, alphas, fit_intercept)
-    plan = plan_fit(data, 1, fit_options(model))
+    plan = plan_training(data, 1, fit_options(model))
     samples = CVProblem.from_problem(problem, standardization, data, fit_intercept, plan.memory)
     return FittedProblem(model, data, y, samples, alphas, plan)
 
@@ -165,18 +165,18 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
 
 
 def _check_same_data(model: Any, data: TrainingData) -> None:
-    """Raise WrongShape unless X and y have as many rows and targets as in the fit."""
+    """Raise ShapeError unless X and y have as many rows and targets as in the fit."""
     n, n_fitted = data.design.shape[0], model.report_.shape[0]
     # n_samples_seen_ does not count samples of weight 0.
     if hasattr(model, "n_samples_seen_") and data.weights is not None:
         n = int(np.count_nonzero(data.weights))
     if n != n_fitted:
-        raise WrongShape(
+        raise ShapeError(
             f"X has {n} rows, and the model was fitted to {n_fitted}; pass the X and y of the fit."
         )
     n_targets = np.atleast_2d(model.coef_).shape[0]
     if data.n_targets != n_targets:
-        raise WrongShape(
+        raise ShapeError(
             f"y has {data.n_targets} targets, and the model was fitted to {n_targets}; pass the y "
             "of the fit."
         )
@@ -217,7 +217,7 @@ def _default_folds(fitted_problem: FittedProblem) -> Splits:
     """
     n, y = fitted_problem.cv_problem.shape[0], fitted_problem.y
     if n < 2:
-        raise BadOption("there is one sample, and none to learn from when it is left out.")
+        raise OptionError("there is one sample, and none to learn from when it is left out.")
     shuffle_options: dict[str, Any] = (
         {} if fitted_problem.is_out_of_core else {"shuffle": True, "random_state": 0}
     )
@@ -250,7 +250,7 @@ def _describe_splits(splits: Splits | None) -> str:
 def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredictor:
     """Predictor of the first strategy that does not give up; the last one never does.
 
-    Raises BadOption if it ran out of memory before all alphas were certified.
+    Raises OptionError if it ran out of memory before all alphas were certified.
     """
     for strategy in strategies:
         predictor = strategy.predictor
@@ -259,7 +259,7 @@ def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredi
             break
     if predictor.is_memory_exhausted and not predictor.certified(alphas).all():
         n, p = predictor.cv_problem.shape
-        raise BadOption(
+        raise OptionError(
             f"memory_budget is too small to predict samples that are left out, for {n} x {p}; "
             "raise it several times."
         )

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from ling._typing import Array
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.estimators.fit import (
     FitContext,
     FitResult,
@@ -88,7 +88,7 @@ class PartialFitMixin(UncertaintyMixin):
         with fit_session(self, X, y, sample_weight) as progress:
             is_first = self._sufficient_statistics is None
             if is_first and remove:
-                raise BadOption(
+                raise OptionError(
                     "remove=True, and nothing was added by partial_fit (fit keeps no sums); add "
                     "batches before you remove some."
                 )
@@ -173,7 +173,7 @@ def _check_gram_fits_budget(data: TrainingData, n_alphas: int, options: FitOptio
     n_bytes = statistics_bytes(p, data.n_targets, n_alphas)
     budget = MemoryBudget.from_option(options.memory_budget)
     if not budget.allows(n_bytes):
-        raise BadOption(
+        raise OptionError(
             f"partial_fit keeps n_features^2 numbers and takes {n_bytes / 1e6:.3g} MB for {p} "
             f"features, and memory_budget is {budget.n_bytes / 1e6:.3g} MB; raise it, or use fit, "
             "which has engines that take less."

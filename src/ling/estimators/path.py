@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ling._typing import Array
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
-from ling.errors import BadOption
-from ling.estimators.fit import fit_session, plan_fit
+from ling.errors import OptionError
+from ling.estimators.fit import fit_session, plan_training
 from ling.estimators.validation import check_same_columns, open_prediction_data, training_data
 from ling.model_selection import CVProblem, check_alphas, default_alpha_grid
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
@@ -165,9 +165,9 @@ def ridge_path(
     (3, 5)
     """
     if isinstance(tol, bool) or not isinstance(tol, Real) or not tol >= 0:
-        raise BadOption(f"tol is {tol!r}; pass a number >= 0.")
+        raise OptionError(f"tol is {tol!r}; pass a number >= 0.")
     if not isinstance(verbose, Integral) or verbose < 0:
-        raise BadOption(f"verbose is {verbose!r}; pass 0, 1 or 2.")
+        raise OptionError(f"verbose is {verbose!r}; pass 0, 1 or 2.")
     user_alphas = (
         None
         if alphas is None
@@ -200,7 +200,7 @@ def _compute_path(
     started: float,
 ) -> RidgePath:
     """Solve for all alphas and return the path in the units of the data."""
-    plan = plan_fit(data, 1, options)
+    plan = plan_training(data, 1, options)
     n_alphas = DEFAULT_N_ALPHAS if user_alphas is None else len(user_alphas)
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: expected_path_cost(plan, n_alphas))

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling.design import ChunkedStorage, as_design
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.fit import (
@@ -45,7 +45,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
     It needs memory for n_features^2 numbers.
 
     `set_callbacks` accepts the callbacks of scikit-learn 1.9 and later. The passes over X are the
-    tasks of a fit. A callback that asks to stop ends the fit with `ling.errors.Stopped`, and the
+    tasks of a fit. If a callback asks to stop, the fit raises `ling.errors.FitStoppedError` and the
     estimator is restored. `ling.progress.watch` reports the progress of fits to any function.
 
     Parameters
@@ -66,7 +66,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         For X in float32 the bound includes the rounding of `coef_` and `intercept_` to float32.
     solver : {"auto", "direct", "krylov", "two_stage", "row_sketch"}, default="auto"
         "auto" predicts the cost of each engine from the shape of X, the memory and this machine's
-        speed, and picks the cheapest; `ling.plan(X, y)` shows the predictions. scikit-learn's
+        speed, and picks the cheapest; `ling.plan_fit(X, y)` shows the predictions. scikit-learn's
         solver names are accepted too.
     positive : bool, default=False
         Whether to constrain the coefficients to be >= 0; n_features^2 numbers have to fit in
@@ -201,7 +201,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         return tags
 
 
-def plan(
+def plan_fit(
     X: Any, y: Any = None, alpha: Any = 1.0, *, memory_budget: float | str | None = None,
     precision: str = "auto", tol: float = 1e-4,
 ) -> Plan:  # fmt: skip
@@ -226,7 +226,7 @@ def plan(
     Examples
     --------
     >>> import numpy as np
-    >>> print(plan(np.ones((1000, 20)), np.ones(1000)))  # doctest: +ELLIPSIS
+    >>> print(plan_fit(np.ones((1000, 20)), np.ones(1000)))  # doctest: +ELLIPSIS
     1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
     engine ...
     """
@@ -239,7 +239,7 @@ def plan(
     design = as_design(storage)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     if y is not None and np.shape(y)[0] != design.shape[0]:
-        raise WrongShape(
+        raise ShapeError(
             f"X has {design.shape[0]} rows and y has {np.shape(y)[0]}: pass as many rows of y as "
             "of X."
         )

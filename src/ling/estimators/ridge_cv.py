@@ -18,8 +18,8 @@ from ling._typing import Array
 from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.cv_fit import (
-    CHOICE_BEST,
-    CHOICE_ONE_STD_ERROR,
+    SELECT_BEST,
+    SELECT_ONE_STD_ERROR,
     check_store_cv_results,
     fit_with_cv,
     set_cv_attributes,
@@ -84,7 +84,7 @@ class RidgeCV(
         `scoring` its prediction.
     alpha_per_target : bool, default=False
         Whether to choose alpha for each target separately; works with any `cv`.
-    choice : {"best", "one_standard_error"}, default="best"
+    selection_rule : {"best", "one_standard_error"}, default="best"
         "best" fits with the alpha of the best score, "one_standard_error" with the largest alpha
         whose score is within one standard error of the best.
     tol, random_state, memory_budget, statistics
@@ -133,7 +133,7 @@ class RidgeCV(
         "gcv_mode": [StrOptions({"auto", "svd", "eigen", "stochastic"}), None],
         "store_cv_results": ["boolean"],
         "alpha_per_target": ["boolean"],
-        "choice": [StrOptions({CHOICE_BEST, CHOICE_ONE_STD_ERROR})],
+        "selection_rule": [StrOptions({SELECT_BEST, SELECT_ONE_STD_ERROR})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
@@ -152,7 +152,7 @@ class RidgeCV(
         gcv_mode: str | None = None,
         store_cv_results: bool = False,
         alpha_per_target: bool = False,
-        choice: str = CHOICE_BEST,
+        selection_rule: str = SELECT_BEST,
         tol: float = 1e-4,
         random_state: Any = None,
         memory_budget: float | str | None = None,
@@ -167,7 +167,7 @@ class RidgeCV(
         self.gcv_mode = gcv_mode
         self.store_cv_results = store_cv_results
         self.alpha_per_target = alpha_per_target
-        self.choice = choice
+        self.selection_rule = selection_rule
         self.tol = tol
         self.random_state = random_state
         self.memory_budget = memory_budget

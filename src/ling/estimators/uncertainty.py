@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ling._typing import Array
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.estimators.fit import FitResult
 from ling.estimators.prediction import BlockPredictionMixin, checked_x_and_predictions, predictions
 from ling.solvers.cost_model import MemoryBudget
@@ -157,17 +157,17 @@ class UncertaintyMixin(BlockPredictionMixin):
         return float(values[0]) if np.ndim(self.intercept_) == 0 and len(values) == 1 else values
 
     def _require_posterior(self) -> tuple[PosteriorState, Posterior]:
-        """The stored state and its posterior; raises BadOption if there is none."""
+        """The stored state and its posterior; raises OptionError if there is none."""
         if self._posterior_state is None or self._posterior_state.posterior is None:
-            raise BadOption(f"there are no standard errors: {NO_STATISTICS_MESSAGE}")
+            raise OptionError(f"there are no standard errors: {NO_STATISTICS_MESSAGE}")
         return self._posterior_state, self._posterior_state.posterior
 
     def _check_statistics(self, alphas: Array) -> None:
-        """Raise BadOption if statistics=True is combined with alpha = 0 or positive=True."""
+        """Raise OptionError if statistics=True is combined with alpha = 0 or positive=True."""
         if self.statistics and (alphas == 0).any():
-            raise BadOption("statistics=True needs alpha > 0: at 0 they have no finite value.")
+            raise OptionError("statistics=True needs alpha > 0: at 0 they have no finite value.")
         if self.statistics and getattr(self, "positive", False):
-            raise BadOption(
+            raise OptionError(
                 "statistics=True does not go with positive=True, where w is not Gaussian; pass one."
             )
 

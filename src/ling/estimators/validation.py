@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_y as check_y
 
 from ling._typing import Array
 from ling.design import ChunkedStorage, DenseStorage, Design, Meter, Storage, as_design
-from ling.errors import BadOption, NegativeWeight, WrongShape, WrongType
+from ling.errors import InputTypeError, NegativeWeightError, OptionError, ShapeError
 from ling.estimators.open_data import load_or_rechunk, materialize, memory_budget, open_storage
 from ling.progress import FitProgress
 from ling.solvers.cost_model import MemoryBudget
@@ -119,7 +119,7 @@ def _check_y_given(estimator_name: str, X: Any, y: Any) -> None:
         return
     open_storage(X)  # raises, with better advice, if X is a Dataset or a path
     where = "fit(data.X, data.y)" if isinstance(X, Storage | Design) else "fit(X, y)"
-    raise WrongType(
+    raise InputTypeError(
         f"This {estimator_name} estimator requires y to be passed, but the target y is None; "
         f"pass a target for every row: {where}."
     )
@@ -129,12 +129,12 @@ def _check_targets(estimator_name: str, storage: Storage, y: Any, numeric: dict[
     """Validated y (n,) or (n, t) for an X in a storage; `numeric` is {} if y may be text."""
     n = storage.shape[0]
     if n == 0:
-        raise WrongShape("X has no rows; at least one is needed.")
+        raise ShapeError("X has no rows; at least one is needed.")
     with name_argument_in_errors(**numeric):
         y = check_y(y, multi_output=True, y_numeric=bool(numeric), estimator=estimator_name)
         _check_not_text(y, numeric)
     if len(y) != n:
-        raise WrongShape(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
+        raise ShapeError(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
     return y
 
 
@@ -144,7 +144,7 @@ def _check_not_text(y: Any, numeric: dict[str, Any]) -> None:
     `name_argument_in_errors` replaces this error by one with advice.
     """
     if numeric and y.dtype.kind in "US":
-        raise WrongType("y is text")
+        raise InputTypeError("y is text")
 
 
 def set_feature_attributes(model: Any, storage: Storage) -> None:
@@ -185,14 +185,14 @@ def _open_like_fit(model: Any, X: Any, budget: MemoryBudget) -> Storage | None:
 def check_same_columns(model: Any, p: int, columns: tuple[str, ...] | None) -> None:
     """Raise unless X has as many columns as in the fit, with the same names if both have names."""
     if p != model.n_features_in_:
-        raise WrongShape(
+        raise ShapeError(
             f"X has {p} features, but {type(model).__name__} is expecting "
             f"{model.n_features_in_} features as input."
         )
     names = getattr(model, "feature_names_in_", None)
     if names is not None and columns is not None and tuple(names) != columns:
         first = next(pair for pair in zip(names, columns, strict=True) if pair[0] != pair[1])
-        raise WrongShape(
+        raise ShapeError(
             f"the columns of X are not those of the fit: where {first[0]!r} was there is "
             f"{first[1]!r} now; scan X with like=model, or put them in the same order."
         )
@@ -202,7 +202,7 @@ def check_not_sparse(**arguments: Any) -> None:
     """Raise if one of the named arguments (y, sample_weight) is sparse."""
     for name, value in arguments.items():
         if sparse.issparse(value):
-            raise WrongType(f"{name} is sparse; pass {name}.toarray().")
+            raise InputTypeError(f"{name} is sparse; pass {name}.toarray().")
 
 
 @contextmanager
@@ -215,26 +215,26 @@ def name_argument_in_errors(**arguments: Any) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         if "inconsistent numbers of samples" in str(error):
-            raise WrongShape(f"{error}: pass as many rows of y as of X.") from error
+            raise ShapeError(f"{error}: pass as many rows of y as of X.") from error
         for name, value in arguments.items():
             _check_numeric(name, value, error)
         raise
 
 
 def _check_numeric(name: str, value: Any, error: Exception) -> None:
-    """Raise WrongType, from `error`, if `value` or a column of it is complex or not numeric."""
+    """Raise InputTypeError, from `error`, if `value` or a column of it is complex or text."""
     for column in getattr(value, "columns", ()):  # only data frames have columns
         _check_numeric(f"column {column!r} of {name}", np.asarray(value[column]), error)
     array: Any = value if sparse.issparse(value) else np.asarray(value)
     if array.dtype.kind == "c":
-        raise WrongType(
+        raise InputTypeError(
             f"Complex data not supported: {name} is {array.dtype}; pass real numbers."
         ) from error
     if array.dtype.kind in "OUS":
         try:
             array.astype(np.float64)
         except (TypeError, ValueError) as fault:
-            raise WrongType(
+            raise InputTypeError(
                 f"{name} is not numeric: {fault}. Encode it as numbers (OneHotEncoder)."
             ) from error
 
@@ -249,13 +249,13 @@ def check_alpha_per_target(alpha: Any, n_targets: int) -> Array:
     with name_argument_in_errors(alpha=alpha):
         alphas = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
     if alphas.ndim != 1 or len(alphas) not in (1, n_targets):
-        raise WrongShape(
+        raise ShapeError(
             "Number of targets and number of penalties do not correspond: "
             f"{alphas.size} != {n_targets} (alpha has {alphas.size} values, y has {n_targets} "
             "columns); pass one alpha, or one for each target."
         )
     if not np.isfinite(alphas).all() or (alphas < 0).any():
-        raise BadOption(f"alpha is {alpha}; pass finite numbers >= 0.")
+        raise OptionError(f"alpha is {alpha}; pass finite numbers >= 0.")
     return np.full(n_targets, alphas[0]) if len(alphas) == 1 else alphas
 
 
@@ -265,12 +265,14 @@ def check_sample_weight(sample_weight: Any, X: Any) -> Array | None:
     if sample_weight is None:
         return None
     if not np.asarray(sample_weight).any():
-        raise BadOption("sample_weight is zero everywhere; give at least one row a weight above 0.")
+        raise OptionError(
+            "sample_weight is zero everywhere; give at least one row a weight above 0."
+        )
     with name_argument_in_errors(sample_weight=sample_weight):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         row = int(np.flatnonzero(weights < 0)[0])
-        raise NegativeWeight(
+        raise NegativeWeightError(
             f"sample_weight[{row}] is {weights[row]}; weights must be >= 0. "
             "To leave a row out, give it weight 0."
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design.chunked import prefetch
 from ling.design.row_source import FileVersions, RowSource
-from ling.errors import BadOption, MissingValue, WrongType
+from ling.errors import InputTypeError, MissingValueError, OptionError
 from ling.io.buffer_pool import BufferPool
 from ling.io.column_profile import check_numeric_columns, infer_encoding
 from ling.io.column_spec import ColumnSpec, check_column_names
@@ -169,7 +169,7 @@ class TableTargetReader(TargetReader):
         if not self.is_multi_output:
             return columns[0]
         if len({column.dtype.kind in "US" for column in columns}) > 1:
-            raise WrongType("target lists numbers and text together; pass one kind at a time.")
+            raise InputTypeError("target lists numbers and text together; pass one kind at a time.")
         return np.column_stack(columns)
 
     def read_column(self, name: str) -> NDArray[Any]:
@@ -232,8 +232,8 @@ def _text_values(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return np.array([*(text or "" for text in texts), ""])[codes], codes < 0
 
 
-def _missing_in_column_error(name: str, row: int) -> MissingValue:
-    return MissingValue(f"column {name!r} has no value in row {row} (rows count from 0).")
+def _missing_in_column_error(name: str, row: int) -> MissingValueError:
+    return MissingValueError(f"column {name!r} has no value in row {row} (rows count from 0).")
 
 
 def build_dataset(
@@ -273,7 +273,7 @@ def _check_unique_names(encoding: Encoding) -> None:
     """Text with a "=" in it may be taken for another column's."""
     twins = [name for name, count in Counter(encoding.names).items() if count > 1]
     if twins:
-        raise BadOption(
+        raise OptionError(
             f"two columns of X would be called {twins[0]!r}; rename a column of the table, or "
             "leave it out with drop=[...]."
         )
@@ -483,7 +483,7 @@ def _as_table(data: Any) -> Any:
         return data.to_table()
     if isinstance(data, ds.Dataset):
         return None
-    raise WrongType(
+    raise InputTypeError(
         f"data is a {type(data).__name__}; pass a pyarrow Table, RecordBatch or Dataset."
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.errors import MissingValue, NotFinite, WrongType
+from ling.errors import InputTypeError, MissingValueError, NonFiniteError
 from ling.io.column_writers import (
     MISSING_CODE,
     dictionary_codes,
@@ -81,7 +81,7 @@ def _check_numeric_type(name: str, kind: Any, where: str, before: str) -> None:
     if is_numeric_type(kind):
         return
     what = "text" if is_string_type(kind) or types.is_dictionary(kind) else f"of type {kind}"
-    raise WrongType(
+    raise InputTypeError(
         f"column {name!r} is {what} {where}, and was numbers {before}; make it numbers there too."
     )
 
@@ -153,7 +153,7 @@ class CategoryProfile(ColumnProfile):
         return OneHot(self.name, tuple(sorted(self.categories)))
 
     def _raise_too_many(self) -> None:
-        raise WrongType(
+        raise InputTypeError(
             f"column {self.name!r} holds more than {MAX_CATEGORIES:,} different texts: names "
             "or identifiers, rather than categories. Leave it out with drop=[...]."
         )
@@ -189,12 +189,12 @@ class MeanProfile(ColumnProfile):
     def encode(self) -> Numeric:
         """Numeric, its gaps filled."""
         if not self.n_present:
-            raise MissingValue(
+            raise MissingValueError(
                 f"column {self.name!r} has no value in any row, so no mean; leave it out with "
                 "drop=[...]."
             )
         if not np.isfinite(self.block_sums).all():
-            raise NotFinite(
+            raise NonFiniteError(
                 f"column {self.name!r} holds an infinity, so it has no mean; replace it, or leave "
                 "the column out with drop=[...]."
             )

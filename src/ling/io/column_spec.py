@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ling.errors import BadOption, UnknownColumn, WrongShape
+from ling.errors import OptionError, ShapeError, UnknownColumnError
 from ling.io.dataset import abbreviate_list
 from ling.io.encoding import Encoding, resolve_encoding
 
@@ -33,15 +33,17 @@ class ColumnSpec:
             if not isinstance(texts, list | tuple) or not all(
                 isinstance(text, str | None) for text in texts
             ):
-                raise BadOption(f"{name}={value!r}; pass the name of a column, or a list of names.")
+                raise OptionError(
+                    f"{name}={value!r}; pass the name of a column, or a list of names."
+                )
         if self.missing not in ("error", "mean"):
-            raise BadOption(f"missing={self.missing!r}; pass 'error' or 'mean'.")
+            raise OptionError(f"missing={self.missing!r}; pass 'error' or 'mean'.")
         if self.unknown not in ("error", "ignore"):
-            raise BadOption(f"unknown={self.unknown!r}; pass 'error' or 'ignore'.")
+            raise OptionError(f"unknown={self.unknown!r}; pass 'error' or 'ignore'.")
         if self.like is not None and self.features is not None:
-            raise BadOption("features and like are both given; `like` has the features already.")
+            raise OptionError("features and like are both given; `like` has the features already.")
         if self.drop is not None and (self.features is not None or self.like is not None):
-            raise BadOption(
+            raise OptionError(
                 "drop is given along with features or like, which name all columns that are used; "
                 "pass one of them."
             )
@@ -81,11 +83,11 @@ def _check_features(names: Sequence[str], targets: Sequence[str], known: Sequenc
     both = [name for name in names if name in targets]
     twice = [name for name in (*names, *targets) if known.count(name) > 1 or names.count(name) > 1]
     if both:
-        raise BadOption(f"target {both[0]!r} is among the features too; leave it out of them.")
+        raise OptionError(f"target {both[0]!r} is among the features too; leave it out of them.")
     if twice:
-        raise BadOption(f"column {twice[0]!r} is there twice; name it once.")
+        raise OptionError(f"column {twice[0]!r} is there twice; name it once.")
     if not names:
-        raise WrongShape("there are no feature columns; name some with features=[...].")
+        raise ShapeError("there are no feature columns; name some with features=[...].")
 
 
 def check_column_names(names: Sequence[str], known: Sequence[str], argument: str) -> None:
@@ -99,7 +101,7 @@ def check_column_names(names: Sequence[str], known: Sequence[str], argument: str
                 else "the columns are "
             )
             rest = "" if close else abbreviate_list(map(repr, known)) + "."
-            raise UnknownColumn(f"{argument} names {name!r}, which is no column; {hint}{rest}")
+            raise UnknownColumnError(f"{argument} names {name!r}, which is no column; {hint}{rest}")
 
 
 def _check_encoded_columns(names: Sequence[str], known: Sequence[str]) -> None:
@@ -108,7 +110,7 @@ def _check_encoded_columns(names: Sequence[str], known: Sequence[str]) -> None:
         others = [name for name in known if name not in names]
         close = difflib.get_close_matches(lacking[0], others, n=1)
         hint = f" (is {close[0]!r} there meant to be {lacking[0]!r}?)" if close else ""
-        raise UnknownColumn(
+        raise UnknownColumnError(
             f"the table lacks {len(lacking)} of the {len(names)} columns that `like` was fitted "
             f"to: {abbreviate_list(map(repr, lacking))}; columns are matched by name{hint}."
         )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.errors import MissingValue, UnknownCategory, WrongType
+from ling.errors import InputTypeError, MissingValueError, UnknownCategoryError
 from ling.io.encoding import ColumnEncoding, Encoding, Numeric, OneHot
 
 #: The row of the table that the i-th of a batch is.
@@ -30,11 +30,11 @@ def is_categorical(name: str, kind: Any) -> bool:
     if is_numeric_type(kind):
         return False
     if types.is_temporal(kind):
-        raise WrongType(
+        raise InputTypeError(
             f"column {name!r} holds dates or times ({kind}), which have no one meaning as numbers; "
             "convert it (to days since some date, say), or leave it out with drop=[...]."
         )
-    raise WrongType(
+    raise InputTypeError(
         f"column {name!r} has type {kind}; pass numbers or text, or leave it out with drop=[...]."
     )
 
@@ -156,9 +156,9 @@ def _one_hot_writer(
     return write
 
 
-def missing_value_error(name: str, row: int) -> MissingValue:
+def missing_value_error(name: str, row: int) -> MissingValueError:
     """The error for a feature without a value."""
-    return MissingValue(
+    return MissingValueError(
         f"column {name!r} has no value in row {row} (rows count from 0); pass missing='mean' to "
         "put the column's mean there, or leave the row or the column out."
     )
@@ -166,9 +166,9 @@ def missing_value_error(name: str, row: int) -> MissingValue:
 
 def _unknown_category_error(
     name: str, text: str | None, row: int, known: tuple[str, ...]
-) -> UnknownCategory:
+) -> UnknownCategoryError:
     some = ", ".join(repr(category) for category in known[:5])
-    return UnknownCategory(
+    return UnknownCategoryError(
         f"column {name!r} is {text!r} in row {row} (rows count from 0), which is none of its "
         f"{len(known)} categories ({some}{', ...' if len(known) > 5 else ''}); pass "
         "unknown='ignore' to treat it as none of them."

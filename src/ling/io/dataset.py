@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.row_source import FileVersions, RowSource, verify_unchanged
-from ling.errors import BadOption, MissingValue, WrongShape
+from ling.errors import MissingValueError, OptionError, ShapeError
 from ling.io.encoding import Encoding
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ArrayTargetReader(TargetReader):
 
     def read_column(self, name: str) -> NDArray[Any]:
         """There are none."""
-        raise BadOption(
+        raise OptionError(
             f"column {name!r} cannot be read: arrays have no named columns; load it yourself."
         )
 
@@ -120,7 +120,7 @@ class Dataset:
     def y(self) -> NDArray[Any]:
         """The target (n,), or targets (n, n_targets); read when first asked for, then kept."""
         if self.others.description is None:
-            raise BadOption("this data was scanned without a target; pass target=... or y=....")
+            raise OptionError("this data was scanned without a target; pass target=... or y=....")
         return self.others.read_target()
 
     def read(self, name: str) -> NDArray[Any]:
@@ -182,13 +182,13 @@ def abbreviate_list(names: Iterable[str], most: int = MAX_LISTED_NAMES) -> str:
 def check_target_shape(shape: tuple[int, ...], n: int, name: str = "y") -> None:
     """An error unless it fits n rows; it calls the target `name`."""
     if len(shape) not in (1, 2) or shape[0] != n:
-        raise WrongShape(
+        raise ShapeError(
             f"{name} has shape {shape}; X has {n} rows, so pass ({n},) or ({n}, n_targets)."
         )
 
 
-def missing_target_error(name: str, row: int) -> MissingValue:
+def missing_target_error(name: str, row: int) -> MissingValueError:
     """The error for a target without a value."""
-    return MissingValue(
+    return MissingValueError(
         f"target {name!r} has no value in row {row} (rows count from 0); leave such rows out."
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from ling.errors import BadOption, WrongType
+from ling.errors import InputTypeError, OptionError
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def resolve_encoding(like: Any, missing: str) -> Encoding:
     """The encoding of a fitted model, or of a Dataset; an Encoding is itself."""
     encoding = like if isinstance(like, Encoding) else _encoding_of(like)
     if missing == "mean" and not encoding.fills:
-        raise BadOption(
+        raise OptionError(
             "missing='mean' needs the means of the columns, and `like` has none; "
             "scan the data it was fitted to with missing='mean' too."
         )
@@ -113,7 +113,7 @@ def _encoding_of(like: Any) -> Encoding:
         found = getattr(like, name, None)
         if isinstance(found, Encoding):
             return found
-    raise WrongType(
+    raise InputTypeError(
         f"like is a {type(like).__name__} without an encoding; pass a model that was fitted to "
         "scanned columns, the Dataset it was fitted to, or that Dataset's `encoding`."
     )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.row_source import FileVersions, verify_unchanged
-from ling.errors import LingError, MissingData, WrongType
+from ling.errors import DataFileError, InputTypeError, LingError
 
 #: A `pyarrow.RecordBatch`: some rows of some columns.
 RecordBatch: TypeAlias = Any
@@ -260,7 +260,7 @@ class FragmentedTable:
         return sum(self.row_counts)
 
     def check_unchanged(self) -> None:
-        """Raise MissingData if a file has changed since it was scanned."""
+        """Raise DataFileError if a file has changed since it was scanned."""
         self.versions.check(local_files(self.fragments))
 
     def read_batches(
@@ -278,7 +278,7 @@ class FragmentedTable:
                         read += batch.num_rows
                         yield batch
         if read < stop - start:
-            raise MissingData(
+            raise DataFileError(
                 f"{self.description} now gives {read} rows, not {stop - start} as when it was "
                 "scanned; scan it again."
             )
@@ -358,9 +358,9 @@ def _with_all_columns(
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def not_utf8_error(path: str) -> WrongType:
+def not_utf8_error(path: str) -> InputTypeError:
     """The error for a text of another encoding."""
-    return WrongType(
+    return InputTypeError(
         f"source={path!r} is not UTF-8; convert it (iconv -f latin1 -t utf8 OLD > NEW, if it is "
         "Latin-1)."
     )
@@ -386,17 +386,17 @@ def unreadable_file_error(path: str, error: Exception) -> LingError:
         return not_utf8_error(path)
     if TYPE_CHANGE_MESSAGE.search(said):
         where = f" in {path!r}" if path else ""
-        return WrongType(
+        return InputTypeError(
             f"a column changes its type{where} ({said}); types are those of the first rows. Make "
             "the column all numbers or all text, or leave it out with drop=[...]."
         )
     source = f"source={path!r}" if path else "source"
     if isinstance(error, MemoryError):
-        return MissingData(
+        return DataFileError(
             f"{source} cannot be read ({said}); it is damaged, or memory is short. Write it again, "
             "with fewer rows in each row group or batch."
         )
-    return MissingData(
+    return DataFileError(
         f"{source} cannot be read ({said}); it is damaged, gone or still being written. Write it "
         "again."
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design.arrays import float_dtype
 from ling.design.row_source import ArraySource, FileVersions, RowSource
-from ling.errors import LingError, MissingData, WrongShape, WrongType
+from ling.errors import DataFileError, InputTypeError, LingError, ShapeError
 from ling.io.dataset import ArrayTargetReader, Dataset, check_target_shape
 from ling.io.tables import is_path
 
@@ -43,7 +43,7 @@ class NpyLayout:
         """An error if the file is shorter than that: reading on would kill the process."""
         size = os.fstat(file.fileno()).st_size
         if size < self.end:
-            raise MissingData(
+            raise DataFileError(
                 f"{self.path!r} has {size} bytes, and {self.shape} numbers of {self.dtype} need "
                 f"{self.end}: it is cut off, or still being written. Write it again."
             )
@@ -130,7 +130,7 @@ def _read_into(file: FileIO, out: np.ndarray[Any, Any], offset: int) -> None:
     while len(view):
         count = file.readinto(view)
         if not count:
-            raise MissingData(f"{file.name!r} became shorter while it was read; write it again.")
+            raise DataFileError(f"{file.name!r} became shorter while it was read; write it again.")
         view = view[count:]
 
 
@@ -189,12 +189,12 @@ def _matrix_source(X: Any) -> RowSource:
     if is_path(X):
         return NpySource(_check_matrix_layout(read_layout(os.fspath(X), "X")))
     if not isinstance(X, np.memmap):
-        raise WrongType(
+        raise InputTypeError(
             f"X is a {type(X).__name__}; pass the path of a .npy file, or a numpy.memmap. "
             "What is in memory goes to the estimator as it is."
         )
     if X.ndim != 2:
-        raise WrongShape(f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features).")
+        raise ShapeError(f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features).")
     layout = memmap_layout(X)
     return ArraySource(X) if layout is None else NpySource(_check_matrix_layout(layout))
 
@@ -206,7 +206,9 @@ def read_layout(path: str, name: str) -> NpyLayout:
         layout = NpyLayout(path, file.tell(), shape, dtype, fortran)
         layout.check_file_size(file)
     if layout.dtype.hasobject:
-        raise WrongType(f"{name}={path!r} holds Python objects; save it with a dtype of numbers.")
+        raise InputTypeError(
+            f"{name}={path!r} holds Python objects; save it with a dtype of numbers."
+        )
     return layout
 
 
@@ -243,13 +245,15 @@ def _translate_npy_errors(path: str, name: str) -> Iterator[None]:
     except LingError:
         raise
     except OSError as error:
-        raise MissingData(f"{name}={path!r} cannot be read ({error.strerror or error}).") from error
+        raise DataFileError(
+            f"{name}={path!r} cannot be read ({error.strerror or error})."
+        ) from error
     except MemoryError as error:
-        raise MissingData(
+        raise DataFileError(
             f"{name}={path!r} does not fit into memory, or its header is damaged ({error})."
         ) from error
     except (ValueError, EOFError) as error:
-        raise MissingData(
+        raise DataFileError(
             f"{name}={path!r} is no .npy file ({error}); write it with numpy.save."
         ) from error
 
@@ -270,11 +274,11 @@ def memmap_layout(array: np.memmap[Any, Any]) -> NpyLayout | None:
 
 def _check_matrix_layout(layout: NpyLayout) -> NpyLayout:
     if len(layout.shape) != 2 or layout.shape[1] == 0:
-        raise WrongShape(
+        raise ShapeError(
             f"X={layout.path!r} has shape {layout.shape}; pass a matrix (n_samples, n_features)."
         )
     if layout.dtype.kind not in "fiub":
-        raise WrongType(
+        raise InputTypeError(
             f"X={layout.path!r} has dtype {layout.dtype}; save it with a dtype of real numbers."
         )
     return layout

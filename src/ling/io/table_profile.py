@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ling.design.row_source import FileVersions
-from ling.errors import WrongType
+from ling.errors import InputTypeError
 from ling.io.arrow_source import build_dataset, non_missing_rows
 from ling.io.column_profile import (
     CategoryProfile,
@@ -119,7 +119,7 @@ class TableProfile:
 
 def _encode_column(seen: ColumnSummary, missing: str) -> ColumnEncoding:
     if seen.profile is None:
-        raise WrongType(f"column {seen.name!r} has type {seen.type}; pass numbers or text.")
+        raise InputTypeError(f"column {seen.name!r} has type {seen.type}; pass numbers or text.")
     return (
         Numeric(seen.name)
         if missing == "error" and not seen.is_categorical
@@ -187,6 +187,6 @@ class OpenTable:
     def _make_profile(self, name: str) -> ColumnProfile | None:
         try:
             text = is_categorical(name, self.schema.field(name).type)
-        except WrongType:  # told by the survey, for all columns at once
+        except InputTypeError:  # told by the survey, for all columns at once
             return None
         return CategoryProfile(name, allow_too_many=True) if text else MeanProfile(name)

@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ling.errors import MissingData, NotInstalled, WrongType
+from ling.errors import DataFileError, InputTypeError, MissingPackageError
 from ling.io.dataset import abbreviate_list
 from ling.io.encoding import Encoding
 from ling.io.fragments import (
@@ -44,7 +44,7 @@ def check_pyarrow_installed() -> None:
     try:
         import pyarrow.dataset  # noqa: F401
     except ImportError as error:
-        raise NotInstalled(
+        raise MissingPackageError(
             "reading Parquet, CSV and Arrow data needs pyarrow; pip install 'ling[parquet]'."
         ) from error
 
@@ -110,7 +110,7 @@ def _hive_folders(paths: Sequence[str], folder: str, form: Any) -> dict[str, Any
 
 
 def check_not_table_format(paths: Sequence[str]) -> None:
-    """Raise WrongType if files belong to a Delta or Iceberg table.
+    """Raise InputTypeError if files belong to a Delta or Iceberg table.
 
     Such a table keeps files of rows that were deleted or replaced; only its log tells which ones.
     """
@@ -162,8 +162,10 @@ def _has_iceberg_metadata(files: Any, folder: str) -> bool:
     return any(name.endswith(".metadata.json") for name in names)
 
 
-def _table_format_error(title: str, folder: str, sign: str, remedy: str, package: str) -> WrongType:
-    return WrongType(
+def _table_format_error(
+    title: str, folder: str, sign: str, remedy: str, package: str
+) -> InputTypeError:
+    return InputTypeError(
         f"source lies in {folder!r}, which is {title} table (it has {sign}): some of its files may "
         f"hold rows that were deleted or replaced. Read its current rows with {package}: "
         f"ling.scan_arrow({remedy}, ...); or write these to Parquet files outside of the table, "
@@ -174,21 +176,21 @@ def _table_format_error(title: str, folder: str, sign: str, remedy: str, package
 def _check_not_empty(paths: list[str]) -> None:
     for path in paths:
         if os.path.isfile(path) and not os.path.getsize(path):
-            raise MissingData(f"source={path!r} is empty; pass a file with rows.")
+            raise DataFileError(f"source={path!r} is empty; pass a file with rows.")
 
 
-def _open_error(said: str, kind: str, paths: list[str]) -> MissingData:
+def _open_error(said: str, kind: str, paths: list[str]) -> DataFileError:
     """What pyarrow says, or what it means."""
     twins = DUPLICATE_COLUMN_MESSAGE.search(said)
     if twins is None:
         path = next((path for path in paths if path in said), paths[0])
-        return MissingData(
+        return DataFileError(
             f"source={path!r} cannot be read as {FORMAT_NAMES[kind]} ({said}); pass the path of a "
             f"{FORMAT_NAMES[kind]} file, a pattern or a folder of them."
         )
     name = twins[1] or _duplicate_parquet_column(paths[0])
     columns = f"two columns named {name!r}" if name else "two columns of the same name"
-    return MissingData(f"source={paths[0]!r} has {columns}; rename one of them.")
+    return DataFileError(f"source={paths[0]!r} has {columns}; rename one of them.")
 
 
 def _duplicate_parquet_column(path: str) -> str | None:
@@ -219,7 +221,7 @@ def dataset_fragments(dataset: Any) -> tuple[Fragment, ...]:
     try:
         fragments = list(dataset.get_fragments())
     except ValueError as error:
-        raise WrongType(
+        raise InputTypeError(
             "X is a filtered dataset, whose rows are not known before they are read; write the "
             "rows to Parquet first, or pass X.to_table() if they fit in memory."
         ) from error
@@ -264,9 +266,9 @@ def _expand_source(source: Any, kind: str) -> tuple[list[str], str | None]:
         return _expand_pattern(path), _pattern_root(path) if is_pattern else None
     if isinstance(source, list | tuple) and all(is_path(path) for path in source):
         if not source:
-            raise MissingData("source is an empty list; pass the paths of some files.")
+            raise DataFileError("source is an empty list; pass the paths of some files.")
         return [_check_exists(os.fspath(path)) for path in source], None
-    raise WrongType(
+    raise InputTypeError(
         f"source is a {type(source).__name__}; pass a path, a pattern like 'data/*.{kind}', a "
         "folder, or a list of paths."
     )
@@ -281,7 +283,7 @@ def _files_in_folder(folder: str, kind: str) -> list[str]:
         if path.name.lower().endswith(TABLE_SUFFIXES[kind]) and path.name[0] not in "._"
     )
     if not paths:
-        raise MissingData(
+        raise DataFileError(
             f"source={folder!r} is a folder without {FORMAT_NAMES[kind]} files "
             f"(*{TABLE_SUFFIXES[kind][0]}); "
             "pass a pattern if they are named otherwise."
@@ -307,13 +309,13 @@ def _expand_pattern(pattern: str) -> list[str]:
         return [_check_exists(pattern)]
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
-        raise MissingData(f"source={pattern!r} matches no file; check the pattern.")
+        raise DataFileError(f"source={pattern!r} matches no file; check the pattern.")
     return paths
 
 
 def _check_exists(path: str) -> str:
     if not os.path.isfile(path):
-        raise MissingData(f"source={path!r} is not there; pass the path of a file.")
+        raise DataFileError(f"source={path!r} is not there; pass the path of a file.")
     return path
 
 

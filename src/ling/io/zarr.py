@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design.arrays import float_dtype
 from ling.design.row_source import FileVersions, RowSource
-from ling.errors import MissingData, NotInstalled, WrongShape, WrongType
+from ling.errors import DataFileError, InputTypeError, MissingPackageError, ShapeError
 from ling.io.dataset import ArrayTargetReader, Dataset, check_target_shape
 from ling.io.tables import is_path
 
@@ -99,9 +99,9 @@ def scan_zarr(X: Any, y: Any = None) -> Dataset:
     """
     array = _open_array(X, "X")
     if not hasattr(array, "chunks"):
-        raise WrongType(f"X is a {type(X).__name__}; pass a zarr array, or the path of one.")
+        raise InputTypeError(f"X is a {type(X).__name__}; pass a zarr array, or the path of one.")
     if array.ndim != 2 or array.shape[1] == 0:
-        raise WrongShape(f"X has shape {array.shape}; pass a matrix (n_samples, n_features).")
+        raise ShapeError(f"X has shape {array.shape}; pass a matrix (n_samples, n_features).")
     called = f"zarr array {os.fspath(X)!r}" if is_path(X) else "a zarr array"
     n, versions = int(array.shape[0]), None
     if y is not None:
@@ -136,11 +136,13 @@ def _open_array(array: Any, name: str) -> Any:
     try:
         import zarr
     except ImportError as error:
-        raise NotInstalled("reading zarr arrays needs zarr; pip install 'ling[zarr]'.") from error
+        raise MissingPackageError(
+            "reading zarr arrays needs zarr; pip install 'ling[zarr]'."
+        ) from error
     try:
         return zarr.open_array(os.fspath(array), mode="r")
     except (OSError, ValueError, KeyError) as error:
-        raise MissingData(
+        raise DataFileError(
             f"{name}={os.fspath(array)!r} cannot be opened as a zarr array ({error}); pass the "
             "path of an array, not of a group."
         ) from error

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import ling
 from ling.atomic_write import atomic_write
-from ling.errors import BadModelFile, BadOption, MissingData, WrongType
+from ling.errors import DataFileError, InputTypeError, ModelFileError, OptionError
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.io import Encoding
 from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes, pack_value
@@ -80,7 +80,7 @@ def save(model: Any, path: str | os.PathLike[str], *, about: dict[str, Any] | No
     True
     """
     if type(model) not in SAVABLE_MODELS.values():
-        raise WrongType(
+        raise InputTypeError(
             f"model is a {type(model).__name__}; pass a fitted {', '.join(SAVABLE_MODELS)} (of a "
             f"pipeline, "
             "its last step)."
@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str]) -> FittedModel:
     """The model in a file that `save` has written; it predicts the same, to the last bit.
 
     Nothing in the file is run. A file that is damaged, of a newer version or no model file is
-    refused with `BadModelFile`.
+    refused with `ModelFileError`.
 
     Parameters
     ----------
@@ -135,35 +135,37 @@ def read_model_file(path: str | os.PathLike[str]) -> SavedModel:
         with open(name, "rb") as file:
             return _read_archive(file, name)
     except OSError as error:
-        raise MissingData(f"{name!r} cannot be read ({error.strerror}).") from error
+        raise DataFileError(f"{name!r} cannot be read ({error.strerror}).") from error
 
 
 def _read_archive(file: IO[bytes], name: str) -> SavedModel:
     if not zipfile.is_zipfile(file):
-        raise BadModelFile(f"{name!r} is no model file, or cut off; pass one that ling has saved.")
+        raise ModelFileError(
+            f"{name!r} is no model file, or cut off; pass one that ling has saved."
+        )
     try:
         with zipfile.ZipFile(file) as archive:
             if sum(info.file_size for info in archive.infolist()) > os.fstat(file.fileno()).st_size:
                 raise ValueError("its entries are larger than all of it")
             header = _read_header(archive, name)
             return _unpack_model(header, ValueUnpacker(archive))
-    except BadModelFile:
+    except ModelFileError:
         raise
     except CORRUPTION_ERRORS as error:
-        raise BadModelFile(
+        raise ModelFileError(
             f"{name!r} is damaged ({error}); take it from where it came from again, or fit again."
         ) from error
 
 
 def _read_header(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
     if HEADER_ENTRY not in archive.namelist():
-        raise BadModelFile(
+        raise ModelFileError(
             f"{name!r} is a zip archive, but no model file; pass one that ling has saved."
         )
     header = json.loads(entry_bytes(archive, HEADER_ENTRY))
     found = header["format"]
     if isinstance(found, int) and found > FORMAT_VERSION:
-        raise BadModelFile(
+        raise ModelFileError(
             f"{name!r} has format {found}, of ling {header.get('ling')}; this is ling "
             f"{ling.__version__}, which reads up to {FORMAT_VERSION}. Install a newer ling."
         )
@@ -233,9 +235,9 @@ def _check_about(about: dict[str, Any] | None) -> dict[str, Any]:
     try:
         found = json.loads(json.dumps({} if about is None else about, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise BadOption(f"about cannot be written as JSON ({error}); pass plain data.") from error
+        raise OptionError(f"about cannot be written as JSON ({error}); pass plain data.") from error
     if not isinstance(found, dict):
-        raise BadOption(f"about is a {type(about).__name__}; pass a dict.")
+        raise OptionError(f"about is a {type(about).__name__}; pass a dict.")
     return found
 
 
@@ -245,6 +247,6 @@ def _pack_parameters(model: Any, arrays: list[Any]) -> tuple[dict[str, Any], dic
     for name, value in model.get_params(deep=False).items():
         try:
             plain[name] = pack_value(value, arrays, name)
-        except WrongType:
+        except InputTypeError:
             described[name] = repr(value)
     return plain, described

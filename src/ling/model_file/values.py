@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from sklearn.preprocessing import LabelBinarizer
 
-from ling.errors import WrongType
+from ling.errors import InputTypeError
 from ling.estimators.classifier import LabelDecoder
 from ling.estimators.uncertainty import PosteriorState
 from ling.io import Encoding, Numeric, OneHot
@@ -86,7 +86,7 @@ def _pack_object(value: Any, arrays: list[Any], name: str) -> Any:
         parts = {f.name: getattr(value, f.name) for f in fields(value)}
         packed = {key: pack_value(part, arrays, name) for key, part in parts.items()}
         return {"part": type(value).__name__, "fields": packed}
-    raise WrongType(
+    raise InputTypeError(
         f"{name} holds a {type(value).__name__}, which a model file cannot hold; use numbers, text "
         "and arrays of them."
     )
@@ -97,7 +97,7 @@ def _pack_array(array: np.ndarray[Any, Any], arrays: list[Any], name: str) -> An
         return {"array": _append_array(array, arrays)}
     if array.dtype == object and array.ndim == 1 and all(type(text) is str for text in array):
         return {"texts": list(array)}
-    raise WrongType(
+    raise InputTypeError(
         f"{name} is an array of {array.dtype}, which a model file cannot hold; use numbers or text."
     )
 

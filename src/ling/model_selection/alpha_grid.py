@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.errors import BadOption, NotFinite, WrongType
+from ling.errors import InputTypeError, NonFiniteError, OptionError
 from ling.solvers.problem import Problem
 
 # The default grid: number of alphas, and its ends relative to trace(X'X). At alpha = trace(X'X) the
@@ -39,22 +39,22 @@ def check_alphas(
     # dtype=object keeps the numbers as the user wrote them, for the messages.
     given = np.atleast_1d(np.asarray(alphas, dtype=object))
     if given.ndim != 1 or not given.size:
-        raise BadOption(
+        raise OptionError(
             f"{name} has shape {given.shape}; pass at least one positive number, in one dimension, "
             "or None for a grid that follows from the data."
         )
     for index, alpha in enumerate(given):
         where = f"{name}[{index}]" if np.ndim(alphas) else name
         if not isinstance(alpha, Real):
-            raise WrongType(
+            raise InputTypeError(
                 f"{where} must be an instance of float, not {type(alpha).__name__}; pass positive "
                 "numbers, or None."
             )
         if not math.isfinite(alpha):
-            raise NotFinite(f"{where} is {alpha}; pass finite numbers.")
+            raise NonFiniteError(f"{where} is {alpha}; pass finite numbers.")
         if alpha < 0 or (alpha == 0 and not allow_zero):
             least = "must be >= 0.0" if allow_zero else "must be > 0.0"
-            raise BadOption(f"{where} == {alpha}, {least}{hint if alpha == 0 else ''}.")
+            raise OptionError(f"{where} == {alpha}, {least}{hint if alpha == 0 else ''}.")
     return given.astype(np.float64)
 
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from ling._typing import Array
 from ling.design import Storage
 from ling.design.rows import take_rows
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.model_selection.score_accumulators import SampleLoss, SquaredError
 from ling.model_selection.splits import RowIndices
 
@@ -244,7 +244,7 @@ class MeanScore(SklearnScorer):
 
 def _check_r2_defined(n: int) -> None:
     if n < 2:
-        raise BadOption(
+        raise OptionError(
             "scoring=None is R^2 with this cv, and a split has one test sample, of which R^2 "
             "is not defined; pass scoring='neg_mean_squared_error', or cv=None."
         )

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.errors import BadOption
+from ling.errors import OptionError
 
 RowIndices: TypeAlias = NDArray[np.intp]
 # Number of rows that are processed at a time, to bound temporary memory.
@@ -46,7 +46,7 @@ class Splits:
         for number, pair in enumerate(pairs):
             train, test = (_sort_rows(_to_indices(rows, n, number)) for rows in pair)
             if not len(test):
-                raise BadOption(f"split {number} of cv has no test samples; pass larger folds.")
+                raise OptionError(f"split {number} of cv has no test samples; pass larger folds.")
             if number > np.iinfo(test_fold.dtype).max:
                 test_fold = test_fold.astype(np.int32)
             if train_test_pairs is None and not _is_partition_fold(test_fold, train, test):
@@ -60,7 +60,7 @@ class Splits:
             else:
                 train_test_pairs.append((train, test))
         if number < 0:
-            raise BadOption("cv gives no split; pass at least one (train, test) pair.")
+            raise OptionError("cv gives no split; pass at least one (train, test) pair.")
         if train_test_pairs is not None:
             return cls(n, number + 1, None, tuple(train_test_pairs))
         return cls(n, number + 1, test_fold)
@@ -180,7 +180,7 @@ def _to_indices(rows: Any, n: int, number: int) -> RowIndices:
     if rows.dtype == bool and rows.shape == (n,):
         return np.flatnonzero(rows)
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.min() < -n or rows.max() >= n:
-        raise BadOption(
+        raise OptionError(
             f"split {number} of cv is not made of numbers of samples; pass integers from 0 to "
             f"{n - 1}, or a mask of {n} booleans."
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import Design
-from ling.errors import WrongShape, WrongType
+from ling.errors import InputTypeError, ShapeError
 from ling.paper.algorithm2 import PartialSVD, find_range, randomized_svd
 from ling.paper.algorithm3 import run_gradient_descent
 from ling.paper.inputs import (
@@ -205,7 +205,7 @@ def first_stage(
 ) -> FirstStage:
     """Steps 1, 2, 3 and 5 of Algorithm 1."""
     if not isinstance(shrink, bool | np.bool_):
-        raise WrongType(f"shrink is {shrink!r}; pass True or False.")
+        raise InputTypeError(f"shrink is {shrink!r}; pass True or False.")
     factor: Array
     UtX: Array
     if shrink or svd is not None:
@@ -225,9 +225,11 @@ def first_stage(
 def _check_svd(svd: PartialSVD, design: Design, k: int) -> None:
     n, p = design.shape
     if not isinstance(svd, PartialSVD):
-        raise WrongType(f"svd is a {type(svd).__name__}; pass what random_svd or exact_svd gives.")
+        raise InputTypeError(
+            f"svd is a {type(svd).__name__}; pass what random_svd or exact_svd gives."
+        )
     if svd.U.shape[0] != n or svd.Vt.shape[1] != p or svd.d.size > k:
-        raise WrongShape(
+        raise ShapeError(
             f"svd has U {svd.U.shape} and Vt {svd.Vt.shape}; for this X and k pass U ({n}, {k}) "
             f"and Vt ({k}, {p}), as random_svd(X, k) or exact_svd(X, k) give."
         )

@@ -10,7 +10,7 @@ import numpy as np
 from ling._typing import Array
 from ling.design import Design, Meter, as_design
 from ling.design.arrays import as_numeric_array
-from ling.errors import BadOption, NotFinite, WrongShape, WrongType
+from ling.errors import InputTypeError, NonFiniteError, OptionError, ShapeError
 
 # Squares of numbers up to this size, and sums of many, are still finite.
 MAX_SQUARABLE = 1e150
@@ -25,10 +25,10 @@ def check_design(X: Any) -> Design:
     design = design.metered(Meter(design.meter))
     n, p = design.shape
     if n == 0 or p == 0:
-        raise WrongShape(f"X has shape {design.shape}; pass at least one row and one column.")
+        raise ShapeError(f"X has shape {design.shape}; pass at least one row and one column.")
     at = design.storage.find_nonfinite(MAX_SQUARABLE)
     if at is not None:
-        raise NotFinite(
+        raise NonFiniteError(
             f"X[{at[0]}, {at[1]}] is not a number, or above {MAX_SQUARABLE:g}, whose square "
             f"cannot be "
             "represented; drop that row, fill it in (sklearn.impute.SimpleImputer) or rescale X."
@@ -42,7 +42,7 @@ def check_target(y: Any, design: Design) -> Array:
     n = design.shape[0]
     if values.shape != (n,):
         hint = "np.ravel(y) has it" if values.size == n else f"X has {n} rows"
-        raise WrongShape(f"y has shape {values.shape}; pass shape ({n},): {hint}.")
+        raise ShapeError(f"y has shape {values.shape}; pass shape ({n},): {hint}.")
     return _check_finite(values.astype(np.float64), "y", "drop that row before fitting")
 
 
@@ -50,7 +50,7 @@ def check_vector(values: Any, name: str) -> Array:
     """A float64 vector of finite numbers."""
     array = as_numeric_array(values, name)
     if array.ndim != 1 or not array.size:
-        raise WrongShape(f"{name} has shape {array.shape}; pass a vector of numbers.")
+        raise ShapeError(f"{name} has shape {array.shape}; pass a vector of numbers.")
     return _check_finite(array.astype(np.float64), name, "pass finite numbers")
 
 
@@ -58,20 +58,20 @@ def _check_finite(array: Array, name: str, advice: str) -> Array:
     bad = ~(np.abs(array) <= MAX_SQUARABLE)
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        raise NotFinite(f"{name}[{at}] is {array[at]}; {advice}.")
+        raise NonFiniteError(f"{name}[{at}] is {array[at]}; {advice}.")
     return array
 
 
 def check_number(value: Any, name: str, hint: str = "") -> float:
     """A finite number >= 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise WrongType(f"{name} is {value!r}; pass a number >= 0{hint}.")
+        raise InputTypeError(f"{name} is {value!r}; pass a number >= 0{hint}.")
     try:
         number = float(value)
     except OverflowError:
         number = np.inf
     if not 0 <= number < np.inf:
-        raise BadOption(f"{name} is {value}; pass a finite number >= 0{hint}.")
+        raise OptionError(f"{name} is {value}; pass a finite number >= 0{hint}.")
     return number
 
 
@@ -84,7 +84,7 @@ def check_alpha(lam: Any, n: int) -> float:
     """n lam, if that is a finite number as well."""
     alpha = n * check_lam(lam)
     if not np.isfinite(alpha):
-        raise BadOption(f"lam is {lam}; pass less, because n lam is beyond the largest number.")
+        raise OptionError(f"lam is {lam}; pass less, because n lam is beyond the largest number.")
     return alpha
 
 
@@ -92,9 +92,9 @@ def check_count(value: Any, name: str, least: int, most: int | None = None, hint
     """A whole number in [least, most]."""
     upper = "" if most is None else f" and <= {most}{hint}"
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise WrongType(f"{name} is {value!r}; pass a whole number >= {least}{upper}.")
+        raise InputTypeError(f"{name} is {value!r}; pass a whole number >= {least}{upper}.")
     if int(value) < least or (most is not None and int(value) > most):
-        raise BadOption(f"{name} is {value}; pass a whole number >= {least}{upper}.")
+        raise OptionError(f"{name} is {value}; pass a whole number >= {least}{upper}.")
     return int(value)
 
 
@@ -111,7 +111,7 @@ def check_start(start: Any, design: Design) -> Array:
         return np.zeros(p)
     values = check_vector(start, "start")
     if values.shape != (p,):
-        raise WrongShape(f"start has shape {values.shape}; pass ({p},), one number a column.")
+        raise ShapeError(f"start has shape {values.shape}; pass ({p},), one number a column.")
     return values
 
 
@@ -122,7 +122,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise BadOption(
+        raise OptionError(
             f"random_state is {random_state!r}; pass None, a whole number >= 0, "
             "or a numpy.random.Generator."
         ) from error

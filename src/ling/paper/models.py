@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.paper.inputs import as_generator, check_count, check_number
 
 # Coefficients are drawn uniformly from [-REACH, REACH].
@@ -85,7 +85,9 @@ def model1(
     rng = as_generator(random_state)
     n, p, r = _check_sizes(n, p, least=30)
     if check_number(tail, "tail") > 1.3**11:
-        raise BadOption(f"tail is {tail}; pass a number from 0 to 1.3^11, the 30th singular value.")
+        raise OptionError(
+            f"tail is {tail}; pass a number from 0 to 1.3^11, the 30th singular value."
+        )
     d = np.full(r, tail)
     d[:30] = 1.3 ** np.arange(40.0, 10.0, -1.0)
     beta = rng.uniform(-MAX_COEF, MAX_COEF, p)

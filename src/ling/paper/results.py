@@ -9,7 +9,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import as_design
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from ling.results import Cost
 
 
@@ -34,7 +34,7 @@ class Fit(ReadOnlyArrays):
         """X coef, for new rows."""
         design = as_design(X)
         if design.shape[1] != self.coef.size:
-            raise WrongShape(
+            raise ShapeError(
                 f"X has {design.shape[1]} columns, but the fit was made with {self.coef.size}; "
                 "pass the same features in the same order."
             )

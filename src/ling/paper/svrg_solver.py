@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design import AffineRowTransform, DenseStorage, Design, Meter, SparseStorage
 from ling.design.arrays import scale_rows
-from ling.errors import BadOption, Diverged, WrongType
+from ling.errors import DivergenceError, InputTypeError, OptionError
 from ling.paper.inputs import (
     as_generator,
     check_alpha,
@@ -119,10 +119,10 @@ def run_svrg(
     if step is None:
         step, tuning_cost = _tune_step(design, rows, target, lam, n_passes, rng)
     elif isinstance(step, bool) or not isinstance(step, Real) or not 0 < float(step) < np.inf:
-        raise BadOption(f"step is {step!r}; pass a number > 0, or None to have it chosen.")
+        raise OptionError(f"step is {step!r}; pass a number > 0, or None to have it chosen.")
     gamma = _run_epochs(design, rows, target, lam, n_passes, float(step), everything, rng)
     if not np.isfinite(gamma).all():
-        raise Diverged(
+        raise DivergenceError(
             f"step = {step} is too long and SVRG diverged; pass a shorter one "
             f"(1 / max ||x_i||^2 is {1 / max(rows.max_squared_norm(), 1e-300):.3g}), or step=None."
         )
@@ -252,7 +252,7 @@ def svrg_rows(design: Design) -> SvrgRows:
             csr = csr.copy()
             csr.sum_duplicates()
         return SparseRows(s, d, L, R, P, T, csr)
-    raise WrongType(
+    raise InputTypeError(
         f"SVRG reads single rows, which a {type(storage).__name__} does not offer; "
         "pass an array or a sparse matrix."
     )
@@ -299,7 +299,7 @@ def _tune_step(
     """The step with the smallest squared error on rows left out, and what finding it cost."""
     n = design.shape[0]
     if n < N_TUNING_FOLDS:
-        raise BadOption(
+        raise OptionError(
             f"step is None, and X has {n} rows, too few to choose it by cross-validation; pass a "
             f"number, such as {0.5 / max(rows.max_squared_norm(), 1e-300):.3g}."
         )

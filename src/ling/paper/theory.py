@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ling._typing import Array
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from ling.paper.inputs import check_alpha, check_count, check_number, check_vector
 
 
@@ -191,7 +191,7 @@ def _sort_by_singular_value(spectrum: ArrayLike, rotated: ArrayLike) -> tuple[Ar
     """Both by decreasing singular value; entries of `rotated` beyond the spectrum do not matter."""
     d, a = check_vector(spectrum, "spectrum"), check_vector(rotated, "rotated")
     if len(a) < len(d):
-        raise WrongShape(
+        raise ShapeError(
             f"rotated has {len(a)} entries; pass {len(d)}, one for each singular value."
         )
     order = np.argsort(d)[::-1]

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
-from ling.errors import BadOption, WrongType
+from ling.errors import InputTypeError, OptionError
 from ling.model_selection import CVResults
 from ling.report.fitted_model import nested_model_hint
 from ling.report.plot_style import (
@@ -100,7 +100,7 @@ class CVDisplay:
         check_is_fitted(model)
         found = getattr(model, "cv_results_", None)
         if not isinstance(found, CVResults):
-            raise WrongType(
+            raise InputTypeError(
                 f"model is a {type(model).__name__}, which has no scores of ling's; pass a fitted "
                 f"ling.RidgeCV or ling.RidgeClassifierCV{nested_model_hint(model)}."
             )
@@ -121,7 +121,7 @@ class CVDisplay:
         if len(order) < len(self.alphas):
             self.ax_.set_xlabel("alpha (0 is not on this axis)")
         if not len(order):
-            raise BadOption("alphas has nothing above 0 to show; pass other alphas to the model.")
+            raise OptionError("alphas has nothing above 0 to show; pass other alphas to the model.")
         self.band_, self.target_lines_ = None, []
         if self.mean.ndim == 1:
             self._draw_single_target(order)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ling._typing import Array
 from ling.design import as_design
-from ling.errors import BadOption, WrongType
+from ling.errors import InputTypeError, OptionError
 from ling.estimators.validation import check_sample_weight
 from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
 
@@ -19,12 +19,12 @@ def check_fitted_model(model: Any, X: Any) -> tuple[Any, Array]:
     check_is_fitted(model)
     alpha = getattr(model, "alpha_", getattr(model, "alpha", None))
     if alpha is None or not hasattr(model, "fit_intercept"):
-        raise WrongType(
+        raise InputTypeError(
             f"model is a {type(model).__name__}, which has no alpha; pass a fitted Ridge, RidgeCV, "
             f"RidgeClassifier or RidgeClassifierCV{nested_model_hint(model)}."
         )
     if getattr(model, "positive", False):
-        raise BadOption(
+        raise OptionError(
             "model has positive=True, to which neither paths nor spectra apply; pass a model with "
             "positive=False."
         )

@@ -13,7 +13,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import compute_sample_weight
 
 from ling._typing import Array
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.estimators.path import RidgePath, ridge_path
 from ling.estimators.validation import check_sample_weight
 from ling.model_selection import CVResults, default_alpha_grid
@@ -156,7 +156,7 @@ class PathDisplay:
         coef, label = np.asarray(path.coef), "coefficient"
         if coef.ndim == 3:
             if not 0 <= target < coef.shape[1]:
-                raise BadOption(f"target is {target}; pass one of 0 to {coef.shape[1] - 1}.")
+                raise OptionError(f"target is {target}; pass one of 0 to {coef.shape[1] - 1}.")
             label = f"coefficient for y[:, {target}]" if coef.shape[1] > 1 else label
             coef = coef[:, target]
         return cls(
@@ -189,7 +189,7 @@ class PathDisplay:
     def _rank_features(self, n_highlighted: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Which coefficients have names, from the lowest to the highest end, and the others."""
         if n_highlighted < 0:
-            raise BadOption(f"n_highlighted is {n_highlighted}; pass 0 or more.")
+            raise OptionError(f"n_highlighted is {n_highlighted}; pass 0 or more.")
         sizes = np.abs(self.coef).max(axis=0)
         if self.alpha is not None:
             sizes = np.abs(self.coef[_nearest_alpha(self.alphas, self.alpha)])

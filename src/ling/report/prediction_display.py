@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ling._typing import Array
-from ling.errors import BadOption, WrongType
+from ling.errors import InputTypeError, OptionError
 from ling.estimators.out_of_sample import predict_held_out, rebuild_problem
 from ling.report.plot_style import (
     DATA_COLOR,
@@ -107,7 +107,7 @@ class PredictionDisplay:
         ax : Axes, default=None
         """
         if is_classifier(model):
-            raise WrongType("model is a classifier; use DecisionDisplay.")
+            raise InputTypeError("model is a classifier; use DecisionDisplay.")
         again = rebuild_problem(model, X, y, sample_weight)
         found = predict_held_out(again)
         Y = again.cv_problem.to_data_units(again.cv_problem.Y[found.rows])
@@ -121,7 +121,7 @@ class PredictionDisplay:
     def plot(self, ax: Axes | None = None, *, kind: str = PLOT_KINDS[0]) -> PredictionDisplay:
         """Draw into `ax`, or a figure of its own; a figure without a layout engine gets one."""
         if kind not in PLOT_KINDS:
-            raise BadOption(f"kind is {kind!r}; pass one of {', '.join(map(repr, PLOT_KINDS))}.")
+            raise OptionError(f"kind is {kind!r}; pass one of {', '.join(map(repr, PLOT_KINDS))}.")
         self.figure_, self.ax_ = prepare_axes(ax, self)
         for axis in (self.ax_.xaxis, self.ax_.yaxis):
             axis.set_major_formatter(TICK_FORMAT)
@@ -253,7 +253,7 @@ class DecisionDisplay:
         ax : Axes, default=None
         """
         if not is_classifier(model):
-            raise WrongType("model is no classifier; use PredictionDisplay.")
+            raise InputTypeError("model is no classifier; use PredictionDisplay.")
         again = rebuild_problem(model, X, y, sample_weight)
         found = predict_held_out(again)
         _check_target(target, again.cv_problem.n_targets)
@@ -305,7 +305,7 @@ def describe_class(model: Any, target: int) -> dict[str, Any]:
 
 def _check_target(target: int, n_targets: int) -> None:
     if not 0 <= target < n_targets:
-        raise BadOption(f"target is {target}; pass one of 0 to {n_targets - 1}.")
+        raise OptionError(f"target is {target}; pass one of 0 to {n_targets - 1}.")
 
 
 def _bin_edges(values: Array) -> Array:

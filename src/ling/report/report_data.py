@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 
 from ling._typing import Array
 from ling.design import ChunkedStorage
-from ling.errors import BadOption, LingError, MissingData, WrongShape
+from ling.errors import DataFileError, LingError, OptionError, ShapeError
 from ling.estimators.cv_fit import grid_edge_messages, uncertified_choice_message
 from ling.estimators.open_data import is_dask_collection
 from ling.estimators.out_of_sample import FittedProblem, HeldOut, predict_held_out, rebuild_problem
@@ -175,7 +175,7 @@ def _value_or_reason(find: Callable[[], Any]) -> Any:
     """What is found or, if that is more than the data or the memory allow, why it is not."""
     try:
         return find()
-    except MissingData:  # a file that changes while it is read: nothing found in it can be shown
+    except DataFileError:  # a file that changes while it is read: nothing found in it can be shown
         raise
     except LingError as error:
         return unique_sentences([str(error)])[0]
@@ -186,7 +186,7 @@ def _std_errors(model: Any) -> Array:
         raise OmittedError("A classifier has no standard errors: its targets are not Gaussian.")
     try:
         return np.atleast_2d(np.asarray(model.coef_std_errors(), dtype=np.float64))
-    except BadOption as error:  # none were kept
+    except OptionError as error:  # none were kept
         raise OmittedError(_no_std_errors_reason(model)) from error
 
 
@@ -212,7 +212,7 @@ def _target_names(again: FittedProblem, y: Any, target: Any) -> tuple[str, tuple
     t = again.cv_problem.n_targets
     several = target is not None and not isinstance(target, str)
     if several and len(target) != t:
-        raise WrongShape(f"target has {len(target)} names; pass one for each of {t} targets.")
+        raise ShapeError(f"target has {len(target)} names; pass one for each of {t} targets.")
     if several and t > 1:
         return "the targets", tuple(map(str, target))
     columns = getattr(y, "columns", None)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ling._typing import Array
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.linalg.tridiagonal import tridiagonalize
 from ling.report.fitted_model import check_fitted_model, problem_without_targets
 from ling.report.plot_style import (
@@ -106,7 +106,7 @@ class SpectrumDisplay:
         ax : Axes, default=None
         """
         if n_values is not None and n_values < 1:
-            raise BadOption(f"n_values is {n_values}; pass at least 1, or None.")
+            raise OptionError(f"n_values is {n_values}; pass at least 1, or None.")
         X, alpha = check_fitted_model(model, X)
         middle = np.array([np.median(alpha)])
         problem, standardization = problem_without_targets(model, X, sample_weight, middle)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from ling.errors import NotInstalled
+from ling.errors import MissingPackageError
 
 # Inches: small, so that letters stay readable where a telephone shows them as wide as it is.
 FIGURE_INCHES = (4.8, 3.5)
@@ -33,7 +33,7 @@ def check_matplotlib_installed() -> None:
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as missing:
-        raise NotInstalled(
+        raise MissingPackageError(
             f"write_report draws with {missing.name}: pip install 'ling[plot]'"
         ) from missing
 

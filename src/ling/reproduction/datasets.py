@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.atomic_write import atomic_write
-from ling.errors import BadOption, MissingData
+from ling.errors import DataFileError, OptionError
 
 #: Called with bytes done and bytes in all while a file is downloaded.
 DownloadProgress = Callable[[int, int], None]
@@ -163,7 +163,7 @@ def _data_folders() -> list[Path]:
         return [cache_folder()]
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        raise MissingData(
+        raise DataFileError(
             f"LING_DATA is {named!r}, which is not a folder; set it to the folder that holds the "
             "data files, or unset it."
         )
@@ -183,13 +183,13 @@ def _load_local_variant(
     """The first variant that is there; None if `variant` allows for a download instead."""
     known = {**usual, **extra}
     if variant != "auto" and variant not in known:
-        raise BadOption(f"variant is {variant!r}; pass 'auto' or one of {sorted(known)}.")
+        raise OptionError(f"variant is {variant!r}; pass 'auto' or one of {sorted(known)}.")
     for reader in usual.values() if variant == "auto" else [known[variant]]:
         found = reader()
         if found is not None:
             return found
     if variant not in ("auto", "full"):
-        raise MissingData(
+        raise DataFileError(
             f"variant is {variant!r}, but its file is not in {_format_data_folders()}; put it "
             f"there "
             "(the documentation of ling.reproduction.datasets names it), or pass 'auto'."
@@ -206,7 +206,9 @@ def _read_gisette(data: Path, labels: Path) -> Dataset:
     X = np.loadtxt(data, dtype=np.uint16, ndmin=2)
     y = np.loadtxt(labels, dtype=np.int8, ndmin=1)
     if len(X) != len(y):
-        raise MissingData(f"{data} has {len(X)} rows and {labels} has {len(y)}; fetch both again.")
+        raise DataFileError(
+            f"{data} has {len(X)} rows and {labels} has {len(y)}; fetch both again."
+        )
     name = "Gisette" if _sha256(data) == GISETTE.sha256 else _name_with_shape("Gisette format", X)
     return Dataset(name, X, y, data)
 
@@ -267,7 +269,7 @@ def _load_full_buzz() -> Dataset | None:
 def _read_buzz(path: Path) -> Dataset:
     table = np.loadtxt(path, delimiter=",", ndmin=2)
     if table.shape[1] != 78:
-        raise MissingData(f"{path} has {table.shape[1]} columns, not 78; fetch it again.")
+        raise DataFileError(f"{path} has {table.shape[1]} columns, not 78; fetch it again.")
     atomic_write = _sha256(path) == BUZZ.sha256
     name = "Buzz (Twitter)" if atomic_write else f"Buzz (Twitter), {len(table)} rows"
     return Dataset(name, table[:, :77], table[:, 77], path)
@@ -300,12 +302,12 @@ def _download(remote: RemoteFile, progress: DownloadProgress | None) -> Path:
             with _open_remote(remote) as source, part.open("wb") as sink:
                 digest = _copy_and_hash(source, sink, remote.size, progress)
             if digest != remote.sha256:
-                raise MissingData(
+                raise DataFileError(
                     f"{remote.url} gave a {remote.name} with sha256 {digest}, not "
                     f"{remote.sha256}; " + _manual_download_hint(remote)
                 )
     except (OSError, tarfile.TarError) as error:
-        raise MissingData(
+        raise DataFileError(
             f"{remote.name} is not in {_format_data_folders()} and could not be downloaded "
             f"({error}) from "
             f"{remote.url} ; " + _manual_download_hint(remote)
@@ -335,7 +337,7 @@ def _open_remote(remote: RemoteFile) -> Iterator[IO[bytes]]:
                     assert inner is not None
                     yield inner
                     return
-        raise MissingData(
+        raise DataFileError(
             f"{remote.url} holds no {remote.member}; " + _manual_download_hint(remote)
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 from ling.reproduction.experiments import RR, Experiment, Repeat, TheoryCheck
 
 
@@ -112,7 +112,7 @@ def summarize_repeats(experiment: Experiment, repeats: list[Repeat]) -> Experime
         )
     first = repeats[0]
     if {repeat.data for repeat in repeats} != {first.data}:
-        raise WrongShape("repeats are of different data; summarise those of one kind at a time.")
+        raise ShapeError("repeats are of different data; summarise those of one kind at a time.")
     null = float(np.mean([repeat.null for repeat in repeats]))
     theory = [repeat.theory for repeat in repeats if repeat.theory is not None]
     return ExperimentSummary(

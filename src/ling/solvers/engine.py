@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.errors import ClusterLost
+from ling.errors import ClusterLostError
 from ling.solvers.certificate import Minorant, ZeroMinorant
 from ling.solvers.cost_model import (
     TYPICAL_PASS_COSTS,
@@ -29,11 +29,11 @@ def as_generator(state: Any) -> np.random.Generator:
 
 @contextmanager
 def attach_partial_solution(iterate: Callable[[], Array]) -> Iterator[None]:
-    """Raise a ClusterLost error of the block again with `iterate()`, the current coefficients."""
+    """Raise a ClusterLostError of the block again, with the current coefficients `iterate()`."""
     try:
         yield
-    except ClusterLost as error:
-        raise ClusterLost(str(error), iterate()) from error
+    except ClusterLostError as error:
+        raise ClusterLostError(str(error), iterate()) from error
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from scipy import linalg
 from ling._typing import Array
 from ling.design import AffineMap, AffineRowTransform, Design, Meter, RowTransform, Storage
 from ling.design.storage import IDENTITY
-from ling.errors import NotFinite
+from ling.errors import NonFiniteError
 from ling.linalg.rounding import sum_noise
 from ling.solvers.gram_cache import GramCache
 from ling.solvers.problem import (
@@ -235,7 +235,8 @@ def build_gram_problem(
 def _power_of_two_scales(statistics: SufficientStatistics, alphas: Array) -> tuple[float, Array]:
     """Scales of X and of each target (t,): powers of two, as for `build_problem`.
 
-    Raises NotFinite if X, or a target that is not 0, is so small that its squares have underflowed.
+    Raises NonFiniteError if X, or a target that is not 0, is so small that its squares have
+    underflowed.
     """
     p = statistics.n_features
     for name, square in (
@@ -243,7 +244,7 @@ def _power_of_two_scales(statistics: SufficientStatistics, alphas: Array) -> tup
         ("y", _min_positive(statistics.gram_error_scale[p:])),
     ):
         if 0 < square < SAFE_SQUARES_RANGE[0]:
-            raise NotFinite(
+            raise NonFiniteError(
                 f"{name} varies so little, by {np.sqrt(square):.1g} in all, that its squares leave "
                 "the range of float64; multiply it by a constant."
             )

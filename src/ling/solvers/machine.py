@@ -19,7 +19,7 @@ from scipy import linalg
 from scipy.linalg import blas
 
 from ling.atomic_write import atomic_write
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.linalg import threads
 from ling.solvers.memory_limits import memory_limit
 
@@ -86,11 +86,13 @@ def parse_memory_budget(budget: float | str | None, root: str | Path = "/") -> f
                     break
                 if n_bytes > 0:
                     return n_bytes
-        raise BadOption(
+        raise OptionError(
             f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GiB'."
         )
     if isinstance(budget, bool) or not budget >= 1:
-        raise BadOption(f"memory_budget is {budget!r}; pass a number of bytes, or text like '2GB'.")
+        raise OptionError(
+            f"memory_budget is {budget!r}; pass a number of bytes, or text like '2GB'."
+        )
     return float(budget)
 
 

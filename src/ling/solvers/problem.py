@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design import Design, QuantizedMatrix
 from ling.design.arrays import FLOAT64_MAX
-from ling.errors import NotFinite
+from ling.errors import NonFiniteError
 from ling.linalg.rounding import sum_noise
 from ling.solvers.gram_cache import GramCache
 
@@ -311,7 +311,7 @@ def build_problem(
     with np.errstate(over="ignore"):
         raw_target_norms = _weighted_column_norms(Y, weights)
     if not np.isfinite(raw_target_norms).all():
-        raise NotFinite("the norm of y leaves the range of float64; divide y by a constant.")
+        raise NonFiniteError("the norm of y leaves the range of float64; divide y by a constant.")
     total_weight = float(n) if weights is None else float(weights.sum())
     n_counted = n if weights is None else int(np.count_nonzero(weights))
     y_mean: Array = np.zeros(Y.shape[1])
@@ -362,7 +362,7 @@ def center_targets(Y: Array, weights: Array | None, total_weight: float) -> tupl
         y_mean = _weighted_mean(Y, weights, total_weight)
         centered = Y - y_mean
     if not np.isfinite(y_mean).all():
-        raise NotFinite("the sum of y leaves the range of float64; divide y by a constant.")
+        raise NonFiniteError("the sum of y leaves the range of float64; divide y by a constant.")
     # The mean of a constant target may differ from its value by rounding.
     constant = _constant_columns(centered, weights)
     first = 0 if weights is None else int(np.argmax(weights > 0))
@@ -390,11 +390,11 @@ def _constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:
 
 
 def scale_alphas(alphas: Array, x_scale: float) -> Array:
-    """The alphas for X / x_scale: alphas / x_scale^2; raises NotFinite on overflow or underflow."""
+    """The alphas for X / x_scale: alphas / x_scale^2; NonFiniteError on over- or underflow."""
     with np.errstate(over="ignore"):
         scaled = alphas / x_scale / x_scale
     if not np.isfinite(scaled).all() or ((scaled == 0) & (alphas > 0)).any():
-        raise NotFinite(
+        raise NonFiniteError(
             f"alpha = {alphas.max():.3g} with X of size {x_scale:.3g} leaves the range of float64; "
             "multiply X by a constant, and alpha by its square."
         )
@@ -435,14 +435,14 @@ def _power_of_two_scale(size: float) -> float:
 
 
 def check_sums_finite(storage: Any, *sums: Array) -> None:
-    """Raise NotFinite if one of these sums over X is not finite.
+    """Raise NonFiniteError if one of these sums over X is not finite.
 
     The error names the entry of X that is not finite, if there is one.
     """
     if all(np.isfinite(array).all() for array in sums):
         return
     storage.check_finite(1e150)  # sums of squares of larger entries may overflow
-    raise NotFinite(
+    raise NonFiniteError(
         "the sums of X, or of X and y, leave the range of float64; divide X, y or "
         "sample_weight by a constant."
     )

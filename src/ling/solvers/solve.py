@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ling._typing import Array
-from ling.errors import BadOption
+from ling.errors import OptionError
 from ling.progress import RemainingWork
 from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
@@ -194,7 +194,7 @@ def _max_passes(plan: Plan, others: list[EngineEstimate]) -> float:
 
 
 def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
-    """The estimate for the only engine for W >= 0; raises BadOption if memory does not suffice."""
+    """The estimate for the only engine for W >= 0; OptionError if memory does not suffice."""
     estimate = estimate_nonnegative(
         plan.dimensions,
         plan.machine,
@@ -202,7 +202,7 @@ def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
         has_zero_alpha=bool((problem.alphas == 0).any()),
     )
     if not plan.memory.allows(estimate.n_bytes):
-        raise BadOption(
+        raise OptionError(
             f"positive=True takes {estimate.n_bytes / 1e6:.3g} MB for {problem.shape[1]} features, "
             f"and memory_budget is {plan.memory_budget / 1e6:.3g} MB; raise it, or use "
             "sklearn.linear_model.Ridge(positive=True), which iterates."
@@ -211,7 +211,7 @@ def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
 
 
 def _estimate_min_norm(plan: Plan) -> EngineEstimate:
-    """The estimate for `direct` with alpha = 0; raises BadOption if memory does not suffice.
+    """The estimate for `direct` with alpha = 0; raises OptionError if memory does not suffice.
 
     There is no error bound for alpha = 0, so an iteration cannot tell when it has converged.
     `direct` uses the singular value decomposition of X or, if X is out of core and that does not
@@ -222,7 +222,7 @@ def _estimate_min_norm(plan: Plan) -> EngineEstimate:
     if dimensions.is_out_of_core and not plan.memory.allows(n_bytes):
         n_bytes = eigenvalue_bytes(dimensions.n, dimensions.p)
     if not plan.memory.allows(n_bytes):
-        raise BadOption(
+        raise OptionError(
             f"alpha=0 takes {n_bytes / 1e6:.3g} MB for the singular values of X, and memory_budget "
             f"is {plan.memory_budget / 1e6:.3g} MB; raise it, or pass an alpha above 0."
         )

@@ -20,7 +20,7 @@ import numpy as np
 from ling._typing import Array
 from ling.design import Storage, as_design
 from ling.design.arrays import row_slices
-from ling.errors import BadOption, NotFinite, WrongShape
+from ling.errors import NonFiniteError, OptionError, ShapeError
 from ling.linalg.gram import add_gram
 from ling.linalg.rounding import sum_noise
 from ling.results import Cost
@@ -171,17 +171,17 @@ class SufficientStatistics:
     def __sub__(self, other: SufficientStatistics) -> SufficientStatistics:
         self._check_compatible(other)
         if other.n_counted > self.n_counted:
-            raise BadOption(
+            raise OptionError(
                 f"remove=True has {other.n_counted} samples to remove and {self.n_counted} are "
                 f"there, {NOT_PART_OF_FIT_MESSAGE}"
             )
         if other.n_counted == self.n_counted:
-            raise BadOption(
+            raise OptionError(
                 f"remove=True with {other.n_counted} samples leaves none; keep one at least, or "
                 "start again with a new model."
             )
         if self.total_weight - other.total_weight <= self.noise * self.weight_processed:
-            raise BadOption(
+            raise OptionError(
                 f"remove=True has samples of weight {other.total_weight:g} in all to remove and "
                 f"those that "
                 f"are there have {self.total_weight:g}, {NOT_PART_OF_FIT_MESSAGE}"
@@ -194,7 +194,7 @@ class SufficientStatistics:
         if negative.size:
             index, p = int(negative[0]), self.n_features
             name = f"column {index} of X" if index < p else f"target {index - p} of y"
-            raise BadOption(
+            raise OptionError(
                 f"remove=True leaves {name} with squares below 0, {NOT_PART_OF_FIT_MESSAGE}"
             )
         return remaining._with_exact_single_sample()
@@ -271,11 +271,11 @@ class SufficientStatistics:
         )
 
     def _check_overflow(self) -> None:
-        """Raise NotFinite if a sum of squares exceeds the range of float64."""
+        """Raise NonFiniteError if a sum of squares exceeds the range of float64."""
         if not (
             np.isfinite(self.gram_error_scale).all() and np.isfinite(self.mean_error_scale).all()
         ):
-            raise NotFinite(
+            raise NonFiniteError(
                 "the sums of squares of X and y leave the range of float64; divide X, y or "
                 "sample_weight by a constant, in all batches."
             )
@@ -283,12 +283,12 @@ class SufficientStatistics:
     def _check_compatible(self, other: SufficientStatistics) -> None:
         """Raise if `other` has another number of targets, or is centred where `self` is not."""
         if other.n_targets != self.n_targets:
-            raise WrongShape(
+            raise ShapeError(
                 f"y has {other.n_targets} targets in this batch and had {self.n_targets} before; "
                 f"pass y with {self.n_targets}, or start again with a new model."
             )
         if other.centred is not self.centred:
-            raise BadOption(
+            raise OptionError(
                 f"fit_intercept is {other.centred} and was {self.centred} for the batches before, "
                 f"whose sums are of no other use; set it back, or start again with a new model."
             )
@@ -323,9 +323,9 @@ def _check_and_center_targets(
     counted = Y if weights is None else Y[weights > 0]
     squares = np.einsum("ij,ij->j", Y, Y if weights is None else weights[:, None] * Y)
     if not np.isfinite(squares).all():
-        raise NotFinite("the squares of y leave the range of float64; divide y by a constant.")
+        raise NonFiniteError("the squares of y leave the range of float64; divide y by a constant.")
     if (counted.any(axis=0) & (squares == 0)).any():
-        raise NotFinite(
+        raise NonFiniteError(
             "y is so small that its squares leave the range of float64; multiply it by a constant, "
             "or pass 0."
         )
@@ -343,7 +343,7 @@ def _moments_about_rounded_mean(
     x_sums, products, raw_squares = storage.moments(weights, weighted)
     check_sums_finite(storage, products, x_sums, raw_squares)
     if not raw_squares.any() and storage.find_nonfinite(0.0) is not None:
-        raise NotFinite(
+        raise NonFiniteError(
             "X is so small that its squares leave the range of float64; multiply it by a constant "
             "(and alpha by its square), or pass 0."
         )

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ling.errors import WrongShape
+from ling.errors import ShapeError
 
 
 def check_block_shape(
     name: str, number: Sequence[int], shape: Sequence[int], declared: Sequence[float]
 ) -> None:
-    """Raise WrongShape unless the chunk has the declared shape.
+    """Raise ShapeError unless the chunk has the declared shape.
 
     `number` is its position among the chunks of the array `name`. Declared sizes that are NaN are
     unknown, and are not compared.
@@ -26,7 +26,7 @@ def check_block_shape(
     where = ", ".join(map(str, number))
     sizes = ", ".join("unknown" if isnan(size) else str(int(size)) for size in declared)
     sizes += "," if len(declared) == 1 else ""
-    raise WrongShape(
+    raise ShapeError(
         f"chunk ({where}) of {name} has shape {tuple(shape)}, but the Dask array declares "
         f"({sizes}). A function passed to map_blocks may have changed the number of rows or "
         f"columns. Pass {name}.compute_chunk_sizes(), or tell map_blocks the chunks that come out "
@@ -35,7 +35,7 @@ def check_block_shape(
 
 
 def with_checked_shapes(array: Any, name: str) -> Any:
-    """Return the Dask array with a check of each chunk, which raises WrongShape on a mismatch."""
+    """Return the Dask array with a check of each chunk, which raises ShapeError on a mismatch."""
     return array.map_blocks(partial(_check_block, name), dtype=array.dtype, meta=array._meta)
 
 

@@ -39,7 +39,7 @@ from ling.design.dask.partition import (
     without_row_arrays,
 )
 from ling.design.dask.task_graph import TaskGraph, block_keys, futures_of, release_restrictions
-from ling.errors import ClusterLost, ClusterMemory
+from ling.errors import ClusterLostError, ClusterMemoryError
 
 MIB = 2**20
 # A pass fails if more than MAX_DEATHS_PER_BLOCK workers die in turn while they hold the same block,
@@ -211,8 +211,8 @@ class ClusterBlocks:
                 try:
                     placement = self._locate_blocks()
                     return self._run_pass(call, layout, placement)
-                except ClusterLost as lost:
-                    raise ClusterLost(f"{lost} {self._memory_advice}") from lost
+                except ClusterLostError as lost:
+                    raise ClusterLostError(f"{lost} {self._memory_advice}") from lost
                 except WorkerLostError as gone:
                     self._placement, dead = None, set(gone.args)
                     self._release_restrictions()
@@ -290,7 +290,7 @@ class ClusterBlocks:
         self._lingering_futures = []
         try:
             nodes_of_worker = wait_for(self.client, ask(), call.shares)
-        except (WorkerLostError, ClusterLost, ClusterMemory, CancelledError):
+        except (WorkerLostError, ClusterLostError, ClusterMemoryError, CancelledError):
             raise
         except Exception:
             return None

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, TypeAlias, TypeVar
 
 from ling.design.dask.partition import WorkerMemoryError
-from ling.errors import ClusterLost, ClusterMemory, NotInstalled
+from ling.errors import ClusterLostError, ClusterMemoryError, MissingPackageError
 
 MIB = 2**20
 #: Seconds without any worker, or with workers paused because their memory is full, after which an
@@ -36,11 +36,11 @@ class UserGraphError(Exception):
 
 
 def import_optional(module: str) -> Any:
-    """Import a module of Dask; raise NotInstalled with advice if it is missing."""
+    """Import a module of Dask; raise MissingPackageError with advice if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise NotInstalled(
+        raise MissingPackageError(
             "X is a dask array, and dask is not installed, or only in part; "
             "run `pip install 'ling[dask]'`."
         ) from error
@@ -58,14 +58,16 @@ def translate_errors(describe: Callable[[TaskKey], str]) -> Iterator[None]:
         raise error.args[0] from None
     except WorkerMemoryError as error:
         start, stop, n_bytes, limit = error.args
-        raise ClusterMemory(
+        raise ClusterMemoryError(
             f"out of memory at rows {start} to {stop} of X, which lie in a chunk of "
             f"{n_bytes / MIB:.3g} MB{_limit_text(limit)}. {_MEMORY_ADVICE}"
         ) from error
     except MemoryError as error:
-        if isinstance(error, ClusterMemory):
+        if isinstance(error, ClusterMemoryError):
             raise
-        raise ClusterMemory(f"a worker ran out of memory ({error}). {_MEMORY_ADVICE}") from error
+        raise ClusterMemoryError(
+            f"a worker ran out of memory ({error}). {_MEMORY_ADVICE}"
+        ) from error
     except (CancelledError, asyncio.CancelledError, ConnectionError, TimeoutError) as error:
         raise _cluster_lost_error(error) from error
     except Exception as error:
@@ -85,9 +87,9 @@ _MEMORY_ADVICE = (
 )
 
 
-def repeated_deaths_error(where: str, count: int, limit: int | None) -> ClusterMemory:
+def repeated_deaths_error(where: str, count: int, limit: int | None) -> ClusterMemoryError:
     """Return the error for rows on which `count` workers have died in turn."""
-    return ClusterMemory(
+    return ClusterMemoryError(
         f"{count} workers died one after the other, each while it worked on {where}; most often "
         f"they have run out of memory{_limit_text(limit)}. {_MEMORY_ADVICE} The workers' logs "
         f"say more."
@@ -99,9 +101,9 @@ def _limit_text(limit: int | None) -> str:
     return f"; the limit of a worker is {limit / MIB:.4g} MB" if limit else ""
 
 
-def _cluster_lost_error(error: BaseException) -> ClusterLost:
+def _cluster_lost_error(error: BaseException) -> ClusterLostError:
     """Return the error for a lost scheduler or client, which quotes the original error."""
-    return ClusterLost(
+    return ClusterLostError(
         f"the scheduler or the client is gone, and X with it ({type(error).__name__}: "
         f"{str(error).splitlines()[0] if str(error) else 'no reason given'}); connect a new "
         "Client, make X again, and fit again."
@@ -173,8 +175,8 @@ class WorkerMonitor:
         """Raise an error if the futures cannot be expected to complete any more.
 
         WorkerLostError if a required worker is gone or nothing has been done for STALL_SECONDS;
-        ClusterLost or ClusterMemory if there has been no worker, or a paused one, for `patience`
-        seconds.
+        ClusterLostError or ClusterMemoryError if there has been no worker, or a paused one, for
+        `patience` seconds.
         """
         workers = get_worker_info(self.client, self.patience)
         if workers and (gone := self.required_workers - set(workers)):
@@ -187,12 +189,12 @@ class WorkerMonitor:
         if time.monotonic() - self.last_able_time < self.patience:
             return
         if not workers:
-            raise ClusterLost(
+            raise ClusterLostError(
                 f"there has been no worker for {self.patience:g} seconds; start workers, or a new "
                 "cluster, make X again, and fit again. To wait longer: "
                 "dask.config.set({'ling.patience': seconds})."
             )
-        raise ClusterMemory(
+        raise ClusterMemoryError(
             f"{len(paused)} of {len(workers)} workers have stopped, as their memory is full"
             f"{_limit_text(workers[min(paused)]['memory_limit'])}. {_MEMORY_ADVICE}"
         )

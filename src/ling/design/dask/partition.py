@@ -24,7 +24,7 @@ from ling.design.blocked import BlockCall, BlockResult, merge_results
 from ling.design.dask.block_shapes import check_block_shape
 from ling.design.dense import DenseStorage
 from ling.design.rows import row_arrays, take_rows, with_row_arrays
-from ling.errors import WrongType
+from ling.errors import InputTypeError
 
 #: Number of parts, or of sums of parts, in a group of the reduction tree.
 SPLIT_EVERY = 8
@@ -216,7 +216,7 @@ def _run_part(
 ) -> BlockResult:
     """Run the call on the rows of one part; `arrays` are its per-row arrays."""
     if not isinstance(block, np.ndarray) or block.ndim != 2:
-        raise WrongType(
+        raise InputTypeError(
             f"X has a chunk of type {type(block).__name__} for rows {part.start} to {part.stop}; "
             "pass chunks that are NumPy arrays with two dimensions."
         )

@@ -20,7 +20,7 @@ from ling.design.dask.cluster import ClusterBlocks
 from ling.design.dask.failures import UserGraphError, import_optional, translate_errors
 from ling.design.dask.partition import BlockTask, RowLayout, merge_nodes, run_parts
 from ling.design.dask.task_graph import fetch_block_shapes, is_persisted, persist
-from ling.errors import BadOption, WrongShape, WrongType
+from ling.errors import InputTypeError, OptionError, ShapeError
 
 MIB = 2**20
 # If X has more than MAX_SMALL_CHUNKS chunks, of SMALL_CHUNK_BYTES or less on average, consecutive
@@ -152,13 +152,13 @@ class LocalBlocks:
 def _check_array(X: Any) -> np.dtype[Any]:
     """Check dimensions and chunk type of X; return the float dtype in which X is used."""
     if X.ndim != 2:
-        raise WrongShape(
+        raise ShapeError(
             f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features): "
             "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
         )
     meta = type(X._meta)
     if meta is not np.ndarray:
-        raise WrongType(
+        raise InputTypeError(
             f"X has chunks of type {meta.__module__}.{meta.__name__}; pass a dask array of NumPy "
             "arrays, as by X.map_blocks(lambda chunk: chunk.toarray()) from sparse ones, or a "
             "sparse matrix of SciPy."
@@ -177,7 +177,7 @@ def _find_client(X: Any) -> Any:
     except ValueError:
         pass
     else:
-        raise BadOption(
+        raise OptionError(
             "X is a dask array, and this runs in a task on a worker, which would have to wait for "
             "other tasks; fit where the Client is, or pass X.compute()."
         )
@@ -187,7 +187,7 @@ def _find_client(X: Any) -> Any:
     if not isinstance(client, distributed.Client):
         return None
     if client.asynchronous:
-        raise BadOption("the Client is asynchronous; pass X with a Client(asynchronous=False).")
+        raise OptionError("the Client is asynchronous; pass X with a Client(asynchronous=False).")
     return client
 
 
