@@ -28,7 +28,7 @@ class Solver(BaseSolver):
     def set_objective(self, X, y, lmbd, fit_intercept):
         self.X, self.y = X, y
         self.model = Ridge(
-            alpha=lmbd, fit_intercept=fit_intercept, solver=self.solver, statistics=False,
+            alpha=lmbd, fit_intercept=fit_intercept, solver=self.solver,
             random_state=0,
         )  # fmt: skip
         self.beta = self._nothing()

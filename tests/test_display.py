@@ -473,7 +473,7 @@ class TestSpectrum:
 
     def test_says_what_it_is(self, rng):
         X = rng.standard_normal((20, 30))
-        model = Ridge(alpha=3.0, statistics=True).fit(X, X[:, 0])
+        model = Ridge(alpha=3.0, store_covariance=True).fit(X, X[:, 0])
         shown = SpectrumDisplay.from_estimator(model, X)
         title = shown.ax_.get_title(loc="left").splitlines()
         assert title == [

@@ -50,12 +50,12 @@ def of_array(model, y):
 
 
 MODELS = {
-    "ridge": lambda: of_array(Ridge(2.0), Y),
+    "ridge": lambda: of_array(Ridge(2.0, store_covariance=True), Y),
     "ridge-alphas": lambda: of_array(Ridge(np.array([1.0, 2.0])), BOTH),
     "ridge-float32": lambda: (Ridge().fit(X.astype(np.float32), Y), X.astype(np.float32)),
     "ridge-no-intercept": lambda: of_array(Ridge(fit_intercept=False), Y),
-    "ridge-draws": lambda: of_array(Ridge(statistics=True, memory_budget=200), Y),
-    "ridge-wide": lambda: (Ridge().fit(X.T, X.T[:, 0]), X.T),
+    "ridge-draws": lambda: of_array(Ridge(store_covariance=True, memory_budget=200), Y),
+    "ridge-wide": lambda: (Ridge(store_covariance=True).fit(X.T, X.T[:, 0]), X.T),
     "ridge-partial": lambda: (Ridge().partial_fit(X, Y), X),
     "ridge-positive": lambda: of_array(Ridge(positive=True), Y),
     "ridge-table": lambda: of_table(Ridge(), Y),
@@ -120,18 +120,14 @@ def test_what_a_model_tells_is_kept(name, fitted, path):
         for attribute in ("alphas", "mean_score", "std_error", "folds", "certified", "stored"):
             mine, theirs = (getattr(m.cv_results_, attribute) for m in (again, model))
             np.testing.assert_array_equal(mine, theirs)
-    if getattr(model, "_posterior_state", None) is not None:
+    if getattr(model, "store_covariance", False):
         np.testing.assert_array_equal(again.coef_std_errors(), model.coef_std_errors())
         np.testing.assert_array_equal(again.edf_, model.edf_)
-        assert again.statistics_method_ == model.statistics_method_
+        assert again.covariance_method_ == model.covariance_method_
 
 
-def test_statistics_are_really_tested(fitted):
-    kept = [
-        m._posterior_state
-        for m, _ in fitted.values()
-        if getattr(m, "_posterior_state", None) is not None
-    ]
+def test_every_kind_of_covariance_is_tested(fitted):
+    kept = [m._uncertainty_state for m, _ in fitted.values() if hasattr(m, "covariance_method_")]
     assert {type(k.posterior).__name__ for k in kept} == {"FromGram", "FromRows", "FromDraws"}
 
 
@@ -322,7 +318,9 @@ def other_class(header, entries):
 
 
 def code(header, entries):
-    header["attributes"]["coef_"] = {"part": "os.system", "fields": {"command": "true"}}
+    header["attributes"]["coef_"] = {
+        "dict": [["ling class", "os.system"], ["fields", {"tuple": []}]]
+    }
 
 
 def private(header, entries):
@@ -364,7 +362,7 @@ def other_width(header, entries):
 
 
 def no_encoding(header, entries):
-    header["attributes"]["encoding_"]["fields"]["columns"] = {"tuple": [1]}
+    header["attributes"]["encoding_"]["dict"][1][1] = {"tuple": [{"tuple": [1]}, "error"]}
 
 
 def text_coefficients(header, entries):

@@ -358,7 +358,7 @@ def messages(folder: Path) -> dict:
         "path tol": lambda: ling.ridge_path(X, y, tol=-1),
         "remove first": lambda: ling.Ridge().partial_fit(X, y, remove=True),
         "one sample": lambda: ling.RidgeCV().fit(X[:1], y[:1]),
-        "std": lambda: ling.Ridge(statistics=False).fit(X, y).predict(X, return_std=True),
+        "std": lambda: ling.Ridge().fit(X, y).predict(X, return_std=True),
         "paper k": lambda: ling.paper.ling(X, y, 0.1, 99, 3),
         "paper svd": lambda: ling.paper.random_svd(X, 0),
     }

@@ -32,7 +32,7 @@ print(f"{X.shape[0]} patients, {X.shape[1]} features")
 # %%
 # Without ``alphas`` the grid follows from the data, and is extended until the best one lies
 # inside.
-model = ling.RidgeCV(cv=10).fit(X, y)
+model = ling.RidgeCV(cv=10, store_covariance=True).fit(X, y)
 print(f"best {model.alpha_:.3g}, largest within one standard error {model.alpha_1se_:.3g}")
 print(f"degrees of freedom at the best: {model.edf_:.1f} of {X.shape[1]}")
 

@@ -40,9 +40,11 @@ y = curve(x) + rng.normal(0, 0.2, len(x))
 # the data are most likely; with that one, ling's intervals are the same but for how the noise is
 # estimated.
 bayesian = BayesianRidge(tol=1e-6).fit(bumps(x), y)
-likely = ling.Ridge(alpha=bayesian.lambda_ / bayesian.alpha_).fit(bumps(x), y)
-cautious = ling.RidgeCV(selection_rule="one_standard_error").fit(bumps(x), y)
-best = ling.RidgeCV().fit(bumps(x), y)
+likely = ling.Ridge(alpha=bayesian.lambda_ / bayesian.alpha_, store_covariance=True).fit(
+    bumps(x), y
+)
+cautious = ling.RidgeCV(selection_rule="one_standard_error", store_covariance=True).fit(bumps(x), y)
+best = ling.RidgeCV(store_covariance=True).fit(bumps(x), y)
 
 grid = np.linspace(0, 1, 300)
 ratio = likely.predict(bumps(grid), return_std=True)[1]
@@ -93,7 +95,7 @@ def covered(coef, which):
     """Whether intervals of each level hold 20 new observations, and the coefficients `which`."""
     X = rng.standard_normal((n + 20, p)) @ mixing
     y = X @ coef + rng.normal(0, 3, n + 20)
-    model = ling.RidgeCV().fit(X[:n], y[:n])
+    model = ling.RidgeCV(store_covariance=True).fit(X[:n], y[:n])
     mean, std = model.predict(X[n:], return_std=True)
     of_new = np.abs(y[n:] - mean) / std
     of_coef = (np.abs(coef - model.coef_) / model.coef_std_errors())[which]

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ling.plain_state import register_plain
 
+
+@register_plain
 @dataclass(frozen=True)
 class Cost:
     """Floating-point operations and passes over the data.
@@ -32,6 +35,7 @@ class Cost:
         return Cost(self.flops + other.flops, self.passes + other.passes)
 
 
+@register_plain
 class Status(Enum):
     """Status of a completed fit."""
 
@@ -45,6 +49,7 @@ class Status(Enum):
         return self is not Status.NOT_REACHED
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """A proven bound on ||X(w - w*)|| / ||y - mean(y)||, where w* is the exact solution.
@@ -79,6 +84,7 @@ class Certificate:
         return f"training predictions within {self.bound:.1e} of the exact ones (tol {self.tol:g})"
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class FitReport:
     """Report of a fit: the engine and why it was chosen, the cost and the error bound.

@@ -112,7 +112,7 @@ def test_ctrl_c_leaves_nothing(folder):
     )  # fmt: skip
     started(process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert err == "Interrupted; nothing is left half-written.\n"
@@ -159,7 +159,7 @@ def test_ctrl_c_in_the_middle_of_passes(tmp_path):
             break
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     # CPython ends by the signal itself if the interrupt came inside of code that was a string,
     # which is the same to a shell.
     assert process.returncode in (130, -signal.SIGINT), err

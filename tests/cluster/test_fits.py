@@ -115,7 +115,7 @@ def test_classifiers_give_lazy_classes(client, data, make):
 def test_predictions_are_lazy(client, data):
     X, y = data
     dX, dy = on_workers(X, y)
-    model = Ridge(statistics=True).fit(dX, dy)
+    model = Ridge(store_covariance=True).fit(dX, dy)
     found = model.predict(dX)
     assert isinstance(found, da.Array)
     np.testing.assert_allclose(found.compute(), model.predict(X))

@@ -25,14 +25,14 @@ OPTIONS = {
     "Ridge": {
         "alpha": 0.3, "fit_intercept": False, "copy_X": False, "max_iter": 99, "tol": 1e-3,
         "solver": "direct", "positive": True, "random_state": 7, "precision": "float64",
-        "memory_budget": "1GiB", "verbose": 1, "statistics": False, "warm_start": True,
+        "memory_budget": "1GiB", "verbose": 1, "store_covariance": False, "warm_start": True,
         "checkpoint": Path("nowhere"),
     },
     "RidgeCV": {
         "alphas": (0.1, 1.0), "fit_intercept": False, "scoring": "r2", "cv": KFold(3),
         "gcv_mode": "svd", "store_cv_results": True, "alpha_per_target": True,
         "selection_rule": "one_standard_error", "tol": 1e-3, "random_state": 7, "verbose": 1,
-        "memory_budget": 1e9, "statistics": True, "checkpoint": "nowhere",
+        "memory_budget": 1e9, "store_covariance": True, "checkpoint": "nowhere",
     },
     "RidgeClassifier": {
         "alpha": 0.3, "fit_intercept": False, "copy_X": False, "max_iter": 99, "tol": 1e-3,

@@ -307,7 +307,7 @@ def test_maps_are_not_written_to(budget, tmp_path):
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
     X, y = (np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
-    model = Ridge(memory_budget=budget, statistics=True)
+    model = Ridge(memory_budget=budget, store_covariance=True)
     for name in ("X.npy", "y.npy"):
         with pytest.raises(DataFileError, match=name), changing_after(
             0, lambda name=name: later(tmp_path / name)

@@ -26,7 +26,7 @@ MODELS = {
     "two_stage": lambda **options: Ridge(0.5, solver="two_stage", tol=1e-8, **options),
     "krylov": lambda **options: Ridge(0.5, solver="krylov", tol=1e-8, **options),
     "row_sketch": lambda **options: Ridge(0.5, solver="row_sketch", tol=1e-8, **options),
-    "direct": lambda **options: Ridge(0.5, solver="direct", statistics=True, **options),
+    "direct": lambda **options: Ridge(0.5, solver="direct", store_covariance=True, **options),
     "5-fold": lambda **options: RidgeCV(cv=5, **options),
     "leave-one-out": lambda **options: RidgeCV(**options),
     "stochastic": lambda **options: RidgeCV(gcv_mode="stochastic", **options),

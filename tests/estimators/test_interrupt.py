@@ -16,10 +16,8 @@ from ling.design import ArraySource, ChunkedStorage, as_design
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are sent")
 
-# A background process may have been started with SIGINT ignored.
 PREPARED = """
 import os, signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 from ling import Ridge
 from ling.design import ArraySource, ChunkedStorage, as_design

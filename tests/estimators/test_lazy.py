@@ -138,7 +138,7 @@ def test_the_path():
 
 def test_predictions_come_in_blocks():
     X, y = data()
-    model = Ridge(statistics=True).fit(X, y)
+    model = Ridge(store_covariance=True).fit(X, y)
     known, std = model.predict(X, return_std=True)
     np.testing.assert_allclose(model.predict(in_blocks(X)), known)
     np.testing.assert_allclose(model.predict(in_blocks(X), return_std=True)[1], std)

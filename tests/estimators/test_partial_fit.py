@@ -195,8 +195,8 @@ def test_settings_are_used_as_they_are_then(rng):
 
 def test_statistics_are_those_of_fit(rng):
     X, Y, weights = made(rng)
-    model = in_batches(Ridge(statistics=True), cut(60, 20), X, Y, weights)
-    other = whole(X, Y, weights, statistics=True)
+    model = in_batches(Ridge(store_covariance=True), cut(60, 20), X, Y, weights)
+    other = whole(X, Y, weights, store_covariance=True)
     for ours, theirs in (
         (model.edf_, other.edf_),
         (model.noise_variance_, other.noise_variance_),
@@ -442,7 +442,7 @@ def test_an_interrupted_call_changes_nothing(rng, monkeypatch):
     [
         ({"memory_budget": 1000}, "takes .* MB for 5 features, and memory_budget is 0.001 MB"),
         ({"alpha": [1.0, 2.0, 3.0]}, "3 != 2"),
-        ({"alpha": 0.0, "statistics": True}, "statistics=True needs alpha > 0"),
+        ({"alpha": 0.0, "store_covariance": True}, "store_covariance=True needs alpha > 0"),
         ({"positive": True, "solver": "krylov"}, "does not support positive=True"),
         ({"fit_intercept": False}, "fit_intercept is False and was True"),
     ],

@@ -56,7 +56,7 @@ def test_degrees_of_freedom(data, way):
     data = DATA[data]()
     path = ridge_path(data.X, data.Y, ALPHAS, sample_weight=data.weights, random_state=0)
     for at, alpha in enumerate(ALPHAS):
-        exact = Ridge(alpha, statistics=True).fit(data.X, data.Y, data.weights).edf_
+        exact = Ridge(alpha, store_covariance=True).fit(data.X, data.Y, data.weights).edf_
         assert path.edf[at] == pytest.approx(exact[0], abs=4 * path.edf_error[at] + 0.02)
 
 

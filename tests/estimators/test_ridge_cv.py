@@ -384,7 +384,7 @@ def test_it_shows_in_a_notebook(store):
     assert "RidgeCV" in model._repr_html_()
     assert model.cv_results_
     assert hasattr(model.cv_results_, "shape") is store
-    assert "Ridge" in Ridge(statistics=False).fit(X, y)._repr_html_()
+    assert "Ridge" in Ridge().fit(X, y)._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,10 @@ def test_a_scorer_that_cannot_score_few_samples_has_no_standard_error():
 
 def test_a_fit_that_fails_leaves_nothing_of_itself():
     X, y, _ = random_problem(1)
-    for model in (Ridge(0.0, statistics=True), RidgeCV([0.0, 1.0], cv=3, statistics=True)):
+    for model in (
+        Ridge(0.0, store_covariance=True),
+        RidgeCV([0.0, 1.0], cv=3, store_covariance=True),
+    ):
         with pytest.raises(OptionError, match="alpha > 0"):
             model.fit(X, y)
         assert not hasattr(model, "coef_")

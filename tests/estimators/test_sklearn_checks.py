@@ -14,8 +14,8 @@ N_ITER = "check_non_transformer_estimators_n_iter"
 # What each has on top of scikit-learn's parameters.
 SHARED = {"memory_budget", "checkpoint", "verbose"}
 MORE = {
-    "Ridge": SHARED | {"precision", "statistics", "warm_start"},
-    "RidgeCV": SHARED | {"selection_rule", "tol", "random_state", "statistics"},
+    "Ridge": SHARED | {"precision", "store_covariance", "warm_start"},
+    "RidgeCV": SHARED | {"selection_rule", "tol", "random_state", "store_covariance"},
     "RidgeClassifier": SHARED | {"precision", "warm_start"},
     "RidgeClassifierCV": SHARED | {"selection_rule", "tol", "random_state"},
 }

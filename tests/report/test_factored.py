@@ -28,7 +28,7 @@ def test_coefficients_are_those_of_fits(data):
     assert 2.0 in found.alphas
     assert len(found.alphas) > 50
     for at in (0, 30, -1):
-        fit = Ridge(alpha=found.alphas[at], statistics=True).fit(X, Y[:, 1])
+        fit = Ridge(alpha=found.alphas[at], store_covariance=True).fit(X, Y[:, 1])
         np.testing.assert_allclose(found.coef[at, :, 0], fit.coef_ * X.std(axis=0), atol=1e-8)
         np.testing.assert_allclose(found.effective_dof[at], fit.edf_, rtol=1e-8)
 

@@ -385,7 +385,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"statistics": False}, "Standard errors were not asked for."),
+            ({}, "Standard errors were not stored; fit Ridge(store_covariance=True)."),
             ({"alpha": 0.0}, "Standard errors need an alpha above 0."),
             ({"positive": True}, "kept at or above 0 have no standard errors"),
         ],
@@ -394,14 +394,6 @@ class TestWords:
         X, y = diabetes
         page = report(tmp_path, Ridge(**options).fit(X, y), X, y)
         assert words in page.section("coefficients")
-
-    def test_intervals_that_take_much_memory(self, rng, tmp_path):
-        X = rng.standard_normal((1100, 1050))
-        page = report(tmp_path, Ridge().fit(X, X[:, 0]), X, X[:, 0])
-        assert (
-            "Standard errors were not kept: they take 1,050 x 1,050 numbers, above 8 MB; "
-            "Ridge(statistics=True) keeps them."
-        ) in page.section("coefficients")
 
     def test_the_memory_that_was_allowed(self, diabetes, rng, tmp_path):
         X, y = diabetes
@@ -496,11 +488,11 @@ class TestPage:
         before = {
             name: pickle.dumps(kept)
             for name, kept in vars(model).items()
-            if name != "_posterior_state"
+            if name != "_uncertainty_state"
         }
         report(tmp_path, model, X, y)
         assert {name: pickle.dumps(vars(model)[name]) for name in before} == before
-        assert vars(model).keys() == {*before, "_posterior_state"}
+        assert vars(model).keys() == {*before, "_uncertainty_state"}
 
     def test_a_page_is_written_whole_or_not_at_all(self, diabetes, tmp_path, monkeypatch):
         X, y = diabetes

@@ -34,6 +34,8 @@ from ling.results import Status
 # Whole numbers of so many values are often classes.
 MAX_DISCRETE_VALUES = 20
 MAX_CLASSES = 1000
+# Columns up to which a model file stores the covariance of the coefficients: at most 8 MB.
+MAX_COVARIANCE_FEATURES = 1000
 # Share of y's variance between folds from which rows seem to be in order.
 ORDERED_ROWS_VARIANCE_SHARE = 0.05
 # Folds if nothing is said of them, and rows of each that R^2 takes.
@@ -82,7 +84,7 @@ def run(
     out.show_pairs(found.summary)
     for note in (*found.notes, *fewer, *_target_hints(found.data.y, wanted, options)):
         out.note(note)
-    model, said = fit_model(found, make_model(options, wanted.classify), out)
+    model, said = fit_model(found, make_model(options, wanted.classify, found.data.shape[1]), out)
     about = _model_metadata(wanted, found, options)
     save(model, path, about=about)
     said = [to_cli_wording(note) for note in said] + _baseline_warnings(
@@ -145,11 +147,13 @@ def fit_model(found: TrainingTable, model: Any, out: CommandOutput) -> tuple[Any
     return model, list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-def make_model(options: FitCommandOptions, classify: bool = False) -> Any:
+def make_model(options: FitCommandOptions, classify: bool, n_features: int) -> Any:
     """The estimator that was asked for."""
     common: dict[str, Any] = {
         "tol": options.tol, "random_state": options.seed, "memory_budget": options.memory_budget,
     }  # fmt: skip
+    if not classify:
+        common["store_covariance"] = _stores_covariance(options, n_features)
     if options.alpha is not None:
         one: Any = RidgeClassifier if classify else Ridge
         return one(options.alpha, **common)
@@ -160,6 +164,12 @@ def make_model(options: FitCommandOptions, classify: bool = False) -> Any:
         cv = splitter(options.cv, shuffle=True, random_state=options.seed)
     choosing: Any = RidgeClassifierCV if classify else RidgeCV
     return choosing(alphas, cv=cv, **common)
+
+
+def _stores_covariance(options: FitCommandOptions, n_features: int) -> bool:
+    """Whether the model stores what standard errors need; at alpha = 0 there are none."""
+    alphas = (options.alpha,) if options.alpha is not None else options.alphas or ()
+    return n_features <= MAX_COVARIANCE_FEATURES and all(alpha != 0 for alpha in alphas)
 
 
 def _check_target(y: Any, wanted: DataOptions) -> None:

@@ -49,33 +49,34 @@ from ling.estimators.prediction import BlockPredictionMixin, PredictionTransform
 from ling.estimators.validation import check_alpha_per_target, check_sample_weight, training_data
 from ling.model_selection import CVResults, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
 from ling.model_selection.score_accumulators import Accuracy
+from ling.plain_state import register_plain
 from ling.progress import FitProgress
 from ling.solvers.problem import TrainingData
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class LabelDecoder:
     """Maps decision values (n, t) to classes.
 
-    The sign decides for two classes and for multilabel targets, else the largest value.
+    The sign decides for two classes and for multilabel targets, else the largest value. `classes`
+    are in the order of the columns of decision values; with `is_multilabel` a sample can have
+    several.
     """
 
-    binarizer: LabelBinarizer
+    classes: NDArray[Any]
+    is_multilabel: bool
 
-    @property
-    def classes(self) -> Any:
-        """Class labels, in the order of the columns of decision values."""
-        return self.binarizer.classes_
-
-    @property
-    def is_multilabel(self) -> bool:
-        """True if a sample can have several labels."""
-        return bool(self.binarizer.y_type_.startswith("multilabel"))
+    @classmethod
+    def from_labels(cls, y: Any) -> LabelDecoder:
+        """The decoder for class labels y (n,), or for labels y (n, t) of 0 and 1."""
+        binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(y)
+        return cls(binarizer.classes_, binarizer.y_type_.startswith("multilabel"))
 
     def __call__(self, values: Array) -> Any:
         """Classes (n,) of decision values (n, t), or labels (n, t) of 0 and 1 if multilabel."""
         if self.is_multilabel:
-            return self.binarizer.inverse_transform(2.0 * (values > 0) - 1.0)
+            return (values > 0).astype(int)
         class_index = (
             (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
         )
@@ -96,7 +97,7 @@ class BaseRidgeClassifier(
     ) -> tuple[TrainingData, Any, LabelDecoder]:
         """Validated data with targets (n, t) of -1 and 1, y, and the decoder of predictions."""
         data, y = training_data(self, X, y, sample_weight, progress)
-        decision = LabelDecoder(LabelBinarizer(pos_label=1, neg_label=-1).fit(y))
+        decision = LabelDecoder.from_labels(y)
         return *self._encode_classes(data, y, decision), decision
 
     def _revalidate_training_data(
@@ -171,7 +172,7 @@ def _one_vs_rest_targets(y: Any, decision: LabelDecoder) -> Array:
     but needs no memory beyond the result, which matters for many samples.
     """
     if decision.is_multilabel:
-        return np.asarray(decision.binarizer.transform(y), dtype=np.float64)
+        return np.where(y, 1.0, -1.0)
     classes = decision.classes
     if len(classes) <= 2:
         classes = classes[1:]

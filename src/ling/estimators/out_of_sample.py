@@ -299,7 +299,6 @@ def _refit_predictions(
             fit_intercept=model.fit_intercept,
             tol=model.tol,
             memory_budget=model.memory_budget,
-            statistics=False,
         )
         fit.fit(X.subset(train), Y[train], samples.weights[train])
         yield test, fit.predict(X.subset(test)).reshape(len(test), -1)

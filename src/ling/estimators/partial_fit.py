@@ -22,7 +22,7 @@ from ling.estimators.fit import (
     solve_problem,
     warn_unless_certified,
 )
-from ling.estimators.uncertainty import PosteriorState, UncertaintyMixin
+from ling.estimators.uncertainty import UncertaintyMixin, UncertaintyState
 from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.results import Certificate, Status
 from ling.solvers.cost_model import MemoryBudget, statistics_bytes
@@ -57,7 +57,7 @@ class PartialFitMixin(UncertaintyMixin):
         The result is as exact as `fit` on all rows at once, whatever the order and size of the
         batches. Only sums of products are kept, n_features (n_features + n_targets) numbers, and no
         rows. A call makes two passes over the batch; the fit from the sums costs about
-        n_features^3 / 3 FLOPs. `alpha`, `tol`, `positive` and `statistics` may change between
+        n_features^3 / 3 FLOPs. `alpha`, `tol`, `positive` and `store_covariance` may change between
         calls: each call uses their current values. `solver` and `max_iter` are ignored. `fit`
         discards the sums and keeps none, so a `partial_fit` after it starts from scratch.
 
@@ -98,7 +98,7 @@ class PartialFitMixin(UncertaintyMixin):
                 self, X, y, sample_weight, progress, y_numeric=True, reset=is_first
             )
             alphas = check_alpha_per_target(self.alpha, data.n_targets)
-            self._check_statistics(alphas)
+            self._check_store_covariance(alphas)
             _check_gram_fits_budget(data, len(np.unique(alphas)), options)
             cost = sufficient_statistics_cost(data.design, data.n_targets)
             progress.begin_stage("summarise", lambda: (cost.passes, None))
@@ -107,9 +107,9 @@ class PartialFitMixin(UncertaintyMixin):
             )
             summary = _update_statistics(self._sufficient_statistics, batch, remove)
             data.design.meter.add(cost.flops, cost.passes)
-            fit, posterior = self._fit_from_statistics(summary, alphas, data, options, started)
+            fit, uncertainty = self._fit_from_statistics(summary, alphas, data, options, started)
             set_fit_attributes(self, fit, y.ndim)
-            self._posterior_state = posterior
+            self._uncertainty_state = uncertainty
             self._sufficient_statistics = summary
             self.n_samples_seen_ = summary.n_counted
         warn_unless_certified(self, fit)
@@ -122,7 +122,7 @@ class PartialFitMixin(UncertaintyMixin):
         data: TrainingData,
         options: FitOptions,
         started: float,
-    ) -> tuple[FitResult, PosteriorState | None]:
+    ) -> tuple[FitResult, UncertaintyState | None]:
         """Fit from sufficient statistics, and the state that `coef_std_errors()` and the like need.
 
         `data` is the batch that was added or removed last. The state is None if it is not kept.
@@ -135,11 +135,11 @@ class PartialFitMixin(UncertaintyMixin):
             problem, standardization, fit = _solve_statistics(
                 summary, alphas, data, options, started, with_rows=True
             )
-        posterior = self._compute_posterior_state(problem, standardization, fit, options)
+        uncertainty = self._compute_uncertainty_state(problem, standardization, fit, options)
         fit = _with_mean_error(fit, problem, summary)
         # Without a useful bound, X'X + alpha I may not even be positive definite, so that standard
         # errors would be meaningless.
-        return fit, posterior if fit.report.certificate.bound <= 1 else None
+        return fit, uncertainty if fit.report.certificate.bound <= 1 else None
 
 
 def _solve_statistics(

@@ -20,6 +20,7 @@ from ling.estimators.validation import (
     check_same_columns,
     open_prediction_data,
 )
+from ling.plain_state import PlainStateMixin
 from ling.results import FitReport
 
 #: Maps predictions (n, t) to what is returned; None is the identity.
@@ -62,7 +63,7 @@ def predictions(model: Any, X: Any, coef: Array, finish: PredictionTransform = N
     return map_dask_blocks(X, of_block, model.n_features_in_)
 
 
-class BlockPredictionMixin:
+class BlockPredictionMixin(PlainStateMixin):
     """Adds `score` and `predict_blocks` for X scanned from files, or from a Dask collection."""
 
     # Set by `fit`.

@@ -82,10 +82,10 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         a control group (of a container or a Slurm job), `ulimit -v` or `ulimit -d` limits the
         process. For X that is read from files or memory-mapped, the parts of X in memory count too,
         but y does not.
-    statistics : bool, default=None
-        Whether to store what `coef_std_errors()` and `predict(X, return_std=True)` need, about
-        n_features * min(n_samples, n_features) numbers. None stores it if it takes at most 8 MB and
-        needs no extra computation.
+    store_covariance : bool, default=False
+        Whether to store the covariance of the coefficients, which `coef_std_errors()`,
+        `predict(X, return_std=True)`, `edf_` and `noise_variance_` need: about n_features *
+        min(n_samples, n_features) numbers.
     warm_start : bool, default=False
         Whether to start iterations from `coef_`, or from the coefficients that a fit had reached
         when its cluster was lost.
@@ -108,9 +108,9 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         Engine and the reason for it, rank, passes, FLOPs, seconds, status and certificate. `print`
         it for a summary.
     edf_ : float or array of shape (n_targets,)
-        Effective degrees of freedom, not counting the intercept; see `statistics`.
+        Effective degrees of freedom, not counting the intercept; see `store_covariance`.
     noise_variance_ : float or array of shape (n_targets,)
-        Estimated variance of the noise in y; see `statistics`.
+        Estimated variance of the noise in y; see `store_covariance`.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -135,7 +135,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         "random_state": ["random_state"],
         "precision": [StrOptions({"auto", "float64", "float32"})],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
-        "statistics": ["boolean", None],
+        "store_covariance": ["boolean"],
         "warm_start": ["boolean"],
         "checkpoint": [str, Path, None],
         "verbose": [Interval(Integral, 0, None, closed="left")],
@@ -154,7 +154,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         random_state: Any = None,
         precision: str = "auto",
         memory_budget: float | str | None = None,
-        statistics: bool | None = None,
+        store_covariance: bool = False,
         warm_start: bool = False,
         checkpoint: str | Path | None = None,
         verbose: int = 0,
@@ -169,7 +169,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         self.random_state = random_state
         self.precision = precision
         self.memory_budget = memory_budget
-        self.statistics = statistics
+        self.store_covariance = store_covariance
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.verbose = verbose
@@ -182,14 +182,16 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         with fit_session(self, X, y, sample_weight) as progress:
             data, y = training_data(self, X, y, sample_weight, progress, y_numeric=True)
             alphas = check_alpha_per_target(self.alpha, data.n_targets)
-            self._check_statistics(alphas)
+            self._check_store_covariance(alphas)
             with checkpoint_session(self, data) as (data, options):
                 problem, standardization, fit = solve_warm_started(
                     self, data, alphas, options, started
                 )
-                posterior = self._compute_posterior_state(problem, standardization, fit, options)
+                uncertainty = self._compute_uncertainty_state(
+                    problem, standardization, fit, options
+                )
             set_fit_attributes(self, fit, y.ndim)
-            self._posterior_state = posterior
+            self._uncertainty_state = uncertainty
             self.__dict__.pop("n_samples_seen_", None)
             self._sufficient_statistics = None
         warn_unless_certified(self, fit)

@@ -87,7 +87,7 @@ class RidgeCV(
     selection_rule : {"best", "one_standard_error"}, default="best"
         "best" fits with the alpha of the best score, "one_standard_error" with the largest alpha
         whose score is within one standard error of the best.
-    tol, random_state, memory_budget, statistics
+    tol, random_state, memory_budget, store_covariance
         As for `Ridge`.
     checkpoint : str or path, default=None
         A folder in which a long fit stores the results of its passes over X. A fit that was killed
@@ -137,7 +137,7 @@ class RidgeCV(
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
-        "statistics": ["boolean", None],
+        "store_covariance": ["boolean"],
         "checkpoint": [str, Path, None],
         "verbose": [Interval(Integral, 0, None, closed="left")],
     }
@@ -156,7 +156,7 @@ class RidgeCV(
         tol: float = 1e-4,
         random_state: Any = None,
         memory_budget: float | str | None = None,
-        statistics: bool | None = None,
+        store_covariance: bool = False,
         checkpoint: str | Path | None = None,
         verbose: int = 0,
     ) -> None:
@@ -171,7 +171,7 @@ class RidgeCV(
         self.tol = tol
         self.random_state = random_state
         self.memory_budget = memory_budget
-        self.statistics = statistics
+        self.store_covariance = store_covariance
         self.checkpoint = checkpoint
         self.verbose = verbose
 
@@ -184,7 +184,7 @@ class RidgeCV(
         """
         check_store_cv_results(self)
         if self.alphas is not None:
-            self._check_statistics(check_alphas(self.alphas, allow_zero=self.cv is not None))
+            self._check_store_covariance(check_alphas(self.alphas, allow_zero=self.cv is not None))
         with fit_session(self, X, y, sample_weight) as progress:
             data, y = training_data(self, X, y, sample_weight, progress, y_numeric=True)
             to_scorer, to_splitter = route_fit_params(self, data.weights, params)
@@ -192,7 +192,7 @@ class RidgeCV(
             scoring = self._make_scoring(data, to_scorer)
             with checkpoint_session(self, data, splits) as (data, options):
                 chosen = fit_with_cv(self, data, splits, scoring, options)
-                posterior = self._compute_posterior_state(
+                uncertainty = self._compute_uncertainty_state(
                     chosen.problem,
                     chosen.standardization,
                     chosen.fit,
@@ -201,7 +201,7 @@ class RidgeCV(
                 )
             set_fit_attributes(self, chosen.fit, y.ndim)
             set_cv_attributes(self, chosen, y.ndim, data.design.dtype)
-            self._posterior_state = posterior
+            self._uncertainty_state = uncertainty
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit)
         return self

@@ -17,37 +17,52 @@ from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import OptionError
 from ling.estimators.fit import FitResult
 from ling.estimators.prediction import BlockPredictionMixin, checked_x_and_predictions, predictions
+from ling.plain_state import register_plain
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import plan_solve
-from ling.solvers.posterior import Posterior, cheap_posterior, compute_posterior
+from ling.solvers.posterior import Posterior, compute_posterior
 from ling.solvers.problem import Problem, Standardization
 from ling.solvers.solve import solve
 
 # Tolerance of the fits that draw from the posterior. Variances from random draws have a sampling
 # error of 12.5 %, which is much larger.
 DRAW_TOL = 1e-3
-NO_STATISTICS_MESSAGE = (
-    "this fit kept nothing to compute them from, as that may take much memory; pass "
-    "statistics=True, and alpha > 0, and fit again."
+NO_COVARIANCE_MESSAGE = (
+    "this fit did not store the covariance of the coefficients; pass store_covariance=True, with "
+    "alpha > 0, and fit again."
 )
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
-class PosteriorState:
+class UncertaintyState:
     """What a fitted model stores to compute its statistics, in the units of its problem.
 
-    `squares` (t,) are ||y - X w||^2. `known_dof` (t,) are the effective degrees of freedom that
-    cross-validation has computed; they are used if there is no `posterior`.
+    Attributes
+    ----------
+    squares, y_scale : arrays of shape (t,)
+        ||y - X w||^2, and the scale of y.
+    n_counted : int
+        Number of samples with a weight above 0.
+    fit_intercept : bool
+    known_dof : array of shape (t,) or None
+        Effective degrees of freedom that cross-validation has computed; used without `posterior`.
+    posterior : Posterior or None
+        The covariance of the coefficients; stored with store_covariance=True only.
+    standardization : Standardization or None
+        Stored together with `posterior`.
     """
 
-    posterior: Posterior | None
-    known_dof: Array | None
     squares: Array
-    standardization: Standardization
+    y_scale: Array
+    n_counted: int
     fit_intercept: bool
+    known_dof: Array | None = None
+    posterior: Posterior | None = None
+    standardization: Standardization | None = None
 
     @cached_property
     def effective_dof(self) -> Array:
@@ -62,7 +77,7 @@ class PosteriorState:
 
         The 1 is for an intercept. NaN if no degrees of freedom remain.
         """
-        residual_dof = self.standardization.n_counted - self.effective_dof - self.fit_intercept
+        residual_dof = self.n_counted - self.effective_dof - self.fit_intercept
         return np.asarray(self.squares / np.where(residual_dof > 0, residual_dof, np.nan))
 
 
@@ -74,8 +89,8 @@ class UncertaintyMixin(BlockPredictionMixin):
     s^2 (X'X + alpha I)^-1.
     """
 
-    _posterior_state: PosteriorState | None = None
-    statistics: bool | None
+    _uncertainty_state: UncertaintyState | None = None
+    store_covariance: bool
 
     @overload
     def predict(self, X: NDArray[Any], return_std: Literal[False] = False) -> Array: ...
@@ -101,8 +116,7 @@ class UncertaintyMixin(BlockPredictionMixin):
         last term is the variance of the mean of y, and is left out without an intercept.
         """
         X, predicted = checked_x_and_predictions(self, X, self.coef_.T)
-        state, posterior = self._require_posterior()
-        standardization = state.standardization
+        state, posterior, standardization = self._require_covariance()
         shift = standardization.x_mean if state.fit_intercept else None
         centered = as_design(X).standardized(
             shift, np.full(X.shape[1], 1 / standardization.x_scale)
@@ -116,14 +130,17 @@ class UncertaintyMixin(BlockPredictionMixin):
     def coef_std_errors(self) -> Array:
         """Standard errors of `coef_`, in its shape: s sqrt(diag (X'X + alpha I)^-1)."""
         check_is_fitted(self, "coef_")
-        state, posterior = self._require_posterior()
-        coef_scale = state.standardization.y_scale / state.standardization.x_scale
+        state, posterior, standardization = self._require_covariance()
+        coef_scale = standardization.y_scale / standardization.x_scale
         std_errors = np.sqrt(state.noise_variance * posterior.inverse_diagonal) * coef_scale
         return np.asarray(std_errors.T.reshape(np.shape(self.coef_)).astype(self.coef_.dtype))
 
     @property
     def edf_(self) -> float | Array:
-        """Effective degrees of freedom: trace X'X (X'X + alpha I)^-1."""
+        """Effective degrees of freedom: trace X'X (X'X + alpha I)^-1.
+
+        There with store_covariance=True, or if cross-validation has computed them.
+        """
         return self._per_target_value("edf_", lambda state: state.effective_dof)
 
     @property
@@ -133,75 +150,83 @@ class UncertaintyMixin(BlockPredictionMixin):
         The 1 is for the intercept; without one it is left out.
         """
         return self._per_target_value(
-            "noise_variance_", lambda state: state.noise_variance * state.standardization.y_scale**2
+            "noise_variance_", lambda state: state.noise_variance * state.y_scale**2
         )
 
     @property
-    def statistics_method_(self) -> str:
+    def covariance_method_(self) -> str:
         """How standard errors are computed: exactly, or from how many random draws."""
-        if self._posterior_state is None or self._posterior_state.posterior is None:
-            raise AttributeError(f"statistics_method_ is not there: {NO_STATISTICS_MESSAGE}")
-        return self._posterior_state.posterior.method
+        state = self._uncertainty_state
+        if state is None or state.posterior is None:
+            raise AttributeError(f"covariance_method_ is not there: {NO_COVARIANCE_MESSAGE}")
+        return state.posterior.method
 
     def _per_target_value(
-        self, name: str, value: Callable[[PosteriorState], Array]
+        self, name: str, value: Callable[[UncertaintyState], Array]
     ) -> float | Array:
         """`value(state)` (t,), as a float if y had one dimension.
 
         Raises AttributeError, with the attribute `name`, if the fit stored no state.
         """
         check_is_fitted(self, "coef_")  # its error is an AttributeError too
-        if self._posterior_state is None:
-            raise AttributeError(f"{name} is not there: {NO_STATISTICS_MESSAGE}")
-        values = value(self._posterior_state)
+        if self._uncertainty_state is None:
+            raise AttributeError(f"{name} is not there: {NO_COVARIANCE_MESSAGE}")
+        values = value(self._uncertainty_state)
         return float(values[0]) if np.ndim(self.intercept_) == 0 and len(values) == 1 else values
 
-    def _require_posterior(self) -> tuple[PosteriorState, Posterior]:
-        """The stored state and its posterior; raises OptionError if there is none."""
-        if self._posterior_state is None or self._posterior_state.posterior is None:
-            raise OptionError(f"there are no standard errors: {NO_STATISTICS_MESSAGE}")
-        return self._posterior_state, self._posterior_state.posterior
+    def _require_covariance(self) -> tuple[UncertaintyState, Posterior, Standardization]:
+        """The stored state with its covariance; raises OptionError if there is none."""
+        state = self._uncertainty_state
+        if state is None or state.posterior is None or state.standardization is None:
+            raise OptionError(f"there are no standard errors: {NO_COVARIANCE_MESSAGE}")
+        return state, state.posterior, state.standardization
 
-    def _check_statistics(self, alphas: Array) -> None:
-        """Raise OptionError if statistics=True is combined with alpha = 0 or positive=True."""
-        if self.statistics and (alphas == 0).any():
-            raise OptionError("statistics=True needs alpha > 0: at 0 they have no finite value.")
-        if self.statistics and getattr(self, "positive", False):
+    def _check_store_covariance(self, alphas: Array) -> None:
+        """Raise OptionError if store_covariance=True is combined with alpha = 0 or positive."""
+        if self.store_covariance and (alphas == 0).any():
             raise OptionError(
-                "statistics=True does not go with positive=True, where w is not Gaussian; pass one."
+                "store_covariance=True needs alpha > 0: at 0 the covariance is not finite."
+            )
+        if self.store_covariance and getattr(self, "positive", False):
+            raise OptionError(
+                "store_covariance=True does not go with positive=True, where w is not Gaussian; "
+                "pass one of them."
             )
 
-    def _compute_posterior_state(
+    def _compute_uncertainty_state(
         self,
         problem: Problem,
         standardization: Standardization,
         fit: FitResult,
         options: FitOptions,
-        effective_dof: Array | None = None,
-    ) -> PosteriorState | None:
+        known_dof: Array | None = None,
+    ) -> UncertaintyState | None:
         """The state that statistics need, or None if the fit stores none.
 
-        The posterior is part of it if `statistics` is True, or if it is None and the posterior is
-        cheap. `effective_dof` (t,) are the effective degrees of freedom, if they are already known;
-        with them a state without posterior is stored. With positive=True there is no state.
+        `known_dof` (t,) are the effective degrees of freedom, if cross-validation has computed
+        them; then a state is stored with store_covariance=False too.
         """
-        posterior = None
         if fit.solution.estimate.engine == "nonnegative":
             return None
-        problem.design.meter.begin_stage("statistics")
-        if self.statistics:
-            rng = as_generator(options.random_state)
-            posterior = compute_posterior(
-                problem, fit.plan.memory, _draw_solver(problem, options, fit.plan.memory), rng
-            )
-        elif self.statistics is None:
-            posterior = cheap_posterior(problem)
-        if posterior is None and effective_dof is None:
+        if not self.store_covariance and known_dof is None:
             return None
-        squares = problem.residual_squares(fit.solution.coef)
-        return PosteriorState(
-            posterior, effective_dof, squares, standardization, fit.intercept is not None
+        problem.design.meter.begin_stage("covariance")
+        state = UncertaintyState(
+            problem.residual_squares(fit.solution.coef),
+            standardization.y_scale,
+            standardization.n_counted,
+            fit.intercept is not None,
+            known_dof,
         )
+        if not self.store_covariance:
+            return state
+        posterior = compute_posterior(
+            problem,
+            fit.plan.memory,
+            _draw_solver(problem, options, fit.plan.memory),
+            as_generator(options.random_state),
+        )
+        return replace(state, posterior=posterior, standardization=standardization)
 
 
 def _draw_solver(

@@ -7,8 +7,10 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 from ling.errors import InputTypeError, OptionError
+from ling.plain_state import register_plain
 
 
+@register_plain
 @dataclass(frozen=True)
 class Numeric:
     """A column of numbers; `mean` stands in for those that are missing, None refuses them."""
@@ -27,6 +29,7 @@ class Numeric:
         return (self.name,)
 
 
+@register_plain
 @dataclass(frozen=True)
 class OneHot:
     """A column of text: one column of 0 and 1 for each of `categories`, all of them.
@@ -51,6 +54,7 @@ class OneHot:
 ColumnEncoding: TypeAlias = Numeric | OneHot
 
 
+@register_plain
 @dataclass(frozen=True)
 class Encoding:
     """The columns that are used, in order, and whether missing values are filled in.

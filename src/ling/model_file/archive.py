@@ -20,10 +20,11 @@ from ling.errors import DataFileError, InputTypeError, ModelFileError, OptionErr
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.io import Encoding
 from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes, pack_value
+from ling.plain_state import from_plain
 from ling.results import FitReport
 
 FittedModel: TypeAlias = Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 HEADER_ENTRY = "model.json"
 SAVABLE_MODELS: dict[str, Any] = {
     model.__name__: model for model in (Ridge, RidgeCV, RidgeClassifier, RidgeClassifierCV)
@@ -32,8 +33,8 @@ SAVABLE_MODELS: dict[str, Any] = {
 PRIVATE_ATTRIBUTES = (
     "_column_stds",
     "_label_decoder",
-    "_posterior_state",
     "_sufficient_statistics",
+    "_uncertainty_state",
 )
 # What zipfile and NumPy raise for bytes that are not what they should be.
 CORRUPTION_ERRORS = (
@@ -96,7 +97,7 @@ def save(model: Any, path: str | os.PathLike[str], *, about: dict[str, Any] | No
         "left_out": left_out,
         "attributes": {
             name: pack_value(value, arrays, name)
-            for name, value in vars(model).items()
+            for name, value in model.__getstate__().items()
             if _is_fit_attribute(name)
         },
         "about": _check_about(about),
@@ -182,7 +183,9 @@ def _unpack_model(header: dict[str, Any], reader: ValueUnpacker) -> SavedModel:
     if not {*parameters, *left_out} <= set(known):
         raise ValueError("it has other parameters")
     model = kind(**parameters, **dict.fromkeys(left_out))
-    attributes = {name: reader.unpack(packed) for name, packed in header["attributes"].items()}
+    attributes = {
+        name: from_plain(reader.unpack(packed)) for name, packed in header["attributes"].items()
+    }
     if not all(_is_fit_attribute(name) for name in attributes):
         raise ValueError("it has other attributes")
     vars(model).update(attributes)

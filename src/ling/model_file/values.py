@@ -1,4 +1,4 @@
-"""Values as JSON and arrays, and back: numbers, text, and the few classes that are listed here."""
+"""Plain data as JSON and arrays, and back: numbers, text, arrays, lists, tuples and dicts."""
 
 from __future__ import annotations
 
@@ -6,48 +6,18 @@ import io
 import math
 import os
 import zipfile
-from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
-from sklearn.preprocessing import LabelBinarizer
 
 from ling.errors import InputTypeError
-from ling.estimators.classifier import LabelDecoder
-from ling.estimators.uncertainty import PosteriorState
-from ling.io import Encoding, Numeric, OneHot
 from ling.io.npy import read_npy_header
-from ling.model_selection import CVResults
-from ling.results import Certificate, Cost, FitReport, Status
-from ling.solvers.posterior import FromDraws, FromGram, FromRows
-from ling.solvers.problem import Standardization
-from ling.solvers.sufficient_statistics import SufficientStatistics
 
-#: All that a file can be made of, besides numbers, text, lists and arrays.
-SAVABLE_CLASSES: dict[str, Any] = {
-    part.__name__: part
-    for part in (
-        Standardization,
-        Certificate,
-        Cost,
-        CVResults,
-        LabelDecoder,
-        Encoding,
-        FitReport,
-        FromDraws,
-        FromGram,
-        FromRows,
-        PosteriorState,
-        Numeric,
-        OneHot,
-        SufficientStatistics,
-    )
-}
 # Truth values, numbers and text, as NumPy calls them.
 PLAIN_DTYPE_KINDS = "biufUS"
-VALUE_KINDS = ("array", "binarizer", "dict", "float", "list", "scalar", "status", "texts", "tuple")
+VALUE_KINDS = ("array", "dict", "float", "list", "scalar", "texts", "tuple")
 
 
 def array_entry_name(number: int) -> str:
@@ -73,19 +43,6 @@ def pack_value(value: Any, arrays: list[Any], name: str) -> Any:
         return {"dict": pairs}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    return _pack_object(value, arrays, name)
-
-
-def _pack_object(value: Any, arrays: list[Any], name: str) -> Any:
-    if isinstance(value, Status):
-        return {"status": value.name}
-    if isinstance(value, LabelBinarizer):
-        parts = {"classes_": value.classes_, "y_type_": value.y_type_}
-        return {"binarizer": {key: pack_value(part, arrays, name) for key, part in parts.items()}}
-    if is_dataclass(value) and type(value) in SAVABLE_CLASSES.values():
-        parts = {f.name: getattr(value, f.name) for f in fields(value)}
-        packed = {key: pack_value(part, arrays, name) for key, part in parts.items()}
-        return {"part": type(value).__name__, "fields": packed}
     raise InputTypeError(
         f"{name} holds a {type(value).__name__}, which a model file cannot hold; use numbers, text "
         "and arrays of them."
@@ -120,8 +77,6 @@ class ValueUnpacker:
             if isinstance(packed, list):
                 raise ValueError("a list that is not one")
             return packed
-        if set(packed) == {"part", "fields"}:
-            return self._part(packed["part"], packed["fields"])
         ((kind, content),) = packed.items()
         if kind not in VALUE_KINDS:
             raise ValueError(f"{kind!r} is unknown")
@@ -150,22 +105,6 @@ class ValueUnpacker:
 
     def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
         return {self.unpack(key): self.unpack(item) for key, item in pairs}
-
-    def _status(self, name: str) -> Enum:
-        return Status[name]
-
-    def _binarizer(self, parts: dict[str, Any]) -> LabelBinarizer:
-        found = LabelBinarizer(pos_label=1, neg_label=-1)
-        found.classes_ = self.unpack(parts["classes_"])
-        found.y_type_ = str(self.unpack(parts["y_type_"]))
-        found.sparse_input_ = False
-        return found
-
-    def _part(self, name: str, packed: dict[str, Any]) -> Any:
-        kind = SAVABLE_CLASSES[name]
-        if set(packed) != {f.name for f in fields(kind)}:
-            raise ValueError(f"{name} has other parts")
-        return kind(**{key: self.unpack(part) for key, part in packed.items()})
 
 
 def entry_bytes(archive: zipfile.ZipFile, entry: str) -> bytes:

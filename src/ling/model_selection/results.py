@@ -9,8 +9,10 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ling._typing import Array
+from ling.plain_state import register_plain
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class CVResults(NDArrayOperatorsMixin):
     """Cross-validation scores of every alpha, where higher is better.

@@ -32,9 +32,8 @@ from ling.report.path_and_spectrum import (
     compute_spectrum,
     tridiagonal_form,
 )
-from ling.report.wording import format_count, unique_sentences
+from ling.report.wording import unique_sentences
 from ling.results import Cost, FitReport, Status
-from ling.solvers.posterior import MAX_FREE_POSTERIOR_BYTES
 
 # Targets, or classes, with pictures of their own.
 MAX_DETAILED_TARGETS = 3
@@ -193,18 +192,9 @@ def _std_errors(model: Any) -> Array:
 def _no_std_errors_reason(model: Any) -> str:
     if getattr(model, "positive", False):
         return "Coefficients that are kept at or above 0 have no standard errors."
-    if model.statistics is False:
-        return "Standard errors were not asked for."
     if not np.all(getattr(model, "alpha_", getattr(model, "alpha", None))):
         return "Standard errors need an alpha above 0."
-    name, (n, p) = type(model).__name__, model.report_.shape
-    if 8 * p * min(n, p) > MAX_FREE_POSTERIOR_BYTES:
-        return (
-            f"Standard errors were not kept: they take {format_count(p)} x "
-            f"{format_count(min(n, p))} numbers, "
-            f"above {MAX_FREE_POSTERIOR_BYTES >> 20} MB; {name}(statistics=True) keeps them."
-        )
-    return f"Standard errors were not kept; {name}(statistics=True) keeps them."
+    return f"Standard errors were not stored; fit {type(model).__name__}(store_covariance=True)."
 
 
 def _target_names(again: FittedProblem, y: Any, target: Any) -> tuple[str, tuple[str, ...]]:

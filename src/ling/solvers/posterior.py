@@ -20,14 +20,13 @@ from ling.design import Design
 from ling.linalg.cholesky import scaled_cholesky
 from ling.linalg.gram import form_gram
 from ling.linalg.rounding import EPS
+from ling.plain_state import register_plain
 from ling.solvers.cost_model import MemoryBudget, posterior_bytes
 from ling.solvers.problem import Problem
 
 # Draws of w for each alpha. Variances estimated from them have a relative standard error of
 # sqrt(2 / draws), 12.5 %.
 N_POSTERIOR_DRAWS = 128
-# Posteriors of at most this many bytes are kept after every fit, unless the user declines it.
-MAX_FREE_POSTERIOR_BYTES = 2**23
 
 
 class Posterior(ABC):
@@ -59,6 +58,7 @@ class Posterior(ABC):
         return np.stack([by_alpha[float(alpha)] for alpha in self.alphas], axis=-1)
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class FromGram(Posterior):
     """From the Cholesky factor of X'X + alpha I, computed on first use; p^2 numbers per alpha.
@@ -95,6 +95,7 @@ class FromGram(Posterior):
         )
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class FromRows(Posterior):
     """From (I - X'(X X' + alpha I)^-1 X) / alpha, for p > n; n p numbers of memory per alpha.
@@ -141,6 +142,7 @@ class FromRows(Posterior):
         return self._per_target(forms)
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class FromDraws(Posterior):
     """From random draws d with covariance (X'X + alpha I)^-1.
@@ -174,20 +176,6 @@ class FromDraws(Posterior):
         """The number of draws and the relative standard error of variances."""
         n_draws = next(iter(self.draws.values())).shape[1]
         return f"from {n_draws} random draws: variances have {np.sqrt(2 / n_draws):.0%} error"
-
-
-def cheap_posterior(problem: Problem) -> Posterior | None:
-    """The exact posterior if it is cheap, otherwise None; None where alpha is 0.
-
-    Cheap means at most MAX_FREE_POSTERIOR_BYTES and, for p <= n, that the fit has computed X'X.
-    """
-    n, p = problem.shape
-    if (problem.alphas == 0).any() or 8 * p * min(n, p) > MAX_FREE_POSTERIOR_BYTES:
-        return None
-    gram = problem.gram_cache.formed_gram
-    if p <= n and gram is not None:
-        return FromGram(gram, problem.alphas)
-    return FromRows(problem.design.take(np.arange(n)), problem.alphas) if p > n else None
 
 
 def compute_posterior(

@@ -16,6 +16,7 @@ from ling.design import Design, QuantizedMatrix
 from ling.design.arrays import FLOAT64_MAX
 from ling.errors import NonFiniteError
 from ling.linalg.rounding import sum_noise
+from ling.plain_state import register_plain
 from ling.solvers.gram_cache import GramCache
 
 log = logging.getLogger("ling")
@@ -245,6 +246,7 @@ class Problem:
         return gram
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class Standardization:
     """Means and scales of X and Y, which convert coefficients to the units of the data.

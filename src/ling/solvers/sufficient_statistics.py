@@ -23,6 +23,7 @@ from ling.design.arrays import row_slices
 from ling.errors import NonFiniteError, OptionError, ShapeError
 from ling.linalg.gram import add_gram
 from ling.linalg.rounding import sum_noise
+from ling.plain_state import register_plain
 from ling.results import Cost
 from ling.solvers.problem import center_targets, check_sums_finite
 
@@ -36,6 +37,7 @@ NOT_PART_OF_FIT_MESSAGE = (
 )
 
 
+@register_plain
 @dataclass(frozen=True, eq=False)
 class SufficientStatistics:
     """Weight, mean and products of samples z = (x, y); vectors (p + t,) hold x, then y.
