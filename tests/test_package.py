@@ -37,7 +37,7 @@ def test_the_paper_compiles_nothing_before_it_is_needed():
 def test_completion_shows_what_is_for_users_and_nothing_else():
     shown = {name for name in dir(ling) if not name.startswith("__")}
     assert shown == set(ling.__all__)
-    assert {"Ridge", "errors", "onnx", "scan_parquet"} <= shown
+    assert {"Ridge", "errors", "paper", "scan_parquet"} <= shown
     assert all(getattr(ling, name) is not None for name in shown)
 
 

@@ -13,7 +13,6 @@ from ling.errors import LingError
 if TYPE_CHECKING:  # what `__getattr__` below loads, for type checkers and editors
     from ling import design as design
     from ling import errors as errors
-    from ling import onnx as onnx
     from ling import paper as paper
     from ling import progress as progress
     from ling.estimators import Ridge as Ridge
@@ -62,7 +61,6 @@ _MODULES = {
     "datasets": "ling.reproduction.datasets",
     "design": "ling.design",
     "errors": "ling.errors",
-    "onnx": "ling.onnx",
     "paper": "ling.paper",
     "progress": "ling.progress",
 }

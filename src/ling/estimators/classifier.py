@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +46,16 @@ from ling.estimators.metadata import (
     route_fit_params,
 )
 from ling.estimators.prediction import BlockPredictionMixin, PredictionTransform, predictions
+from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.validation import check_alpha_per_target, check_sample_weight, training_data
 from ling.model_selection import CVResults, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
 from ling.model_selection.score_accumulators import Accuracy
 from ling.plain_state import register_plain
 from ling.progress import FitProgress
 from ling.solvers.problem import TrainingData
+
+if TYPE_CHECKING:
+    from sklearn import linear_model
 
 
 @register_plain
@@ -285,6 +289,17 @@ class RidgeClassifier(BaseRidgeClassifier):
         warn_unless_certified(self, fit)
         return self
 
+    def to_sklearn(self) -> linear_model.RidgeClassifier:
+        """A fitted `sklearn.linear_model.RidgeClassifier` with the same coefficients.
+
+        As `Ridge.to_sklearn`.
+
+        Returns
+        -------
+        sklearn.linear_model.RidgeClassifier
+        """
+        return sklearn_estimator(self, "RidgeClassifier")
+
 
 class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
     """`RidgeClassifier` with alpha chosen by cross-validation.
@@ -386,6 +401,17 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit)
         return self
+
+    def to_sklearn(self) -> linear_model.RidgeClassifierCV:
+        """A fitted `sklearn.linear_model.RidgeClassifierCV` with the same coefficients.
+
+        As `RidgeCV.to_sklearn`.
+
+        Returns
+        -------
+        sklearn.linear_model.RidgeClassifierCV
+        """
+        return sklearn_estimator(self, "RidgeClassifierCV")
 
     def _make_scoring(
         self, data: TrainingData, y: Any, parameters: dict[str, Any], decision: LabelDecoder

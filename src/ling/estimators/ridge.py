@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -27,11 +27,15 @@ from ling.estimators.fit import (
 )
 from ling.estimators.open_data import open_storage, planned_residency
 from ling.estimators.partial_fit import PartialFitMixin
+from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
+
+if TYPE_CHECKING:
+    from sklearn import linear_model
 
 
 class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -196,6 +200,38 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
             self._sufficient_statistics = None
         warn_unless_certified(self, fit)
         return self
+
+    def to_sklearn(self) -> linear_model.Ridge:
+        """A fitted `sklearn.linear_model.Ridge` with the same coefficients.
+
+        It works wherever scikit-learn is installed, and in every tool that knows scikit-learn's
+        classes, such as exporters to ONNX. It has the parameters of this model that scikit-learn
+        has too; a `solver` that scikit-learn would refuse becomes "auto". `solver_` remains the
+        name of ling's engine.
+
+        For contiguous arrays in float64 its predictions are equal to the last bit. They differ by
+        rounding errors of float32 if X is in float32, because scikit-learn then sums in float32 and
+        ling in float64, and by those of float64 if X is sparse or not contiguous.
+
+        A model that was fitted to a table with text columns gives an estimator that takes the
+        encoded columns; `feature_names_in_` has their names, such as "colour=red".
+
+        Returns
+        -------
+        sklearn.linear_model.Ridge
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ling import Ridge
+        >>> X = np.random.default_rng(0).standard_normal((100, 5))
+        >>> model = Ridge(alpha=2.0).fit(X, X @ np.arange(5.0))
+        >>> model.to_sklearn()
+        Ridge(alpha=2.0)
+        >>> bool((model.to_sklearn().predict(X) == model.predict(X)).all())
+        True
+        """
+        return sklearn_estimator(self, "Ridge")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -32,6 +32,7 @@ from ling.estimators.metadata import (
     make_splits,
     route_fit_params,
 )
+from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.uncertainty import UncertaintyMixin
 from ling.estimators.validation import training_data
 from ling.model_selection import (
@@ -45,6 +46,9 @@ from ling.model_selection import (
 )
 from ling.model_selection.score_accumulators import SquaredError
 from ling.solvers.problem import TrainingData
+
+if TYPE_CHECKING:
+    from sklearn import linear_model
 
 
 class RidgeCV(
@@ -205,6 +209,20 @@ class RidgeCV(
         warn_about_choice(self, chosen.results)
         warn_unless_certified(self, chosen.fit)
         return self
+
+    def to_sklearn(self) -> linear_model.RidgeCV:
+        """A fitted `sklearn.linear_model.RidgeCV` with the same coefficients.
+
+        As `Ridge.to_sklearn`. A refit of the result chooses alpha as scikit-learn does, by the best
+        score. Parameters that scikit-learn does not accept are replaced: alphas=None by a tenth of
+        `alpha_`, `alpha_` and its tenfold; gcv_mode="stochastic" by None; a `cv` that is an
+        iterator, or that is combined with alpha_per_target=True, by None.
+
+        Returns
+        -------
+        sklearn.linear_model.RidgeCV
+        """
+        return sklearn_estimator(self, "RidgeCV")
 
     def _make_scoring(self, data: TrainingData, parameters: dict[str, Any]) -> Scoring:
         """Scoring of predictions (n, t); `parameters` are the arguments of the scorer."""
