@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test slow check format bench docs reproduction clean
+.PHONY: help demo test slow clients check format bench docs reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
@@ -32,6 +32,15 @@ test: $(VENV)/.dev       ## run all tests, in random order, warnings as errors
 slow: $(VENV)/.dev       ## run the tests that take minutes (some need LING_DATA)
 	$(BIN)/python -m pytest -m slow
 
+# Other people's packages, in an environment of their own: they restrict versions.
+$(VENV)-clients/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-clients
+	$(VENV)-clients/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[clients]'
+	@touch $@
+
+clients: $(VENV)-clients/.ready  ## compare with scikit-learn inside other packages (aeon, shap, ...)
+	$(VENV)-clients/bin/python -m pytest -q clients
+
 check: $(VENV)/.dev      ## format, lint, types, import directions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -55,4 +64,4 @@ reproduction: $(VENV)/.dev  ## redo the paper and docs/reproduction.md (needs LI
 
 clean:                   ## remove everything that make made
 	rm -rf docs/_build docs/api/generated docs/auto_gallery
-	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-clients .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
 from ling.estimators.fit import SKLEARN_SOLVERS
+
+if TYPE_CHECKING:
+    from ling.estimators.classifier import LabelDecoder
 
 
 def sklearn_estimator(model: Any, class_name: str) -> Any:
@@ -86,5 +90,12 @@ def _fitted_attributes(model: Any) -> dict[str, Any]:
     if has_cv and model.store_cv_results:
         attributes["cv_results_"] = np.asarray(model.cv_results_)
     if hasattr(model, "_label_decoder"):
-        attributes["_label_binarizer"] = model._label_decoder.binarizer
+        attributes["_label_binarizer"] = _label_binarizer(model._label_decoder)
     return attributes
+
+
+def _label_binarizer(decoder: LabelDecoder) -> LabelBinarizer:
+    """The binarizer that scikit-learn's classifiers decode their decision values with."""
+    k = len(decoder.classes)
+    labels = np.eye(k, dtype=int) if decoder.is_multilabel else decoder.classes
+    return LabelBinarizer(pos_label=1, neg_label=-1).fit(labels)
