@@ -39,7 +39,7 @@ $(VENV)-clients/.ready: pyproject.toml
 	@touch $@
 
 clients: $(VENV)-clients/.ready  ## compare with scikit-learn inside other packages (aeon, shap, ...)
-	$(VENV)-clients/bin/python -m pytest -q clients
+	$(VENV)-clients/bin/python -m pytest -q -o filterwarnings=default clients
 
 check: $(VENV)/.dev      ## format, lint, types, import directions
 	$(BIN)/ruff format --check .

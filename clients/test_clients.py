@@ -4,6 +4,9 @@ These packages are not dependencies of ling. `make clients` installs them into a
 their own and runs this file.
 """
 
+import re
+from pathlib import Path
+
 import dask.array as da
 import eli5
 import mlflow.sklearn
@@ -26,6 +29,7 @@ from sktime.forecasting.compose import make_reduction
 
 import ling
 
+ECOSYSTEM_PAGE = Path(__file__).parents[1] / "docs" / "ecosystem.md"
 TIGHT = {"tol": 1e-12}
 ESTIMATORS = {
     "Ridge": lambda: ling.Ridge(0.1, **TIGHT),
@@ -174,3 +178,12 @@ def test_onnx_predicts_the_same(name, data):
         np.testing.assert_array_equal(predicted, expected)
     else:
         np.testing.assert_allclose(predicted.ravel(), expected, rtol=1e-5)
+
+
+RECIPES = re.findall(r"^```python\n(.*?)^```", ECOSYSTEM_PAGE.read_text("utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("code", RECIPES)
+def test_recipes_of_the_ecosystem_page_run(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "ecosystem.md", "exec"), {"__name__": "__main__"})
