@@ -145,16 +145,16 @@ def test_the_machine_is_measured_once_and_remembered(tmp_path, monkeypatch):
     monkeypatch.setenv("LING_CACHE", str(tmp_path))
     calls = []
     monkeypatch.setattr(machine, "measure_machine", lambda: calls.append(1) or DEFAULT_MACHINE)
-    machine._measured_machine.cache_clear()
+    machine._speeds_in_use.clear()
     assert machine.measured_machine() == DEFAULT_MACHINE
-    machine._measured_machine.cache_clear()  # as in another process
+    machine._speeds_in_use.clear()  # as in another process
     assert machine.measured_machine() == DEFAULT_MACHINE
     assert len(calls) == 1
     (tmp_path / "ling" / "machine.json").write_text("not json")
-    machine._measured_machine.cache_clear()
+    machine._speeds_in_use.clear()
     assert machine.measured_machine() == DEFAULT_MACHINE
     assert len(calls) == 2
-    machine._measured_machine.cache_clear()
+    machine._speeds_in_use.clear()
 
 
 def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
@@ -163,9 +163,9 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
     blocked.write_text("")
     monkeypatch.setenv("LING_CACHE", str(blocked))
     monkeypatch.setattr(machine, "measure_machine", lambda: DEFAULT_MACHINE)
-    machine._measured_machine.cache_clear()
+    machine._speeds_in_use.clear()
     assert machine.measured_machine() == DEFAULT_MACHINE
-    machine._measured_machine.cache_clear()
+    machine._speeds_in_use.clear()
 
 
 def test_measured_speeds_are_plausible():

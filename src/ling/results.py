@@ -111,6 +111,13 @@ class FitReport:
         Number of rows and columns of X.
     notes : tuple of str
         Further remarks, as sentences.
+    seed : int or None
+        The seed of the random sketches; None if `random_state` was an object that advances.
+    plan : dict
+        The plan of the fit in plain numbers and text. "steps" has the engine, predicted seconds,
+        bytes and passes, and the largest rank, of every engine that fits the memory budget, in
+        order of preference. "speeds" and "memory_budget" are values for the parameters of these
+        names. "threads" is the number of threads of the fit.
     """
 
     engine: str
@@ -125,6 +132,8 @@ class FitReport:
     n_iter: int | None = None
     shape: tuple[int, int] = (0, 0)
     notes: tuple[str, ...] = field(default=())
+    seed: int | None = None
+    plan: dict[str, Any] = field(default_factory=dict)
 
     @property
     def total_seconds(self) -> float:

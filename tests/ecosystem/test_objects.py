@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import asdict
 from pathlib import Path
 
 import cloudpickle
@@ -16,34 +17,37 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import ling
+from ling.solvers.machine import DEFAULT_MACHINE
 from tests.ecosystem.pairs import CLASSIFIERS, REGRESSORS, classes, regression
 
 ALL = {**REGRESSORS, **CLASSIFIERS}
 every_model = pytest.mark.parametrize("name", ALL)
+SPEEDS = asdict(DEFAULT_MACHINE)
 # Every parameter, at a value that is not its default.
 OPTIONS = {
     "Ridge": {
         "alpha": 0.3, "fit_intercept": False, "copy_X": False, "max_iter": 99, "tol": 1e-3,
         "solver": "direct", "positive": True, "random_state": 7, "precision": "float64",
         "memory_budget": "1GiB", "verbose": 1, "store_covariance": False, "warm_start": True,
-        "checkpoint": Path("nowhere"),
+        "checkpoint": Path("nowhere"), "speeds": SPEEDS,
     },
     "RidgeCV": {
         "alphas": (0.1, 1.0), "fit_intercept": False, "scoring": "r2", "cv": KFold(3),
         "gcv_mode": "svd", "store_cv_results": True, "alpha_per_target": True,
         "selection_rule": "one_standard_error", "tol": 1e-3, "random_state": 7, "verbose": 1,
-        "memory_budget": 1e9, "store_covariance": True, "checkpoint": "nowhere",
+        "memory_budget": 1e9, "store_covariance": True, "checkpoint": "nowhere", "speeds": SPEEDS,
     },
     "RidgeClassifier": {
         "alpha": 0.3, "fit_intercept": False, "copy_X": False, "max_iter": 99, "tol": 1e-3,
         "class_weight": "balanced", "solver": "krylov", "positive": True, "random_state": 7,
         "precision": "float32", "verbose": 1, "memory_budget": 1e9, "warm_start": True,
-        "checkpoint": "nowhere",
+        "checkpoint": "nowhere", "speeds": SPEEDS,
     },
     "RidgeClassifierCV": {
         "alphas": (0.1, 1.0), "fit_intercept": False, "scoring": "f1", "cv": 4,
         "class_weight": {0: 2.0}, "store_cv_results": True, "selection_rule": "one_standard_error",
         "tol": 1e-3, "random_state": 7, "verbose": 1, "memory_budget": 1e9, "checkpoint": "nowhere",
+        "speeds": SPEEDS,
     },
 }  # fmt: skip
 

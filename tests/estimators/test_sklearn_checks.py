@@ -12,7 +12,7 @@ from ling.solvers.engines import ENGINES
 SOLVERS = ["auto", *ENGINES]
 N_ITER = "check_non_transformer_estimators_n_iter"
 # What each has on top of scikit-learn's parameters.
-SHARED = {"memory_budget", "checkpoint", "verbose"}
+SHARED = {"memory_budget", "checkpoint", "speeds", "verbose"}
 MORE = {
     "Ridge": SHARED | {"precision", "store_covariance", "warm_start"},
     "RidgeCV": SHARED | {"selection_rule", "tol", "random_state", "store_covariance"},

@@ -37,6 +37,9 @@ BLOCK_BUDGET_FRACTION = 0.25
 MAX_PICKED_FRACTION = 0.02
 # Bytes that are read to measure the bandwidth of the source.
 BANDWIDTH_SAMPLE_BYTES = 128 * MIB
+# Measured bandwidths in bytes per second, by source. Each is measured once in a process and never
+# replaced, so that repeated fits make the same plan however busy the machine is.
+_measured_bandwidths: dict[tuple[Any, ...], float] = {}
 T = TypeVar("T")
 
 
@@ -44,8 +47,7 @@ class ChunkedStorage(BlockedStorage):
     """The rows of a RowSource, read again in every pass; `rows` selects a subset of them.
 
     At most `max_resident_bytes` bytes of blocks are in memory at any time. `progress` is told of
-    every block that has been read. `read_bandwidth`, in bytes per second, is measured when it is
-    first needed unless it is given.
+    every block that has been read.
     """
 
     def __init__(
@@ -54,7 +56,6 @@ class ChunkedStorage(BlockedStorage):
         rows: NDArray[np.intp] | None = None,
         max_resident_bytes: float = MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
         progress: FitProgress | None = None,
-        read_bandwidth: float | None = None,
     ) -> None:
         n, p = source.shape
         self.source = source
@@ -67,7 +68,6 @@ class ChunkedStorage(BlockedStorage):
         self.notes = source.notes
         self.progress = progress
         self.block_bytes = max_resident_bytes / MAX_RESIDENT_BLOCKS
-        self._read_bandwidth = read_bandwidth
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "progress": None}  # locks cannot be pickled
@@ -80,10 +80,7 @@ class ChunkedStorage(BlockedStorage):
             MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
             max(MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES, BLOCK_BUDGET_FRACTION * budget),
         )
-        # Measuring the bandwidth reads data, and the source is the same.
-        return ChunkedStorage(
-            self.source, self.rows, max_resident_bytes, progress, self._read_bandwidth
-        )
+        return ChunkedStorage(self.source, self.rows, max_resident_bytes, progress)
 
     @property
     def fingerprint(self) -> str:
@@ -109,26 +106,34 @@ class ChunkedStorage(BlockedStorage):
 
     @property
     def read_bandwidth(self) -> float:  # type: ignore[override]
-        """Bytes per second at which the source is read, measured once on its first rows."""
-        if self._read_bandwidth is None:
-            n_rows = max(1, BANDWIDTH_SAMPLE_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
-            sample_rows = slice(0, min(n_rows, self.source.shape[0]))
-            started = time.perf_counter()
-            n_read = 0
-            with verify_unchanged(self.source.check_unchanged):
-                for block in self.source.blocks(sample_rows, self.block_rows):
-                    n_read += _touch_pages(block)
-            self._read_bandwidth = max(1.0, n_read / max(time.perf_counter() - started, 1e-9))
-        return self._read_bandwidth
+        """Bytes per second at which the source is read, as first measured in this process.
+
+        Sources of the same type, location, shape and dtype count as the same source.
+        """
+        source = self.source
+        key = type(source), source.description, source.shape, source.dtype.str
+        if key not in _measured_bandwidths:
+            # If another thread has measured in the meantime, its result is the one that counts.
+            _measured_bandwidths.setdefault(key, self._measure_bandwidth())
+        return _measured_bandwidths[key]
+
+    def _measure_bandwidth(self) -> float:
+        """Bytes per second at which the first rows of the source are read."""
+        n_rows = max(1, BANDWIDTH_SAMPLE_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
+        sample_rows = slice(0, min(n_rows, self.source.shape[0]))
+        started = time.perf_counter()
+        n_read = 0
+        with verify_unchanged(self.source.check_unchanged):
+            for block in self.source.blocks(sample_rows, self.block_rows):
+                n_read += _touch_pages(block)
+        return max(1.0, n_read / max(time.perf_counter() - started, 1e-9))
 
     def subset(self, rows: NDArray[np.intp]) -> ChunkedStorage:
         """Return the storage of the given rows, in ascending order; nothing is read yet."""
         if len(rows) > 1 and (np.diff(rows) < 0).any():
             raise AssertionError("rows of data that is read in order have to be in order")
         source_rows = rows if self.rows is None else self.rows[rows]
-        return ChunkedStorage(
-            self.source, source_rows, self.max_resident_bytes, self.progress, self._read_bandwidth
-        )
+        return ChunkedStorage(self.source, source_rows, self.max_resident_bytes, self.progress)
 
     def run(self, call: BlockCall) -> BlockResult:
         """Run the call on one block after the other while the next one is read."""

@@ -16,6 +16,7 @@ from ling.design.blocked import BlockedStorage
 from ling.design.pass_cache import PassCache, PassCachedStorage, digest
 from ling.errors import OptionError
 from ling.estimators.fit import fit_options
+from ling.solvers.engine import as_generator, integer_seed
 from ling.solvers.machine import Machine, measured_machine, parse_memory_budget
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import TrainingData
@@ -25,7 +26,9 @@ log = logging.getLogger("ling")
 N_FINGERPRINT_ROWS = 64
 # Parameters that do not change the result of the same passes. A fit can be resumed with other
 # values of them.
-PARAMETERS_NOT_IN_FINGERPRINT = "checkpoint", "memory_budget", "copy_X", "warm_start", "verbose"
+PARAMETERS_NOT_IN_FINGERPRINT = (
+    "checkpoint", "memory_budget", "speeds", "copy_X", "warm_start", "verbose",
+)  # fmt: skip
 
 
 @contextmanager
@@ -52,8 +55,8 @@ def checkpoint_session(
             "seed": _integer_seed(options.random_state),
             "asked": _describe_value(options.memory_budget),
             "budget": parse_memory_budget(options.memory_budget),
-            "machine": asdict(measured_machine()),
-            "rate": storage.read_bandwidth if reads_source else None,
+            "machine": asdict(options.machine or measured_machine()),
+            "rate": (options.read_bandwidth or storage.read_bandwidth) if reads_source else None,
         }
 
     fingerprint = _fingerprint(model, storage, data, splits)
@@ -67,7 +70,7 @@ def checkpoint_session(
         cache.write_header(fingerprint, choices)
     options = replace(
         options, random_state=choices["seed"], memory_budget=choices["budget"],
-        machine=Machine(**choices["machine"]),
+        machine=Machine(**choices["machine"]), read_bandwidth=choices["rate"],
     )  # fmt: skip
     design = Design(PassCachedStorage(storage, cache), meter=data.design.meter)
     try:
@@ -93,11 +96,9 @@ def _as_blocked_storage(design: Design) -> BlockedStorage:
 
 
 def _integer_seed(state: Any) -> int:
-    """`random_state` as an integer, which can be stored; drawn if it is None or a generator."""
-    if isinstance(state, (int, np.integer)) and not isinstance(state, bool):
-        return int(state)
-    rng = state if isinstance(state, np.random.RandomState) else np.random.RandomState()
-    return int(rng.randint(2**31 - 1))
+    """`random_state` as an integer, which can be stored; drawn from an object that advances."""
+    seed = integer_seed(state)
+    return int(as_generator(state).integers(2**31 - 1)) if seed is None else seed
 
 
 def _fingerprint(

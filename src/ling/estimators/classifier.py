@@ -200,11 +200,13 @@ class RidgeClassifier(BaseRidgeClassifier):
     ----------
     alpha : float, default=1.0
         Regularisation strength, as for `Ridge`.
-    fit_intercept, copy_X, max_iter, tol, solver, positive, random_state, precision, memory_budget
+    fit_intercept, copy_X, max_iter, tol, solver, positive, precision, memory_budget
         As for `Ridge`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random sketches, as for `Ridge`: None is the same as 0.
     class_weight : dict or "balanced", default=None
         Weights of the classes. "balanced" gives every class the same total weight.
-    warm_start, checkpoint, verbose
+    warm_start, checkpoint, speeds, verbose
         As for `Ridge`.
 
     Attributes
@@ -238,6 +240,7 @@ class RidgeClassifier(BaseRidgeClassifier):
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
         "warm_start": ["boolean"],
         "checkpoint": [str, Path, None],
+        "speeds": [dict, None],
         "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -257,6 +260,7 @@ class RidgeClassifier(BaseRidgeClassifier):
         memory_budget: float | str | None = None,
         warm_start: bool = False,
         checkpoint: str | Path | None = None,
+        speeds: dict[str, Any] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -272,6 +276,7 @@ class RidgeClassifier(BaseRidgeClassifier):
         self.memory_budget = memory_budget
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.speeds = speeds
         self.verbose = verbose
 
     @fit_context
@@ -308,9 +313,11 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
 
     Parameters
     ----------
-    alphas, fit_intercept, cv, store_cv_results, selection_rule, tol, random_state, memory_budget
+    alphas, fit_intercept, cv, store_cv_results, selection_rule, tol, memory_budget
         As for `RidgeCV`.
-    checkpoint, verbose
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random sketches, as for `RidgeCV`: None is the same as 0.
+    checkpoint, speeds, verbose
         As for `Ridge`.
     scoring : str or callable, default=None
         None is the negative mean squared error of the decision values for cv=None, and accuracy
@@ -352,6 +359,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         "random_state": ["random_state"],
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
         "checkpoint": [str, Path, None],
+        "speeds": [dict, None],
         "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -369,6 +377,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         random_state: Any = None,
         memory_budget: float | str | None = None,
         checkpoint: str | Path | None = None,
+        speeds: dict[str, Any] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alphas = alphas
@@ -382,6 +391,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         self.random_state = random_state
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
+        self.speeds = speeds
         self.verbose = verbose
 
     @fit_context

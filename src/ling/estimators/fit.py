@@ -24,9 +24,11 @@ from ling.progress_bar import progress_listener, write_stderr
 from ling.results import Certificate, FitReport, Status
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
+from ling.solvers.engine import integer_seed
 from ling.solvers.engines import ENGINES
+from ling.solvers.machine import parse_speeds
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import Plan, format_megabytes, plan_solve
+from ling.solvers.planning import Plan, format_megabytes, plan_as_dict, plan_solve
 from ling.solvers.problem import (
     Problem,
     Standardization,
@@ -84,7 +86,9 @@ def fit_options(model: Any) -> FitOptions:
     """
     names = (field.name for field in fields(FitOptions) if hasattr(model, field.name))
     options = FitOptions(**{name: getattr(model, name) for name in names})
-    return replace(options, solver=SKLEARN_SOLVERS.get(options.solver, options.solver))
+    machine, read_bandwidth = parse_speeds(model.speeds)
+    solver = SKLEARN_SOLVERS.get(options.solver, options.solver)
+    return replace(options, solver=solver, machine=machine, read_bandwidth=read_bandwidth)
 
 
 def check_solver(model: Any) -> None:
@@ -307,7 +311,9 @@ def warn_unless_certified(model: Any, fit: FitResult) -> None:
 
 def plan_training(data: TrainingData, n_alphas: int, options: FitOptions) -> Plan:
     """Predicted cost of every engine for a fit to `data` with so many distinct alphas."""
-    dimensions = problem_dimensions(data.design, data.n_targets, n_alphas)
+    dimensions = problem_dimensions(
+        data.design, data.n_targets, n_alphas, read_bandwidth=options.read_bandwidth
+    )
     memory = MemoryBudget.from_option(options.memory_budget, data.resident_bytes)
     return plan_solve(dimensions, options, memory)
 
@@ -457,4 +463,6 @@ def _make_report(
         n_iter=solution.candidate.n_iter,
         shape=problem.shape,
         notes=tuple(notes),
+        seed=integer_seed(options.random_state),
+        plan=plan_as_dict(plan, options),
     )

@@ -147,8 +147,11 @@ def ridge_path(
     alphas : array of shape (n_alphas,), default=None
         The penalties, all above 0. None for 30 values over 9 decades below the trace of X'X.
     sample_weight : array of shape (n_samples,), default=None
-    fit_intercept, tol, random_state, memory_budget, verbose
+    fit_intercept, tol, memory_budget, verbose
         As for `Ridge`.
+    random_state : int, RandomState or Generator instance, or None, default=None
+        Seed of the random directions, as for `Ridge`: None is the same as 0. An instance advances
+        with every call.
 
     Returns
     -------

@@ -76,7 +76,8 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         Whether to constrain the coefficients to be >= 0; n_features^2 numbers have to fit in
         memory.
     random_state : int, RandomState instance or None, default=None
-        Seed of the random sketches. The solution depends on it only within `tol`.
+        Seed of the random sketches. The solution depends on it only within `tol`. None is the same
+        as 0: fits are reproducible by default. A RandomState instance advances with every fit.
     precision : {"auto", "float64", "float32"}, default="auto"
         Precision of the direct engine's Gram matrix. Refinement and certificate are always in
         float64.
@@ -97,6 +98,9 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         A folder in which a long fit stores the results of its passes over X. A fit that was killed
         and is started again with the same arguments resumes after its last pass, and gives the same
         result. The checkpoint is deleted when the fit is done.
+    speeds : dict, default=None
+        Speeds that the plan uses: `report_.plan["speeds"]` of a fit that is to be repeated bit for
+        bit. None for those of this machine, which are measured once.
     verbose : int, default=0
         1 shows the progress of a fit: a progress bar on a terminal if rich is installed, and
         otherwise a line for each stage. 2 prints `report_` as well.
@@ -142,6 +146,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         "store_covariance": ["boolean"],
         "warm_start": ["boolean"],
         "checkpoint": [str, Path, None],
+        "speeds": [dict, None],
         "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -161,6 +166,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         store_covariance: bool = False,
         warm_start: bool = False,
         checkpoint: str | Path | None = None,
+        speeds: dict[str, Any] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -176,6 +182,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         self.store_covariance = store_covariance
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.speeds = speeds
         self.verbose = verbose
 
     @fit_context

@@ -91,13 +91,16 @@ class RidgeCV(
     selection_rule : {"best", "one_standard_error"}, default="best"
         "best" fits with the alpha of the best score, "one_standard_error" with the largest alpha
         whose score is within one standard error of the best.
-    tol, random_state, memory_budget, store_covariance
+    tol, memory_budget, store_covariance
         As for `Ridge`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random sketches and of stochastic GCV, as for `Ridge`: None is the same as 0.
+        Splits are those of `cv`, which has a `random_state` of its own if it shuffles.
     checkpoint : str or path, default=None
         A folder in which a long fit stores the results of its passes over X. A fit that was killed
         and is started again with the same arguments resumes after its last pass, and gives the same
         result. The checkpoint is deleted when the fit is done.
-    verbose : int, default=0
+    speeds, verbose
         As for `Ridge`.
 
     Attributes
@@ -143,6 +146,7 @@ class RidgeCV(
         "memory_budget": [Interval(Real, 0, None, closed="neither"), str, None],
         "store_covariance": ["boolean"],
         "checkpoint": [str, Path, None],
+        "speeds": [dict, None],
         "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -162,6 +166,7 @@ class RidgeCV(
         memory_budget: float | str | None = None,
         store_covariance: bool = False,
         checkpoint: str | Path | None = None,
+        speeds: dict[str, Any] | None = None,
         verbose: int = 0,
     ) -> None:
         self.alphas = alphas
@@ -177,6 +182,7 @@ class RidgeCV(
         self.memory_budget = memory_budget
         self.store_covariance = store_covariance
         self.checkpoint = checkpoint
+        self.speeds = speeds
         self.verbose = verbose
 
     @fit_context

@@ -236,7 +236,9 @@ def _draw_solver(
     draw_options = replace(options, tol=DRAW_TOL, solver="auto", max_iter=None, positive=False)
 
     def solve_drawn(drawn: Problem) -> Array:
-        dimensions = problem_dimensions(problem.design, drawn.n_targets, 1)
+        dimensions = problem_dimensions(
+            problem.design, drawn.n_targets, 1, read_bandwidth=draw_options.read_bandwidth
+        )
         plan = plan_solve(dimensions, draw_options, memory)
         return solve(drawn, plan, draw_options).coef
 

@@ -24,6 +24,7 @@ from ling.model_selection.right_hand_sides import TrainingRightHandSides
 from ling.model_selection.score_accumulators import GCVScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import subspace_bytes
+from ling.solvers.engine import as_generator
 from ling.solvers.row_sampling import leading_directions
 
 # Number of directions by which every subspace grows in one pass.
@@ -63,7 +64,7 @@ class IteratedFolds(HeldOutPredictor):
         self.splits, self.n_splits = splits, len(splits)
         self.tol = tol
         self.training_membership = splits.training_membership
-        self._init_spaces(n_probes, np.random.default_rng() if rng is None else rng)
+        self._init_spaces(n_probes, as_generator(rng))
 
     def test_rows(self, number: int) -> RowIndices:
         """Indices of the test rows of split `number`."""

@@ -32,7 +32,8 @@ PATH_MEMORY_SHARE = 0.2
 PATH_COEF_COPIES = 4
 # Where nothing can be factored, a path goes down to this part of the model's alpha.
 MIN_ALPHA_RATIO = 1 / 30
-# Seconds that a path or a spectrum may take after any fit; after a longer one, as long as that.
+# Predicted seconds that a path or a spectrum may take after any fit; after a fit that is predicted
+# to take longer, as long as that.
 MIN_ALLOWED_SECONDS = 3.0
 # Alphas below which a path is no line.
 MIN_PATH_ALPHAS = 12
@@ -121,7 +122,17 @@ def compute_path(
 
 def allowed_seconds(again: FittedProblem) -> float:
     """Seconds that each of them may take."""
-    return max(MIN_ALLOWED_SECONDS, float(again.model.report_.total_seconds))
+    return max(MIN_ALLOWED_SECONDS, _fit_seconds(again))
+
+
+def _fit_seconds(again: FittedProblem) -> float:
+    """Predicted seconds of the passes and FLOPs that the fit has counted.
+
+    What a page shows depends on them. Measured seconds would make it depend on how busy the machine
+    was.
+    """
+    cost, shape, machine = again.model.report_.cost, again.plan.dimensions, again.plan.machine
+    return float(cost.passes * pass_seconds(shape, machine) + cost.flops / machine.gemm_rate)
 
 
 def _path_coefficients(samples: CVProblem, form: HouseholderTridiagonal, alphas: Array) -> Array:
@@ -192,7 +203,7 @@ def _check_seconds(again: FittedProblem, expected: float, what: str) -> None:
     if expected > allowed_seconds(again):
         time = f"about {format_seconds(expected)}" if np.isfinite(expected) else "very long"
         raise OmittedError(
-            f"{what} would take {time}, and the fit took {_format_fit_seconds(again)}."
+            f"{what} would take {time}, and the fit takes {_format_fit_seconds(again)}."
         )
 
 
@@ -205,4 +216,4 @@ def _check_memory(again: FittedProblem, n_alphas: int, samples: CVProblem) -> No
 
 
 def _format_fit_seconds(again: FittedProblem) -> str:
-    return format_seconds(float(again.model.report_.total_seconds))
+    return f"about {format_seconds(_fit_seconds(again))}"

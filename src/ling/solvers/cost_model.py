@@ -179,11 +179,18 @@ def quantized_pass_cost(shape: ProblemDimensions, machine: Machine) -> float:
     return 2.8 / shape.itemsize * in_memory / pass_seconds(shape, machine)
 
 
-@lru_cache(maxsize=256)
 def estimate_all(
     shape: ProblemDimensions, machine: Machine, precision: str, tol: float
 ) -> tuple[EngineEstimate, ...]:
-    """Estimates for every variant of every engine."""
+    """Estimates for every variant of every engine, with the current number of threads."""
+    return _estimate_all(shape, machine, precision, tol, threads.n_threads())
+
+
+@lru_cache(maxsize=256)
+def _estimate_all(
+    shape: ProblemDimensions, machine: Machine, precision: str, tol: float, _n_threads: int
+) -> tuple[EngineEstimate, ...]:
+    """Cached estimates. `_common_bytes` depends on the number of threads, so it is in the key."""
     return (
         *_estimate_direct(shape, machine, precision),
         *_estimate_two_stage(shape, machine, precision, tol),

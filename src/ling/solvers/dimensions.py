@@ -48,14 +48,19 @@ class ProblemDimensions:
 
 
 def problem_dimensions(
-    design: Design, n_targets: int, n_alphas: int, is_read_once: bool = False
-) -> ProblemDimensions:
+    design: Design, n_targets: int, n_alphas: int, is_read_once: bool = False,
+    read_bandwidth: float | None = None,
+) -> ProblemDimensions:  # fmt: skip
     """The dimensions of the ridge problem of a design.
 
     With `is_read_once`, X will be in memory before the fit: its bandwidth, which is measured by
-    reading, is not asked for.
+    reading, is not asked for. Nor is it if `read_bandwidth` is given.
     """
     storage = design.storage
+    is_out_of_core = storage.is_out_of_core and not is_read_once
+    bandwidth = None
+    if is_out_of_core:
+        bandwidth = read_bandwidth or storage.read_bandwidth
     return ProblemDimensions(
         *design.shape,
         storage.n_stored,
@@ -63,8 +68,8 @@ def problem_dimensions(
         storage.is_dense,
         n_targets,
         n_alphas,
-        None if is_read_once else storage.read_bandwidth,
-        storage.is_out_of_core and not is_read_once,
+        bandwidth,
+        is_out_of_core,
         storage.block_bytes,
         design.can_quantize,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,26 @@ from ling.solvers.cost_model import (
     PassCosts,
 )
 
+# The seed that `random_state=None` stands for, so that fits are reproducible by default.
+DEFAULT_SEED = 0
+
 
 def as_generator(state: Any) -> np.random.Generator:
-    """NumPy Generator from a scikit-learn random_state: None, an integer or a RandomState."""
+    """NumPy Generator from a random_state: None, an integer, a RandomState or a Generator.
+
+    None stands for DEFAULT_SEED. A RandomState advances with every call. A Generator is returned
+    itself, so it advances with every draw.
+    """
     if isinstance(state, np.random.RandomState):
         state = int(state.randint(2**31 - 1))
-    return np.random.default_rng(state)
+    return np.random.default_rng(DEFAULT_SEED if state is None else state)
+
+
+def integer_seed(state: Any) -> int | None:
+    """The seed that a random_state stands for; None if it is an object that advances."""
+    if state is None:
+        return DEFAULT_SEED
+    return int(state) if isinstance(state, Integral) else None
 
 
 @contextmanager

@@ -8,9 +8,9 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +72,11 @@ def parse_memory_budget(budget: float | str | None, root: str | Path = "/") -> f
 
     None means a quarter of the memory that this process may use: that of the machine, or less if a
     limit is set on the process (`ling.solvers.memory_limits`). It does not depend on how much is
-    free, so that plans are reproducible. `root` is the folder that holds /proc and /sys.
+    free, and limits are read once in a process, so that plans are reproducible. `root` is the
+    folder that holds /proc and /sys.
     """
     if budget is None:
-        return max(1.0, DEFAULT_BUDGET_FRACTION * _total_memory(int(time.monotonic()), root))
+        return max(1.0, DEFAULT_BUDGET_FRACTION * _total_memory(root))
     if isinstance(budget, str):
         text = budget.strip().upper()
         for unit, bytes_per_unit in BYTE_UNITS.items():
@@ -96,9 +97,9 @@ def parse_memory_budget(budget: float | str | None, root: str | Path = "/") -> f
     return float(budget)
 
 
-@lru_cache(maxsize=1)
-def _total_memory(second: int, root: str | Path) -> float:
-    """Bytes that this process may use in total; cached for one `second`."""
+@cache
+def _total_memory(root: str | Path) -> float:
+    """Bytes that this process may use in total, as first read in this process."""
     try:
         total_bytes = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
@@ -106,16 +107,27 @@ def _total_memory(second: int, root: str | Path) -> float:
     return min(total_bytes, memory_limit(root))
 
 
+# Speeds that plans use, by the number of threads. Each is read from the cache file or measured
+# once in a process and never replaced, so that repeated fits make the same plan.
+_speeds_in_use: dict[int, Machine] = {}
+
+
 def measured_machine() -> Machine:
-    """Speeds of this machine, read from the cache or measured in under a second."""
-    return _measured_machine(threads.n_threads())
+    """Speeds of this machine, read from the cache or measured in under a second.
+
+    They stay the same in a process. What another process writes to the cache in the meantime is
+    used by the next process.
+    """
+    n_threads = threads.n_threads()
+    if n_threads not in _speeds_in_use:
+        # If another thread has measured in the meantime, its result is the one that counts.
+        _speeds_in_use.setdefault(n_threads, _read_or_measure(n_threads))
+    return _speeds_in_use[n_threads]
 
 
-@cache
-def _measured_machine(n_threads: int) -> Machine:
-    host = f"{platform.node()}-{platform.machine()}"
-    key = f"{MACHINE_FILE_VERSION}-{host}-{np.__version__}-{n_threads}"
-    file = _cache_file()
+def _read_or_measure(n_threads: int) -> Machine:
+    """Speeds with so many threads from the cache file; measured and written to it if missing."""
+    key, file = _cache_key(n_threads), _cache_file()
     entries = {} if file is None else _read_speeds(file)
     cached = _as_machine(entries.get(key))
     if cached is not None:
@@ -126,19 +138,45 @@ def _measured_machine(n_threads: int) -> Machine:
     return machine
 
 
+def _cache_key(n_threads: int) -> str:
+    """Name of the entry of the cache file for this machine with so many threads."""
+    host = f"{platform.node()}-{platform.machine()}"
+    return f"{MACHINE_FILE_VERSION}-{host}-{np.__version__}-{n_threads}"
+
+
+def parse_speeds(speeds: Mapping[str, Any] | None) -> tuple[Machine | None, float | None]:
+    """The machine and the read bandwidth of the parameter `speeds`; None for what it does not have.
+
+    `speeds` has the attributes of `Machine` and, if X is read from files, "read_bandwidth".
+    """
+    if speeds is None:
+        return None, None
+    values = dict(speeds)
+    read_bandwidth = values.pop("read_bandwidth", None)
+    machine = _as_machine(values)
+    if machine is None or not (read_bandwidth is None or _is_speed(read_bandwidth)):
+        raise OptionError(
+            f"speeds is {speeds!r}; pass report_.plan['speeds'] of a fitted model, or None to "
+            "measure the speeds of this machine."
+        )
+    return machine, read_bandwidth
+
+
 def _as_machine(entry: Any) -> Machine | None:
-    """Machine from an entry of the cache file; None if missing, incomplete or implausible."""
+    """Machine from a dict of its attributes; None if missing, incomplete or implausible."""
     if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(Machine)}:
         return None
-    numbers = entry.values()
-    if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers):
-        return None
-    # Comparisons with NaN are false, and integers may be too large for float64.
-    if not all(0 < number <= sys.float_info.max for number in numbers):
-        return None
-    if not isinstance(entry["threads"], int):
+    if not all(map(_is_speed, entry.values())) or not isinstance(entry["threads"], int):
         return None
     return Machine(**entry)
+
+
+def _is_speed(value: Any) -> bool:
+    """Whether `value` is a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # Comparisons with NaN are false, and integers may be too large for float64.
+    return 0 < value <= sys.float_info.max
 
 
 def _cache_file() -> Path | None:

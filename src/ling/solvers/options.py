@@ -24,10 +24,14 @@ class FitOptions:
         Whether coefficients have to be >= 0.
     precision : {"auto", "float64", "float32"}
     random_state : None, int or RandomState
+        None stands for a fixed seed; see `as_generator`.
     memory_budget : float, str or None
         Bytes, text such as "2GB", or None for a quarter of the memory that this process may use.
     machine : Machine or None
         Machine speeds that the plan uses; None for the measured speeds of this machine.
+    read_bandwidth : float or None
+        Bytes per second at which the plan expects X to be read if it is out of core; None for the
+        measured speed.
     """
 
     tol: float = 1e-4
@@ -38,3 +42,4 @@ class FitOptions:
     random_state: Any = None
     memory_budget: float | str | None = None
     machine: Machine | None = None
+    read_bandwidth: float | None = None

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+from ling.linalg import threads
 from ling.solvers.cost_model import EngineEstimate, MemoryBudget, estimate_all
 from ling.solvers.dimensions import ProblemDimensions
-from ling.solvers.machine import DEFAULT_MACHINE, Machine, measured_machine
+from ling.solvers.machine import (
+    DEFAULT_MACHINE,
+    Machine,
+    measured_machine,
+    parse_memory_budget,
+)
 from ling.solvers.options import FitOptions
 
 # Stored entries of X up to which DEFAULT_MACHINE is used. Such a fit takes milliseconds, less than
@@ -106,6 +113,28 @@ def _discounted_seconds(prediction: EngineEstimate) -> float:
     return prediction.seconds * (
         DIRECT_PREFERENCE if prediction.seconds < LONG_FIT_SECONDS else LONG_DIRECT_PREFERENCE
     )
+
+
+def plan_as_dict(plan: Plan, options: FitOptions) -> dict[str, Any]:
+    """The plan of a fit with these options in plain numbers and text, as in `FitReport.plan`."""
+    speeds = dict(vars(plan.machine))
+    if plan.dimensions.read_bandwidth is not None:
+        speeds["read_bandwidth"] = plan.dimensions.read_bandwidth
+    return {
+        "steps": tuple(
+            {
+                "engine": step.engine,
+                "seconds": float(step.seconds),
+                "bytes": float(step.n_bytes),
+                "passes": float(step.passes),
+                "max_rank": int(step.max_rank),
+            }
+            for step in plan.steps
+        ),
+        "speeds": speeds,
+        "memory_budget": parse_memory_budget(options.memory_budget),
+        "threads": threads.n_threads(),
+    }
 
 
 def format_megabytes(n_bytes: float) -> str:
