@@ -84,7 +84,7 @@ def limited_fit(file: Path) -> dict[str, Any]:
 
     data = scan_npy(file, file.with_name("y.npy"))
     started = time.perf_counter()
-    model = Ridge(alpha=10.0, memory_budget=BUDGET).fit(data.X, data.y)
+    model = Ridge(alpha=10.0, memory_budget=BUDGET).fit(data)
     seconds = time.perf_counter() - started
     design = as_design(data.X.with_memory_budget(GB)).centered()
     v = np.random.default_rng(0).standard_normal(design.shape[1])

@@ -68,7 +68,7 @@ import ling
 
 ling.Rigde()
 ling.Ridge(alhpa=1.0)
-ling.ridge_path(1)
+ling.ridge_path()
 """
 
 

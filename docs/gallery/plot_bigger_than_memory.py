@@ -52,7 +52,7 @@ print(f"{8 * data.shape[0] * data.shape[1] / 1e6:.0f} MB as an array of numbers"
 # Five-fold cross-validation within 20 MB. The budget is for everything but y and what is a number
 # for each row: blocks of the table, sums, and what the engine needs. ``report_`` says how often
 # the table was read.
-model = ling.RidgeCV(cv=5, memory_budget="20MB").fit(data.X, data.y)
+model = ling.RidgeCV(cv=5, memory_budget="20MB").fit(data)
 print(model.report_)
 
 # %%
@@ -65,7 +65,7 @@ for name, value in list(zip(model.feature_names_in_, model.coef_, strict=True))[
 # well.
 new = ling.scan_parquet(new_file, target="fare", like=model)
 squares = sum(
-    float(((predicted - new.y[rows]) ** 2).sum()) for rows, predicted in model.predict_blocks(new.X)
+    float(((predicted - new.y[rows]) ** 2).sum()) for rows, predicted in model.predict_blocks(new)
 )
 print(f"root mean squared error {np.sqrt(squares / new.shape[0]):.3f}; the noise has 2")
 
@@ -107,7 +107,7 @@ def read_encode_fit():
 
 with watched() as with_scan:
     table = ling.scan_parquet(folder, target="fare")
-    scanned = ling.Ridge(alpha=1.0, memory_budget="20MB").fit(table.X, table.y)
+    scanned = ling.Ridge(alpha=1.0, memory_budget="20MB").fit(table)
 with watched() as all_at_once:
     in_memory = read_encode_fit()
 temporary.cleanup()

@@ -128,8 +128,8 @@ def test_classes(folder, ling):
 def test_a_report_is_written(folder, ling, monkeypatch):
     calls = []
 
-    def write_report(path, model, X, y, **options):
-        calls.append((path.name, type(model).__name__, X.shape, len(y), options))
+    def write_report(path, model, data, **options):
+        calls.append((path.name, type(model).__name__, data.shape, len(data.y), options))
 
     monkeypatch.setitem(sys.modules, "ling.report", SimpleNamespace(write_report=write_report))
     done = ling("fit", "goods.csv", *BASIC, "--report", "report.html", "--weights", "weight")

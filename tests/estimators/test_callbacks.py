@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_arrow
 from ling.design import ArraySource, ChunkedStorage
 from ling.errors import FitStoppedError, LingError
 
@@ -131,6 +132,14 @@ def test_scores_can_be_monitored(name, data):
     y = data[1] > 0 if scoring == "accuracy" else data[1]
     assert row["task_name"] == "fit"
     assert row[scoring] == pytest.approx(model.score(data[0], y))
+
+
+def test_callbacks_get_x_and_y_of_a_dataset(data):
+    table = pa.table({**{f"x{j}": column for j, column in enumerate(data[0].T)}, "y": data[1]})
+    dataset, monitor = scan_arrow(table, "y"), ScoringMonitor(scoring="r2")
+    model = Ridge().set_callbacks(monitor).fit(dataset)
+    (row,) = monitor.get_logs().data
+    assert row["r2"] == pytest.approx(model.score(dataset))
 
 
 def test_more_passes_than_expected_belong_to_the_last_task(data, monkeypatch):

@@ -360,16 +360,29 @@ REFUSED = {
     "X: a vector": (lambda X, y, w: (X[:, 0], y, w), "Expected 2D array"),
     "X: no rows": (lambda X, y, w: (X[:0], y[:0], None), "0 sample"),
     "X: no columns": (lambda X, y, w: (X[:, :0], y, w), "0 feature"),
-    "y: NaN": (lambda X, y, w: (X, spoilt(y, 3, np.nan), w), "y contains NaN"),
-    "y: infinity": (lambda X, y, w: (X, spoilt(y, 3, np.inf), w), "y contains infinity"),
-    "y: text": (lambda X, y, w: (X, text(y), w), "y is not numeric: .*'blue'"),
+    "y: NaN": (lambda X, y, w: (X, spoilt(y, 3, np.nan), w), r"y contains NaN: y\[3\] is nan"),
+    "y: infinity": (lambda X, y, w: (X, spoilt(y, 3, np.inf), w), r"infinity.*: y\[3\] is inf"),
+    "y: None": (
+        lambda X, y, w: (X, spoilt(y.astype(object), 3, None), w),
+        r"y contains None: y\[3\] is None",
+    ),
+    "y: a column with NaN": (
+        lambda X, y, w: (X, np.column_stack([y, spoilt(y, 3, np.nan)]), w),
+        r"y\[3, 1\] is nan",
+    ),
+    "y: nullable": (
+        lambda X, y, w: (X, pd.Series(spoilt(y, 3, np.nan)).astype("Float64"), w),
+        r"y\[3\] is nan",
+    ),
+    "y: text": (lambda X, y, w: (X, text(y), w), "y is not numeric: .*'blue'.*RidgeClassifier"),
+    "y: digits": (lambda X, y, w: (X, np.full(len(y), "1"), w), "y is text.*RidgeClassifier"),
     "y: complex": (lambda X, y, w: (X, y * 1j, w), "y is complex128"),
     "y: sparse": (lambda X, y, w: (X, sparse.csr_array(y[:, None]), w), "y is sparse"),
     "y: too short": (
         lambda X, y, w: (X, y[:-1], w),
         r"inconsistent.*\[60, 59\].*rows of y as of X",
     ),
-    "y: none": (lambda X, y, w: (X, None, w), r"requires y to be passed.*pass .*fit\(X, y\)"),
+    "y: none": (lambda X, y, w: (X, None, w), "requires y to be passed.*pass y, a target"),
     "weights: too short": (lambda X, y, w: (X, y, w[:-1]), r"sample_weight.*\(59,\).*\(60,\)"),
     "weights: a table": (lambda X, y, w: (X, y, w[:, None]), "Sample weights must be 1D"),
     "weights: negative": (
@@ -377,7 +390,9 @@ REFUSED = {
         r"sample_weight\[17\] is -0",
     ),
     "weights: all 0": (lambda X, y, w: (X, y, 0 * w), "sample_weight is zero everywhere"),
-    "weights: NaN": (lambda X, y, w: (X, y, spoilt(w, 1, np.nan)), "sample_weight contains NaN"),
+    "weights: NaN": (lambda X, y, w: (X, y, spoilt(w, 1, np.nan)), r"sample_weight\[1\] is nan"),
+    "weights: one NaN": (lambda X, y, w: (X, y, np.nan), r"sample_weight\[0\] is nan"),
+    "weights: a name": (lambda X, y, w: (X, y, "size"), r"sample_weight is not.*data\.read\("),
     "weights: text": (lambda X, y, w: (X, y, text(w)), "sample_weight is not numeric: .*'blue'"),
     "weights: complex": (lambda X, y, w: (X, y, w * 1j), "sample_weight is complex128"),
     "weights: sparse": (lambda X, y, w: (X, y, sparse.csr_array(w[None])), "sample_weight is spar"),
@@ -431,21 +446,23 @@ MODELS = {
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
-def scanned(data):
-    X, y = data
-    return ling.scan_arrow(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), target="y")
+def scanned(data, target="y"):
+    table = pa.table({"a": data[0][:, 0], "b": data[0][:, 1], "y": data[1]})
+    return ling.scan_arrow(table, target, ["a", "b"])
 
 
 @every_model
 def test_the_name_of_a_file_is_no_data(model, data):
     X, y = data[0], data[1] > 0
     for path, advice in (
-        ("goods.parquet", r"ling.scan_parquet\('goods.parquet', target=...\), then pass data.X"),
+        ("goods.parquet", r"ling.scan_parquet\('goods.parquet', target=...\), then pass data\."),
         (Path("goods.npy"), r"ling.scan_npy\('goods.npy', y=...\)"),
         ("goods", r"scan_parquet\('goods', target=...\) \(there are scan_csv, scan_npy and"),
     ):
         with pytest.raises(LingError, match=rf"X is 'goods.*name of a file.*{advice}"):
             model.fit(path, y)
+        with pytest.raises(LingError, match=advice):
+            model.fit(path)
         with pytest.raises(LingError, match=advice):
             model.fit(X, y).predict(path)
     with pytest.raises(LingError, match="scan_csv"):
@@ -453,21 +470,22 @@ def test_the_name_of_a_file_is_no_data(model, data):
 
 
 @every_model
-def test_a_target_is_asked_for_in_the_words_of_what_there_is(model, data):
-    scan = scanned(data)
-    with pytest.raises(LingError, match=r"X is a Dataset.*fit\(data.X, data.y\)"):
-        model.fit(scan)
-    with pytest.raises(LingError, match=r"y is None.*: fit\(data.X, data.y\)"):
-        model.fit(scan.X)
-    with pytest.raises(LingError, match=r"y is None.*: fit\(X, y\)"):
-        make_pipeline(StandardScaler(), model).fit(data[0])
+def test_a_missing_target_is_asked_for(model, data):
+    fitted = clone(model).fit(data[0][:, :2], data[1] > 0)
+    for call in (model.fit, fitted.score, make_pipeline(StandardScaler(), model).fit):
+        with pytest.raises(LingError, match=r"y is None; pass y, .*scanned with target=\.\.\."):
+            call(data[0][:, :2])
+    for X in (scanned(data, target=None), scanned(data).X):
+        for call in (model.fit, fitted.score):
+            with pytest.raises(LingError, match=r"y is None; .*scanned with target=\.\.\."):
+                call(X)
 
 
 def test_paths_and_batches_ask_for_a_target_too(data):
-    with pytest.raises(LingError, match="y is None"):
-        ling.ridge_path(data[0], None)
-    with pytest.raises(LingError, match=r"fit\(data.X, data.y\)"):
-        Ridge().partial_fit(scanned(data))
+    for X in (data[0], scanned(data, target=None)):
+        for call in (ling.ridge_path, Ridge().partial_fit):
+            with pytest.raises(LingError, match="y is None"):
+                call(X)
 
 
 @every_model

@@ -76,7 +76,7 @@ class Page(HTMLParser):
         return self
 
 
-def report(tmp_path: Path, model, X, y, **options) -> Page:
+def report(tmp_path: Path, model, X, y=None, **options) -> Page:
     """The page of a fit."""
     path = write_report(tmp_path / "report.html", model, X, y, **options)
     assert [one.name for one in tmp_path.glob("*.html*")] == ["report.html"]

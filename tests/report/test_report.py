@@ -159,8 +159,7 @@ def scanned(X, y, folder):
     names = [f"c{i}" for i in range(X.shape[1])]
     table = pa.table({**dict(zip(names, X.T, strict=True)), "y": y})
     pq.write_table(table, folder / "data.parquet", row_group_size=200)
-    data = scan_parquet(folder / "data.parquet", target="y")
-    return data.X, data.y
+    return (scan_parquet(folder / "data.parquet", target="y"),)
 
 
 DATA = {
@@ -192,8 +191,8 @@ class TestData:
         y = y > 0 if make is RidgeClassifier else y
         np.save(tmp_path / "X.npy", X)
         data = scan_npy(tmp_path / "X.npy", y=y)
-        model = make(memory_budget=10e6).fit(data.X, data.y)
-        taken = peak_memory(lambda: report(tmp_path, model, data.X, data.y))
+        model = make(memory_budget=10e6).fit(data)
+        taken = peak_memory(lambda: report(tmp_path, model, data))
         assert taken < X.nbytes
         page = Page(tmp_path / "report.html")
         passes = re.search(r"this report (\d+) passes over X", page.section("cost"))

@@ -99,7 +99,7 @@ def run(
         started = time.perf_counter()
         with out.show_status(f"writing {report}"), _tell_model_is_written(path, report):
             write_report(
-                report, model, found.data.X, found.data.y, sample_weight=found.weights,
+                report, model, found.data, sample_weight=found.weights,
                 title=f"{wanted.target} from {Path(wanted.path).name}", target=wanted.target,
                 source=wanted.path, about=_report_metadata(found),
             )  # fmt: skip
@@ -139,7 +139,7 @@ def fit_model(found: TrainingTable, model: Any, out: CommandOutput) -> tuple[Any
     with warnings.catch_warnings(record=True) as caught, show_progress(out):
         warnings.simplefilter("always")
         try:
-            model.fit(found.data.X, found.data.y, found.weights)
+            model.fit(found.data, sample_weight=found.weights)
         except LingError:
             raise
         except ValueError as error:  # scikit-learn's, of splits and classes

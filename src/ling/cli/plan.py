@@ -26,7 +26,7 @@ def run(wanted: DataOptions, memory_budget: str | None, tol: float, out: Command
     with out.show_status(f"looking at {wanted.path}"):
         found = read_training_table(wanted)
         looking = time.perf_counter() - started
-        planned = plan_fit(found.data.X, found.data.y, memory_budget=memory_budget, tol=tol)
+        planned = plan_fit(found.data, memory_budget=memory_budget, tol=tol)
     out.show("What was understood", style="bold")
     out.show_pairs(found.summary)
     for note in found.notes:

@@ -212,7 +212,8 @@ def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) 
 
 
 def _column_names(data: Dataset) -> tuple[str, ...]:
-    return data.others.column_names if isinstance(data.others, TableTargetReader) else ()
+    reader = data.target_reader
+    return reader.column_names if isinstance(reader, TableTargetReader) else ()
 
 
 def _target_column(saved: SavedModel, data: Dataset) -> str | None:
@@ -242,7 +243,7 @@ def _prediction_tables(
     names = list(dict.fromkeys([*keep, *([] if target is None else [target])]))
     others = RowAligner(data.batches(names)) if names else None
     schema = None
-    for rows, found in model.predict_blocks(data.X):
+    for rows, found in model.predict_blocks(data):
         predicted = np.asarray(found)
         table = pa.table({}) if others is None else others.next_rows(rows.stop - rows.start)
         if target is not None and score.can_compare(table.column(target).type):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.errors import InputTypeError
+from ling.errors import InputTypeError, LingError
 
 FLOAT64_MAX = float(np.finfo(np.float64).max)
 
@@ -57,6 +57,8 @@ def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:
         )
     try:
         array = np.asarray(values)
+    except LingError:  # of a Dataset, which is no array
+        raise
     except ValueError as error:
         raise InputTypeError(
             f"{name} cannot be read as an array ({error}); pass rows of equal length."

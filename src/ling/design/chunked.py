@@ -19,7 +19,7 @@ from ling.design.arrays import as_slice
 from ling.design.blocked import BlockCall, BlockedStorage, BlockResult, merge_results
 from ling.design.dense import DenseStorage
 from ling.design.quantized import GROUP_SIZE, QuantizedMatrix, quantize
-from ling.design.row_source import RowSource, verify_unchanged
+from ling.design.row_source import RowSource, not_an_array_error, verify_unchanged
 from ling.design.rows import take_rows
 from ling.linalg.threads import single_threaded_blas
 from ling.progress import FitProgress
@@ -71,6 +71,9 @@ class ChunkedStorage(BlockedStorage):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "progress": None}  # locks cannot be pickled
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        raise not_an_array_error()
 
     def with_memory_budget(
         self, budget: float, progress: FitProgress | None = None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.arrays import float_dtype
-from ling.errors import DataFileError
+from ling.errors import DataFileError, InputTypeError
 
 # The first part of the advice for a file that changes between two passes.
 WAIT_ADVICE = (
@@ -131,6 +131,16 @@ def verify_memmaps_unchanged(*arrays: Any) -> Iterator[None]:
 
     with verify_unchanged(check):
         yield
+
+
+def not_an_array_error() -> InputTypeError:
+    """The error when NumPy or scikit-learn converts X of a scan into an array."""
+    return InputTypeError(
+        "X comes from a scan: it is read block by block and cannot be converted to an array. Fit "
+        "the ling estimator to it directly, as in RidgeCV().fit(data), without transformers, "
+        "cross_val_score or searches around it; or read it into memory with data.to_numpy(). "
+        "ling.design and ling.paper take data.X."
+    )
 
 
 class RowSource(ABC):

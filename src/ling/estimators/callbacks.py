@@ -2,10 +2,11 @@
 
 A fit is the task "fit". Its subtasks are the passes over X, as many as are predicted. If more
 passes are needed, the last subtask covers all of them. Reading X into memory comes before the first
-subtask. Callbacks get X, y and sample_weight as they were passed, and the fitted estimator only at
-the end of "fit". A callback that asks to stop at the end of a pass ends the fit with the error
-`FitStoppedError`, and the estimator is restored, because nothing is proved about the coefficients
-reached by then. A fit with `checkpoint=` continues from there when it is started again.
+subtask. Callbacks get X, y and sample_weight as they were passed (of a Dataset, its X and y), and
+the fitted estimator only at the end of "fit". A callback that asks to stop at the end of a pass
+ends the fit with the error `FitStoppedError`, and the estimator is restored, because nothing is
+proved about the coefficients reached by then. A fit with `checkpoint=` continues from there when it
+is started again.
 """
 
 from __future__ import annotations

@@ -281,7 +281,10 @@ class RidgeClassifier(BaseRidgeClassifier):
 
     @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t)."""
+        """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t).
+
+        X may be a `ling.Dataset`; y is then its target and is not passed.
+        """
         started = time.perf_counter()
         check_solver(self)
         with fit_session(self, X, y, sample_weight) as progress:
@@ -396,7 +399,10 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
 
     @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
-        """Choose alpha and fit to X (n_samples, n_features) and classes y."""
+        """Choose alpha and fit to X (n_samples, n_features) and classes y.
+
+        X may be a `ling.Dataset`; y is then its target and is not passed.
+        """
         check_store_cv_results(self)
         with fit_session(self, X, y, sample_weight) as progress:
             data, y, decision = self._prepare_training_data(X, y, sample_weight, progress)

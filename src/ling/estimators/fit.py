@@ -19,6 +19,7 @@ from ling._typing import Array
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import ClusterLostError, NonFiniteError, OptionError
 from ling.estimators.callbacks import CallbackAdapter
+from ling.estimators.open_data import split_dataset
 from ling.progress import FitProgress, Listener, RemainingWork, track_fit
 from ling.progress_bar import progress_listener, write_stderr
 from ling.results import Certificate, FitReport, Status
@@ -138,7 +139,7 @@ def _report_progress(model: Any, X: Any, y: Any, sample_weight: Any) -> Iterator
             title = getattr(model, "estimator_name", type(model).__name__)
             listeners.append(stack.enter_context(progress_listener(title=title)))
         if hasattr(model, "_skl_callbacks"):
-            callbacks = CallbackAdapter(model, X, y, sample_weight)
+            callbacks = CallbackAdapter(model, *split_dataset(X, y), sample_weight)
             listeners.append(callbacks)
         with track_fit(*listeners) as progress:
             yield progress

@@ -1,4 +1,7 @@
-"""Lazy X (scanned files, memory maps, pyarrow tables, Dask collections) opened as a `Storage`."""
+"""Lazy X (scanned files, memory maps, pyarrow tables, Dask collections) opened as a `Storage`.
+
+A `Dataset` holds X and y: `open_storage` uses its X, and `split_dataset` both.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from ling._typing import Array
 from ling.design import ArraySource, ChunkedStorage, Design, Storage
 from ling.design.arrays import float_dtype
 from ling.design.chunked import read_all
-from ling.errors import InputTypeError, MissingValueError, ShapeError
+from ling.errors import InputTypeError, MissingValueError, OptionError, ShapeError
 from ling.progress import READ_STAGE, FitProgress
 from ling.solvers.cost_model import MemoryBudget
 
@@ -31,18 +34,38 @@ SCAN_CALLS = {
 }
 
 
+def split_dataset(X: Any, y: Any) -> tuple[Any, Any]:
+    """X and y of a Dataset; y is None if there is no target. Other X and y are returned unchanged.
+
+    Raises OptionError if X is a Dataset with a target and y is passed as well.
+    """
+    from ling.io import Dataset
+
+    if not isinstance(X, Dataset):
+        return X, y
+    if not X.has_target:
+        return X.X, y
+    if y is not None:
+        raise OptionError(
+            f"y is passed, and X is a Dataset with the target {X.target_reader.description}. Pass "
+            "only the Dataset to use this target, or pass data.X and y to use another one."
+        )
+    return X.X, X.y
+
+
 def open_storage(
     X: Any, budget: MemoryBudget | None = None, encoding: Any = None
 ) -> Storage | None:
     """Storage of X (n, p) if X is lazy, or None if scikit-learn's validation accepts it.
 
     A memory map is lazy, and read in blocks, if its values take more bytes than `budget`. Columns
-    of pyarrow tables are encoded as numbers by `encoding`, that of an earlier fit, if it is given.
+    of pyarrow tables, and of data frames to predict for, are encoded as numbers by `encoding`, that
+    of an earlier fit, if it is given.
     """
     from ling.io import Dataset, scan_arrow
 
     if isinstance(X, Dataset):
-        raise InputTypeError("X is a Dataset; pass its X, and its y: fit(data.X, data.y).")
+        return X.X
     if isinstance(X, (str, os.PathLike)):
         raise InputTypeError(_scan_advice(os.fspath(X)))
     if isinstance(X, Storage):
@@ -53,11 +76,26 @@ def open_storage(
         return scan_arrow(X, like=encoding).X
     if is_dask_collection(X):
         return _dask_storage(X)
+    if encoding is not None and _needs_encoding(X, encoding):
+        used = [name for name in encoding.inputs if name in X.columns]
+        return scan_arrow(X[used], like=encoding).X
     if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub":
         n_bytes = X.size * float_dtype(X.dtype).itemsize
         if not (budget or MemoryBudget.from_option(None)).allows(n_bytes):
             return ChunkedStorage(ArraySource(X))
     return None
+
+
+def _needs_encoding(X: Any, encoding: Any) -> bool:
+    """True if X is a data frame of pandas or polars that has to be encoded like the fit's table.
+
+    It does not have to be if its columns are those of the encoded table already, unless missing
+    values have to be filled in. Without encoding, pyarrow is not needed.
+    """
+    if not hasattr(X, "__arrow_c_stream__") or not hasattr(X, "columns"):
+        return False
+    is_encoded = tuple(X.columns) == encoding.names
+    return not is_encoded or (encoding.fills and not encoding.one_hot)
 
 
 def _scan_advice(path: Any) -> str:
@@ -67,7 +105,7 @@ def _scan_advice(path: Any) -> str:
     others = "" if extension in SCAN_CALLS else " (there are scan_csv, scan_npy and scan_zarr too)"
     return (
         f"X is {path!r}, the name of a file and not its contents; scan it: data = "
-        f"ling.{call}{others}, then pass data.X and data.y."
+        f"ling.{call}{others}, then pass data."
     )
 
 
@@ -111,18 +149,18 @@ def materialize(values: Any, name: str) -> Any:
     if is_dask_collection(values):
         return np.asarray(_with_checked_chunks(values, name).compute())
     if _top_level_package(values) == "pyarrow":
-        return _arrow_to_numpy(values)
+        return _arrow_to_numpy(values, name)
     return values
 
 
-def _arrow_to_numpy(values: Any) -> Any:
+def _arrow_to_numpy(values: Any, name: str) -> Any:
     """A pyarrow array (n,) or table (n, t) as a NumPy array; raises if a value is missing."""
     if hasattr(values, "columns"):  # a table
-        return np.column_stack([_arrow_to_numpy(column) for column in values.columns])
+        return np.column_stack([_arrow_to_numpy(column, name) for column in values.columns])
     if values.null_count:
         row = values.is_null().to_numpy(zero_copy_only=False).argmax()
         raise MissingValueError(
-            f"y, or sample_weight, has no value in row {row} (rows count from 0)."
+            f"{name} has no value in row {row} (rows count from 0); leave such rows out."
         )
     chunks = values.chunks if hasattr(values, "chunks") else [values]
     return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])

@@ -103,7 +103,7 @@ class HeldOut:
         return np.flatnonzero(np.isfinite(self.predictions).all(axis=1))
 
 
-def rebuild_problem(model: Any, X: Any, y: Any, sample_weight: Any = None) -> FittedProblem:
+def rebuild_problem(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> FittedProblem:
     """Validate the training data of a fitted model and rebuild the problem that it solved.
 
     X, y and sample_weight have to be those of the fit. Costs one pass over X. The model is not

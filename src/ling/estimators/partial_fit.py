@@ -63,9 +63,10 @@ class PartialFitMixin(UncertaintyMixin):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
+        X : array, sparse matrix or Dataset of shape (n_samples, n_features)
             The rows of the batch; one row is enough.
-        y : array of shape (n_samples,) or (n_samples, n_targets)
+        y : array of shape (n_samples,) or (n_samples, n_targets), default=None
+            None for the target of a Dataset.
         sample_weight : array of shape (n_samples,), default=None
         remove : bool, default=False
             Whether to remove these rows, which must have been added before with the same weights.

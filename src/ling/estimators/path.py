@@ -132,9 +132,9 @@ class _ValidationEstimator(BaseEstimator):
 
 
 def ridge_path(
-    X: Any, y: Any, alphas: Any = None, *, sample_weight: Any = None, fit_intercept: bool = True,
-    tol: float = 1e-4, random_state: Any = None, memory_budget: float | str | None = None,
-    verbose: int = 0,
+    X: Any, y: Any = None, alphas: Any = None, *, sample_weight: Any = None,
+    fit_intercept: bool = True, tol: float = 1e-4, random_state: Any = None,
+    memory_budget: float | str | None = None, verbose: int = 0,
 ) -> RidgePath:  # fmt: skip
     """Minimise ||y - Xw - b||^2 + alpha ||w||^2 for every alpha, each to a proven accuracy.
 
@@ -142,8 +142,9 @@ def ridge_path(
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (n_samples, n_features)
-    y : array of shape (n_samples,) or (n_samples, n_targets)
+    X : array, sparse matrix or Dataset of shape (n_samples, n_features)
+    y : array of shape (n_samples,) or (n_samples, n_targets), default=None
+        None for the target of a Dataset.
     alphas : array of shape (n_alphas,), default=None
         The penalties, all above 0. None for 30 values over 9 decades below the trace of X'X.
     sample_weight : array of shape (n_samples,), default=None

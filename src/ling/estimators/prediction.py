@@ -14,10 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from ling._typing import Array
 from ling.design import ChunkedStorage, as_design
 from ling.design.row_source import verify_memmaps_unchanged
-from ling.estimators.open_data import is_dask_collection, map_dask_blocks, materialize
+from ling.estimators.open_data import (
+    is_dask_collection,
+    map_dask_blocks,
+    materialize,
+    split_dataset,
+)
 from ling.estimators.validation import (
     check_prediction_rows,
     check_same_columns,
+    check_y_given,
     open_prediction_data,
 )
 from ling.plain_state import PlainStateMixin
@@ -75,11 +81,13 @@ class BlockPredictionMixin(PlainStateMixin):
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2 of the predictions or, for a classifier, their accuracy, as in scikit-learn.
 
-        X (n, p) and y may be lazy (scanned files, pyarrow or Dask).
+        X (n, p) and y may be lazy (pyarrow or Dask). X may be a Dataset; y is then its target.
         """
+        X, y = split_dataset(X, y)
+        check_y_given(type(self).__name__, y)
         y, sample_weight = materialize(y, "y"), materialize(sample_weight, "sample_weight")
         if not is_dask_collection(X):
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
@@ -90,7 +98,7 @@ class BlockPredictionMixin(PlainStateMixin):
     def predict_blocks(self, X: Any) -> Iterator[tuple[slice, Any]]:
         """Yield (rows, predictions) for one block of X after the other; `rows` is a slice.
 
-        For X from `ling.scan_parquet` and the other scan functions. Only one block and its
+        For a Dataset from `ling.scan_parquet` and the other scan functions. Only one block and its
         predictions are in memory at a time; `predict(X)` returns all predictions at once.
         """
         check_is_fitted(self, "coef_")

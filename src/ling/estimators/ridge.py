@@ -25,7 +25,7 @@ from ling.estimators.fit import (
     solve_warm_started,
     warn_unless_certified,
 )
-from ling.estimators.open_data import open_storage, planned_residency
+from ling.estimators.open_data import open_storage, planned_residency, split_dataset
 from ling.estimators.partial_fit import PartialFitMixin
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.validation import check_alpha_per_target, training_data
@@ -187,7 +187,11 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
 
     @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets)."""
+        """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets).
+
+        X may be a `ling.Dataset`, such as `ling.scan_parquet(path, target="price")`; y is then its
+        target and is not passed.
+        """
         started = time.perf_counter()
         check_solver(self)
         with fit_session(self, X, y, sample_weight) as progress:
@@ -258,7 +262,7 @@ def plan_fit(
         Only its shape, dtype and density are used and, if it is read from files, how fast it can be
         read.
     y : array of shape (n_samples,) or (n_samples, n_targets), default=None
-        Used for the number of targets; None for one target.
+        Used for the number of targets; None for the target of a Dataset X, or for one target.
     alpha : float or array of shape (n_targets,), default=1.0
     memory_budget, precision, tol
         As for `Ridge`.
@@ -276,6 +280,7 @@ def plan_fit(
     engine ...
     """
     budget = MemoryBudget.from_option(memory_budget)
+    X, y = split_dataset(X, y)
     storage = open_storage(X, budget) or as_design(X).storage
     resident_bytes, is_read_once = 0.0, False
     if isinstance(storage, ChunkedStorage):

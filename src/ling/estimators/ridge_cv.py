@@ -189,6 +189,8 @@ class RidgeCV(
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
         """Choose alpha and fit to X (n_samples, n_features), y (n_samples,) or (n_samples, t).
 
+        X may be a `ling.Dataset`; y is then its target and is not passed.
+
         `groups` is passed to the splitter. With metadata routing enabled, `params` are passed as
         the routing says.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,11 +14,35 @@ from sklearn.utils.validation import _check_y as check_y
 
 from ling._typing import Array
 from ling.design import ChunkedStorage, DenseStorage, Design, Meter, Storage, as_design
-from ling.errors import InputTypeError, NegativeWeightError, OptionError, ShapeError
-from ling.estimators.open_data import load_or_rechunk, materialize, memory_budget, open_storage
+from ling.errors import (
+    InputTypeError,
+    LingError,
+    NegativeWeightError,
+    NonFiniteError,
+    OptionError,
+    ShapeError,
+)
+from ling.estimators.open_data import (
+    load_or_rechunk,
+    materialize,
+    memory_budget,
+    open_storage,
+    split_dataset,
+)
 from ling.progress import FitProgress
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.problem import TrainingData
+
+# Advice for arguments that are not numeric, and for rows with NaN or infinity, by argument.
+NUMERIC_ADVICE = {
+    "X": "Encode it as numbers (OneHotEncoder).",
+    "y": "Pass numbers, or use RidgeClassifier to predict classes.",
+    "sample_weight": "Pass numbers; of a scanned table, data.read('column') reads them.",
+}
+NONFINITE_ADVICE = {
+    "y": "leave this row out of X and y, or fill in its value",
+    "sample_weight": "give the row weight 0 to leave it out",
+}
 
 
 def training_data(
@@ -32,19 +57,20 @@ def training_data(
 ) -> tuple[TrainingData, Any]:
     """The validated data of a fit, and y of shape (n,) or (n, t) as the user gave it.
 
-    This is the only place where the X of a fit is opened. `options` are those of scikit-learn's
-    `validate_data`: with `y_numeric` y has to be numeric, and with reset=False X has to have the
-    columns of the earlier fit. Messages call the estimator `estimator_name`, by default by the name
-    of its class.
+    This is the only place where the X of a fit is opened. X may be a Dataset, whose target is used
+    if y is None. `options` are those of scikit-learn's `validate_data`: with `y_numeric` y has to
+    be numeric, and with reset=False X has to have the columns of the earlier fit. Messages call the
+    estimator `estimator_name`, by default by the name of its class.
     """
     estimator_name = estimator_name or type(model).__name__
-    _check_y_given(estimator_name, X, y)
+    is_reset, budget = options.get("reset", True), memory_budget(model)
+    progress = FitProgress(()) if progress is None else progress
+    X, y = split_dataset(X, y)
+    storage = open_storage(X, budget) if is_reset else _open_like_fit(model, X, budget)
+    check_y_given(estimator_name, y)
     y = materialize(y, "y")
     check_not_sparse(y=y, sample_weight=sample_weight)
     numeric = {"y": y} if options.get("y_numeric") else {}  # class labels may be text
-    is_reset, budget = options.get("reset", True), memory_budget(model)
-    progress = FitProgress(()) if progress is None else progress
-    storage = open_storage(X, budget) if is_reset else _open_like_fit(model, X, budget)
     encoding, resident_bytes = None, 0.0
     notes: tuple[str, ...] = ()
     if storage is None:
@@ -76,14 +102,14 @@ def _validate_arrays(
     """Validated X (n, p) in memory, in float32 or float64, and y (n,) or (n, t)."""
     if options.get("reset", True) and hasattr(model, "encoding_"):  # of an earlier fit to a table
         del model.encoding_
-    with name_argument_in_errors(X=X, **numeric):
+    with locate_nonfinite_in_errors(y=y), name_argument_in_errors(X=X, **numeric):
         # The first pass over X detects non-finite numbers in it, so they are not looked for here;
         # validate_data checks y all the same.
         X, y = validate_data(
             model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
             ensure_all_finite=False, **options,
         )  # fmt: skip
-        _check_not_text(y, numeric)
+        _check_numeric_y(y, numeric)
     return X, y
 
 
@@ -114,15 +140,14 @@ def _with_feature_names(model: Any, X: Any) -> Storage:
     return DenseStorage(X, feature_names=tuple(names))
 
 
-def _check_y_given(estimator_name: str, X: Any, y: Any) -> None:
-    if y is not None:
-        return
-    open_storage(X)  # raises, with better advice, if X is a Dataset or a path
-    where = "fit(data.X, data.y)" if isinstance(X, Storage | Design) else "fit(X, y)"
-    raise InputTypeError(
-        f"This {estimator_name} estimator requires y to be passed, but the target y is None; "
-        f"pass a target for every row: {where}."
-    )
+def check_y_given(estimator_name: str, y: Any) -> None:
+    """Raise InputTypeError if y is None."""
+    if y is None:
+        raise InputTypeError(
+            f"This {estimator_name} estimator requires y to be passed, but the target y is None; "
+            "pass y, a target for every row of X, or pass a Dataset that was scanned with "
+            "target=... (scan_npy and scan_zarr: y=...) in place of X and y."
+        )
 
 
 def _check_targets(estimator_name: str, storage: Storage, y: Any, numeric: dict[str, Any]) -> Any:
@@ -130,21 +155,27 @@ def _check_targets(estimator_name: str, storage: Storage, y: Any, numeric: dict[
     n = storage.shape[0]
     if n == 0:
         raise ShapeError("X has no rows; at least one is needed.")
-    with name_argument_in_errors(**numeric):
+    with locate_nonfinite_in_errors(y=y), name_argument_in_errors(**numeric):
         y = check_y(y, multi_output=True, y_numeric=bool(numeric), estimator=estimator_name)
-        _check_not_text(y, numeric)
+        _check_numeric_y(y, numeric)
     if len(y) != n:
         raise ShapeError(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
     return y
 
 
-def _check_not_text(y: Any, numeric: dict[str, Any]) -> None:
-    """Raise if y is text and has to be numeric, i.e. if `numeric` is not empty.
+def _check_numeric_y(y: Any, numeric: dict[str, Any]) -> None:
+    """Raise if y has to be numeric, and is text or has missing values; if `numeric` is {} it may.
 
-    `name_argument_in_errors` replaces this error by one with advice.
+    `numeric["y"]` is y as it was passed. `name_argument_in_errors` replaces the error about text by
+    one that quotes it, unless all of y can be converted to numbers.
     """
-    if numeric and y.dtype.kind in "US":
-        raise InputTypeError("y is text")
+    if not numeric:
+        return
+    if y.dtype.kind in "US":
+        raise InputTypeError(f"y is text. {NUMERIC_ADVICE['y']}")
+    # scikit-learn converts None in an array of objects to NaN, and does not check the result.
+    if np.asarray(numeric["y"]).dtype.kind == "O" and not np.isfinite(y).all():
+        raise ValueError("y contains None")
 
 
 def set_feature_attributes(model: Any, storage: Storage) -> None:
@@ -217,14 +248,16 @@ def name_argument_in_errors(**arguments: Any) -> Iterator[None]:
         if "inconsistent numbers of samples" in str(error):
             raise ShapeError(f"{error}: pass as many rows of y as of X.") from error
         for name, value in arguments.items():
-            _check_numeric(name, value, error)
+            advice = NUMERIC_ADVICE.get(name, "Pass numbers.")
+            for column in getattr(value, "columns", ()):  # only data frames have columns
+                label = f"column {column!r} of {name}"
+                _check_numeric(label, np.asarray(value[column]), advice, error)
+            _check_numeric(name, value, advice, error)
         raise
 
 
-def _check_numeric(name: str, value: Any, error: Exception) -> None:
-    """Raise InputTypeError, from `error`, if `value` or a column of it is complex or text."""
-    for column in getattr(value, "columns", ()):  # only data frames have columns
-        _check_numeric(f"column {column!r} of {name}", np.asarray(value[column]), error)
+def _check_numeric(name: str, value: Any, advice: str, error: Exception) -> None:
+    """Raise InputTypeError, from `error`, if `value` is complex or text."""
     array: Any = value if sparse.issparse(value) else np.asarray(value)
     if array.dtype.kind == "c":
         raise InputTypeError(
@@ -234,9 +267,40 @@ def _check_numeric(name: str, value: Any, error: Exception) -> None:
         try:
             array.astype(np.float64)
         except (TypeError, ValueError) as fault:
-            raise InputTypeError(
-                f"{name} is not numeric: {fault}. Encode it as numbers (OneHotEncoder)."
-            ) from error
+            raise InputTypeError(f"{name} is not numeric: {fault}. {advice}") from error
+
+
+@contextmanager
+def locate_nonfinite_in_errors(**arguments: Any) -> Iterator[None]:
+    """Context manager that adds the row to errors of scikit-learn about NaN and infinity.
+
+    `arguments` are the values of y or sample_weight, by name.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(error, LingError) or "contains" not in str(error):
+            raise
+        for name, value in arguments.items():
+            values = np.asarray(value)
+            is_float = values.dtype.kind == "f"
+            mask = np.isfinite(values) if is_float else np.vectorize(_is_finite, [bool])(values)
+            positions = np.argwhere(~mask)
+            if len(positions):
+                found, index = values[tuple(positions[0])], ", ".join(map(str, positions[0]))
+                raise NonFiniteError(
+                    f"{str(error).rstrip('.')}: {name}[{index}] is {found} (rows count from 0); "
+                    f"{NONFINITE_ADVICE[name]}."
+                ) from error
+        raise
+
+
+def _is_finite(value: Any) -> bool:
+    """False for NaN, infinity, None and pandas.NA; text is finite."""
+    try:
+        return isinstance(value, str) or math.isfinite(value)
+    except TypeError:
+        return False
 
 
 def as_target_matrix(y: Array) -> Array:
@@ -268,10 +332,14 @@ def check_sample_weight(sample_weight: Any, X: Any) -> Array | None:
         raise OptionError(
             "sample_weight is zero everywhere; give at least one row a weight above 0."
         )
-    with name_argument_in_errors(sample_weight=sample_weight):
+    with (
+        locate_nonfinite_in_errors(sample_weight=sample_weight),
+        name_argument_in_errors(sample_weight=sample_weight),
+    ):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weights < 0).any():
-        row = int(np.flatnonzero(weights < 0)[0])
+    is_valid = weights >= 0  # False for NaN too
+    if not is_valid.all():
+        row = int(np.flatnonzero(~is_valid)[0])
         raise NegativeWeightError(
             f"sample_weight[{row}] is {weights[row]}; weights must be >= 0. "
             "To leave a row out, give it weight 0."

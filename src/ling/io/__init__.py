@@ -1,4 +1,4 @@
-"""Data that lies in files: looked at once, read a block of rows at a time, never held whole.
+"""Data in files: scanned once for its shape and columns, then read in blocks of rows.
 
 >>> import pyarrow, ling.io
 >>> data = ling.io.scan_arrow(pyarrow.table({"a": [1.0, 2.0], "b": [3.0, 5.0]}), target="b")

@@ -145,9 +145,9 @@ class _BatchEncoder:
 
 @dataclass(frozen=True, eq=False)
 class TableTargetReader(TargetReader):
-    """Columns of a table; `names` are those of the targets, and `several` that y has two axes.
+    """Reads targets and other columns of a table; with `is_multi_output` y has two dimensions.
 
-    `integer_inferred_columns` are those of CSV that began with whole numbers.
+    `integer_columns` are columns of a CSV file that begin with whole numbers.
     """
 
     table: FragmentedTable
@@ -263,10 +263,10 @@ def build_dataset(
     dtype = _common_dtype([*kinds.values(), *stored])
     source = ArrowSource(rows, encoding, dtype, asked.unknown, notes=notes)
     several = asked.target is not None and not isinstance(asked.target, str)
-    others = TableTargetReader(
+    target_reader = TableTargetReader(
         rows, known, asked.target_names, several, integer_inferred_columns(schema)
     )
-    return Dataset(source, others, encoding)
+    return Dataset(source, target_reader, encoding)
 
 
 def _check_unique_names(encoding: Encoding) -> None:
@@ -328,7 +328,7 @@ def scan_parquet(
     Returns
     -------
     Dataset
-        `X` and `y` for an estimator, and what was understood: `print` it.
+        For estimators, in place of X and y: `Ridge().fit(data)`. `print` it for a summary.
 
     Examples
     --------
@@ -375,7 +375,7 @@ def scan_csv(
     Returns
     -------
     Dataset
-        `X` and `y` for an estimator, and what was understood: `print` it.
+        For estimators, in place of X and y: `Ridge().fit(data)`. `print` it for a summary.
 
     Examples
     --------
@@ -409,7 +409,7 @@ def scan_feather(
     Returns
     -------
     Dataset
-        `X` and `y` for an estimator, and what was understood: `print` it.
+        For estimators, in place of X and y: `Ridge().fit(data)`. `print` it for a summary.
 
     Examples
     --------
@@ -435,11 +435,11 @@ def scan_arrow(
     unknown: str = "error",
     drop: Sequence[str] | None = None,
 ) -> Dataset:
-    """A pyarrow Table, RecordBatch or Dataset as X and y.
+    """A pyarrow Table, RecordBatch or Dataset, or a data frame of pandas or polars, as X and y.
 
     Parameters
     ----------
-    data : pyarrow.Table, pyarrow.RecordBatch or pyarrow.dataset.Dataset
+    data : pyarrow.Table, pyarrow.RecordBatch, pyarrow.dataset.Dataset or data frame
         A table in memory, or files that pyarrow can read: a Delta table by
         `DeltaTable(path).to_pyarrow_dataset()`, one of Iceberg by `table.scan().to_arrow()`.
     target, features, missing, like, unknown, drop
@@ -448,7 +448,7 @@ def scan_arrow(
     Returns
     -------
     Dataset
-        `X` and `y` for an estimator, and what was understood: `print` it.
+        For estimators, in place of X and y: `Ridge().fit(data)`. `print` it for a summary.
 
     Examples
     --------
@@ -483,6 +483,8 @@ def _as_table(data: Any) -> Any:
         return data.to_table()
     if isinstance(data, ds.Dataset):
         return None
+    if hasattr(data, "__arrow_c_stream__"):  # data frames of pandas and polars
+        return pa.table(data)
     raise InputTypeError(
         f"data is a {type(data).__name__}; pass a pyarrow Table, RecordBatch or Dataset."
     )

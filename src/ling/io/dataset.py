@@ -1,4 +1,4 @@
-"""`Dataset`: a table that was looked at, and is read when it is needed."""
+"""`Dataset`: features and target in files, which are read when an estimator needs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.design.row_source import FileVersions, RowSource, verify_unchanged
+from ling._typing import Array
+from ling.design.row_source import FileVersions, RowSource, not_an_array_error, verify_unchanged
 from ling.errors import MissingValueError, OptionError, ShapeError
 from ling.io.encoding import Encoding
 
@@ -22,31 +23,34 @@ MAX_LISTED_NAMES = 8
 
 
 class TargetReader(ABC):
-    """What the data has besides the features: targets, and columns by name."""
+    """Reads the target of a `Dataset`, and other columns of its table."""
+
+    #: Names of the target columns; () if there is no target, or if it has no names.
+    target_names: tuple[str, ...] = ()
 
     @property
     @abstractmethod
     def description(self) -> str | None:
-        """The target, in a few words; None if there is none."""
+        """Description of the target in a few words; None if there is no target."""
 
     @abstractmethod
     def read_target(self) -> NDArray[Any]:
-        """It, read: (n,) or (n, n_targets)."""
+        """Read the target, (n,) or (n, n_targets), into memory."""
 
     @abstractmethod
     def read_column(self, name: str) -> NDArray[Any]:
-        """A column, read."""
+        """Read a column (n,) into memory."""
 
     @abstractmethod
     def read_batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """Columns as `pyarrow.RecordBatch`, a few rows at a time."""
+        """Read columns as `pyarrow.RecordBatch`, a few rows at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayTargetReader(TargetReader):
-    """A target that is an array of its own, or is loaded from somewhere by `load`.
+    """The target of an array: `load(y)` returns it, where y is an array, a path or None.
 
-    `versions` are its files as they were when they were scanned, if it lies in files.
+    `versions` are the versions of its files at the time of the scan; None if it is in no file.
     """
 
     y: Any
@@ -56,17 +60,18 @@ class ArrayTargetReader(TargetReader):
 
     @property
     def description(self) -> str | None:
-        """Where it is from."""
+        """The path of the target, or "an array"."""
         return None if self.y is None else self.y if isinstance(self.y, str) else "an array"
 
     def read_target(self) -> NDArray[Any]:
-        """It; fractions in float64."""
+        """Read the target: floating-point numbers as float64, other types unchanged."""
         with verify_unchanged(self._check_unchanged):
             values = self.load(self.y)
         check_target_shape(values.shape, self.n_rows)
+        # Copied: a memory-mapped target could change during a fit.
+        values = values.astype(np.float64 if values.dtype.kind == "f" else values.dtype)
         if values.dtype.kind != "f":
             return values
-        values = values.astype(np.float64)
         gaps = np.isnan(values.reshape(len(values), -1 if values.size else 1)).any(axis=1)
         if gaps.any():
             raise missing_target_error("y", int(gaps.argmax()))
@@ -77,40 +82,51 @@ class ArrayTargetReader(TargetReader):
             self.versions.check()
 
     def read_column(self, name: str) -> NDArray[Any]:
-        """There are none."""
+        """Raise OptionError: arrays have no named columns."""
         raise OptionError(
             f"column {name!r} cannot be read: arrays have no named columns; load it yourself."
         )
 
     def read_batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """There are none."""
+        """Raise OptionError: arrays have no named columns."""
         return iter([self.read_column(name) for name in names])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Rows of features, and a target for each, that lie in a file; nothing is kept in memory.
+    """Features X, and usually a target y, in files that are read block by block.
 
-    Made by `ling.scan_parquet`, `scan_csv`, `scan_feather`, `scan_npy` and `scan_zarr`. Pass it to
-    an estimator as `model.fit(data.X, data.y)`.
+    Returned by `ling.scan_parquet`, `scan_csv`, `scan_feather`, `scan_arrow`, `scan_npy` and
+    `scan_zarr`. Pass it to an estimator in place of X and y: `model.fit(data)`,
+    `model.predict(data)`, `model.score(data)`. If it was scanned without a target, pass y as well:
+    `model.fit(data, y)`. For a y other than its target, pass `model.fit(data.X, y)`.
 
     Attributes
     ----------
-    source : Source
-        The features, a block of rows at a time.
-    others : Others
-        Where targets and other columns are read from.
+    source : RowSource
+        Reads the features, one block of rows at a time.
+    target_reader : TargetReader
+        Reads the target and other columns.
     encoding : Encoding or None
-        How columns of a table became columns of numbers; pass it as `like=` to scan new data.
+        How the columns of a table are encoded as numbers; None for arrays. Pass it, or this
+        Dataset, as `like=` to scan new data.
+
+    Examples
+    --------
+    >>> import pyarrow, ling
+    >>> table = pyarrow.table({"area": [50.0, 80.0, 65.0], "rent": [9.0, 11.0, 10.0]})
+    >>> data = ling.scan_arrow(table, target="rent")
+    >>> ling.Ridge(alpha=0.0).fit(data).predict(data).round(6)
+    array([ 9., 11., 10.])
     """
 
     source: RowSource
-    others: TargetReader
+    target_reader: TargetReader
     encoding: Encoding | None = None
 
     @property
     def X(self) -> ChunkedStorage:  # noqa: N802  (as everywhere)
-        """The features, as a design."""
+        """The features, which are read in every pass; for ling's estimators only."""
         # Imported here so that looking at a file does not load what multiplies with it.
         from ling.design.chunked import ChunkedStorage
 
@@ -118,39 +134,66 @@ class Dataset:
 
     @cached_property
     def y(self) -> NDArray[Any]:
-        """The target (n,), or targets (n, n_targets); read when first asked for, then kept."""
-        if self.others.description is None:
-            raise OptionError("this data was scanned without a target; pass target=... or y=....")
-        return self.others.read_target()
+        """The target (n,) or targets (n, n_targets), read on first access and kept in memory."""
+        if not self.has_target:
+            raise OptionError(
+                "this Dataset was scanned without a target; scan it with target=... (scan_npy and "
+                "scan_zarr: y=...)."
+            )
+        return self.target_reader.read_target()
+
+    @property
+    def has_target(self) -> bool:
+        """True if it was scanned with a target."""
+        return self.target_reader.description is not None
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the target columns; () if there is no target, or if it has no names."""
+        return self.target_reader.target_names
 
     def read(self, name: str) -> NDArray[Any]:
-        """Any column of the table, in memory: sample weights, say."""
-        return self.others.read_column(name)
+        """Read any column of the table into memory, such as sample weights: an array (n,)."""
+        return self.target_reader.read_column(name)
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """Any columns of the table, as `pyarrow.RecordBatch`, a few rows at a time."""
-        return self.others.read_batches(names)
+        """Read any columns of the table, as `pyarrow.RecordBatch` of a few rows each."""
+        return self.target_reader.read_batches(names)
+
+    def to_numpy(self) -> Array:
+        """Read all features into memory, as an array (n_samples, n_features).
+
+        It takes n_samples * n_features numbers of 8 bytes, or of 4 if X is float32, whatever the
+        `memory_budget` of an estimator. `y` is the target that belongs to it. Text is one-hot
+        encoded; `feature_names` are the names of the columns.
+        """
+        from ling.design.chunked import read_all
+
+        return read_all(self.X).array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        raise not_an_array_error()
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of X."""
+        """(n_samples, n_features) of X."""
         return self.source.shape
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Columns of X, if they have names."""
+        """Names of the columns of X; None if they have no names."""
         return self.source.feature_names
 
     def __repr__(self) -> str:
         n, p = self.shape
-        target = "" if self.others.description is None else f", target {self.others.description}"
+        target = f", target {self.target_reader.description}" if self.has_target else ""
         return f"Dataset({n} x {p}, {self.source.dtype}, {self.source.description}{target})"
 
     def __str__(self) -> str:
         n, p = self.shape
         lines = [
             f"{n:,} rows x {p:,} columns of {self.source.dtype}, from {self.source.description}",
-            f"target   {self.others.description or 'none'}",
+            f"target   {self.target_reader.description or 'none'}",
         ]
         return "\n  ".join(
             lines + ([] if self.encoding is None else _describe_encoding(self.encoding))
@@ -158,7 +201,7 @@ class Dataset:
 
 
 def _describe_encoding(encoding: Encoding) -> list[str]:
-    """What was made of the columns, a line for each kind."""
+    """How the columns are encoded, one line for each kind of column."""
     numeric, one_hot = encoding.numeric, encoding.one_hot
     texts = [f"{column.name} ({column.width} categories)" for column in one_hot]
     filled = "filled in: the mean, or no category" if encoding.fills else "refused"
@@ -173,14 +216,14 @@ def _describe_encoding(encoding: Encoding) -> list[str]:
 
 
 def abbreviate_list(names: Iterable[str], most: int = MAX_LISTED_NAMES) -> str:
-    """The first of the names, and how many more there are."""
+    """The first `most` names, and the number of the others."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def check_target_shape(shape: tuple[int, ...], n: int, name: str = "y") -> None:
-    """An error unless it fits n rows; it calls the target `name`."""
+    """Raise ShapeError unless `shape` is (n,) or (n, n_targets); it calls the target `name`."""
     if len(shape) not in (1, 2) or shape[0] != n:
         raise ShapeError(
             f"{name} has shape {shape}; X has {n} rows, so pass ({n},) or ({n}, n_targets)."
@@ -188,7 +231,7 @@ def check_target_shape(shape: tuple[int, ...], n: int, name: str = "y") -> None:
 
 
 def missing_target_error(name: str, row: int) -> MissingValueError:
-    """The error for a target without a value."""
+    """The error for a missing value in the target."""
     return MissingValueError(
         f"target {name!r} has no value in row {row} (rows count from 0); leave such rows out."
     )

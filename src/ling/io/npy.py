@@ -150,7 +150,7 @@ def scan_npy(X: Any, y: Any = None) -> Dataset:
     Returns
     -------
     Dataset
-        `X` and `y` for an estimator.
+        For estimators, in place of X and y: `Ridge().fit(data)`.
 
     Examples
     --------

@@ -88,7 +88,7 @@ def scan_zarr(X: Any, y: Any = None) -> Dataset:
     Returns
     -------
     Dataset
-        `X` and `y` for an estimator.
+        For estimators, in place of X and y: `Ridge().fit(data)`.
 
     Examples
     --------

@@ -10,12 +10,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ling._typing import Array
 from ling.design import as_design
 from ling.errors import InputTypeError, OptionError
-from ling.estimators.validation import check_sample_weight
+from ling.estimators.open_data import load_or_rechunk, memory_budget
+from ling.estimators.validation import check_sample_weight, open_prediction_data
+from ling.progress import FitProgress
 from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
 
 
 def check_fitted_model(model: Any, X: Any) -> tuple[Any, Array]:
-    """X as the model was fitted to it, and its alpha or alphas."""
+    """Validated X, an array, a sparse matrix or a storage, and the model's alphas (n_alphas,)."""
     check_is_fitted(model)
     alpha = getattr(model, "alpha_", getattr(model, "alpha", None))
     if alpha is None or not hasattr(model, "fit_intercept"):
@@ -28,7 +30,12 @@ def check_fitted_model(model: Any, X: Any) -> tuple[Any, Array]:
             "model has positive=True, to which neither paths nor spectra apply; pass a model with "
             "positive=False."
         )
-    X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    storage = open_prediction_data(model, X)
+    if storage is None:
+        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        X = validate_data(model, X, reset=False, **options)
+    else:
+        X, _ = load_or_rechunk(storage, memory_budget(model), FitProgress(()))
     return X, np.ravel(np.asarray(alpha, dtype=np.float64))
 
 

@@ -14,8 +14,9 @@ from sklearn.utils import compute_sample_weight
 
 from ling._typing import Array
 from ling.errors import OptionError
+from ling.estimators.open_data import split_dataset
 from ling.estimators.path import RidgePath, ridge_path
-from ling.estimators.validation import check_sample_weight
+from ling.estimators.validation import check_sample_weight, check_y_given
 from ling.model_selection import CVResults, default_alpha_grid
 from ling.report.fitted_model import check_fitted_model, problem_without_targets
 from ling.report.plot_style import (
@@ -107,7 +108,7 @@ class PathDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, alphas: Any = None, sample_weight: Any = None,
+        cls, model: Any, X: Any, y: Any = None, *, alphas: Any = None, sample_weight: Any = None,
         target: int = 0, n_highlighted: int = 10, ax: Axes | None = None,
     ) -> PathDisplay:  # fmt: skip
         """Draw the path that leads through a fitted model.
@@ -126,6 +127,8 @@ class PathDisplay:
             How many of the coefficients, the largest at the model's alpha, have names.
         ax : Axes, default=None
         """
+        X, y = split_dataset(X, y)
+        check_y_given(type(model).__name__, y)
         X, each = check_fitted_model(model, X)
         alpha = float(each[target] if 0 <= target < len(each) else each[0])
         Y, weights = _encode_targets(model, X, y, sample_weight)

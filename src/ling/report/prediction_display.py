@@ -88,7 +88,7 @@ class PredictionDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, sample_weight: Any = None, target: int = 0,
+        cls, model: Any, X: Any, y: Any = None, *, sample_weight: Any = None, target: int = 0,
         kind: str = PLOT_KINDS[0], name: str = "y", ax: Axes | None = None,
     ) -> PredictionDisplay:  # fmt: skip
         """Draw what fits with the model's alpha predict for samples that they have not seen.
@@ -238,7 +238,7 @@ class DecisionDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, sample_weight: Any = None, target: int = 0,
+        cls, model: Any, X: Any, y: Any = None, *, sample_weight: Any = None, target: int = 0,
         ax: Axes | None = None,
     ) -> DecisionDisplay:  # fmt: skip
         """Draw the decision values of a fitted RidgeClassifier or RidgeClassifierCV.

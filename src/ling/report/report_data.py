@@ -16,6 +16,7 @@ from ling.errors import DataFileError, LingError, OptionError, ShapeError
 from ling.estimators.cv_fit import grid_edge_messages, uncertified_choice_message
 from ling.estimators.open_data import is_dask_collection
 from ling.estimators.out_of_sample import FittedProblem, HeldOut, predict_held_out, rebuild_problem
+from ling.io import Dataset
 from ling.model_selection import CVResults
 from ling.report.cv_display import scoring_label
 from ling.report.held_out_scores import (
@@ -144,7 +145,7 @@ def collect_report_data(
             if is_classifier(model)
             else regression_scores(again, held)
         )
-    name, names = _target_names(again, y, target)
+    name, names = _target_names(again, y, _dataset_target(X) if target is None else target)
     shown = _select_detailed_targets(scores, again.cv_problem.n_targets)
     gram_form = held.gram_form if isinstance(held, HeldOut) else None
     form = _value_or_reason(lambda: tridiagonal_form(again, gram_form))
@@ -197,6 +198,12 @@ def _no_std_errors_reason(model: Any) -> str:
     return f"Standard errors were not stored; fit {type(model).__name__}(store_covariance=True)."
 
 
+def _dataset_target(X: Any) -> Any:
+    """Name or names of the target of a Dataset; None if it has none, and for any other X."""
+    names = X.target_names if isinstance(X, Dataset) else ()
+    return names[0] if len(names) == 1 else names or None
+
+
 def _target_names(again: FittedProblem, y: Any, target: Any) -> tuple[str, tuple[str, ...]]:
     """What y is called, and its columns or classes."""
     t = again.cv_problem.n_targets
@@ -230,7 +237,7 @@ def _select_detailed_targets(
 
 
 def _describe_source(X: Any) -> str:
-    if isinstance(X, ChunkedStorage):
+    if isinstance(X, Dataset | ChunkedStorage):
         return X.source.description
     if is_dask_collection(X):
         return f"a Dask {'data frame' if hasattr(X, 'columns') else 'array'}"

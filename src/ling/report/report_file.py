@@ -22,7 +22,7 @@ from ling.report.svg import check_matplotlib_installed
 
 
 def write_report(
-    path: str | os.PathLike[str], model: Any, X: Any, y: Any, *, sample_weight: Any = None,
+    path: str | os.PathLike[str], model: Any, X: Any, y: Any = None, *, sample_weight: Any = None,
     title: str | None = None, target: Any = None, source: str | None = None,
     about: dict[str, str] | None = None,
 ) -> Path:  # fmt: skip
@@ -40,10 +40,10 @@ def write_report(
     model : Ridge, RidgeCV, RidgeClassifier or RidgeClassifierCV
         Fitted to X, y and `sample_weight`; it is not changed.
     X, y, sample_weight
-        As for `fit`: arrays, data frames, sparse, scanned.
+        As for `fit`: arrays, data frames, sparse matrices, or a Dataset, which has its own y.
     title : str, default=None
     target : str or sequence of str, default=None
-        What y is called, or each of its columns; None for the names that y has.
+        What y is called, or each of its columns; None for the names that y or the Dataset has.
     source : str, default=None
         Where the data are from.
     about : dict of str, default=None
