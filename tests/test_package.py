@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tomllib
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,21 @@ def test_completion_shows_what_is_for_users_and_nothing_else():
     assert shown == set(ling.__all__)
     assert {"Ridge", "errors", "paper", "scan_parquet"} <= shown
     assert all(getattr(ling, name) is not None for name in shown)
+
+
+@pytest.mark.parametrize(
+    "name", ["paper", "paper.models", "paper.theory", "errors", "progress", "onnx", "datasets"]
+)
+def test_modules_show_what_is_for_users_and_nothing_else(name):
+    module = attrgetter(name)(ling)
+    assert dir(module) == sorted(module.__all__)
+    assert all(getattr(module, shown) is not None for shown in dir(module))
+
+
+def test_all_errors_are_public():
+    known = vars(ling.errors).values()
+    own = {value.__name__ for value in known if getattr(value, "__module__", "") == "ling.errors"}
+    assert own - {"__dir__"} == set(ling.errors.__all__)
 
 
 def test_unknown_names_are_refused():

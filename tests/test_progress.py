@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 import threading
+from importlib.machinery import ModuleSpec
 from itertools import pairwise
 
 import dask.array as da
@@ -365,6 +366,21 @@ def test_a_console_that_is_no_terminal_gets_plain_lines():
     assert file.getvalue() == (
         "     2 s  solve: 1.5 of about 3 passes, about 1 min 15 s left\n"
         "1 h 6 min  certify: 3 of about 3 passes\n"
+    )
+
+
+@pytest.mark.parametrize("has_ipywidgets", [False, True])
+def test_notebooks_without_ipywidgets_get_plain_lines(has_ipywidgets, monkeypatch):
+    live = []
+    spec = ModuleSpec("ipywidgets", None) if has_ipywidgets else None
+    monkeypatch.setattr("ling.progress_bar.find_spec", {"ipywidgets": spec}.get)
+    monkeypatch.setattr("rich.live.Live.refresh", lambda self: live.append(self))
+    file = io.StringIO()
+    with progress_listener(Console(file=file, force_jupyter=True), "Ridge") as show:
+        show(Event("solve", 1.0, 3.0, 2.0, None))
+    assert bool(live) == has_ipywidgets
+    assert file.getvalue() == (
+        "" if has_ipywidgets else "     2 s  Ridge, solve: 1 of about 3 passes\n"
     )
 
 

@@ -1,13 +1,17 @@
 """What type checkers and editors see of the public names."""
 
 import ast
+import inspect
 import os
 import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
+from sklearn.utils._param_validation import StrOptions
 
 import ling
 
@@ -18,6 +22,7 @@ SOURCES = Path(ling.__file__).parents[1]
 SCRIPT = """
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path, scan_parquet
@@ -44,10 +49,21 @@ reveal_type(FLOATS)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
 reveal_type(Ridge().predict(X))  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
 mean, std = Ridge().predict(X, return_std=True)
 reveal_type(std)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
+reveal_type(Ridge().predict(sparse.csr_array(X)))  # reveals: ndarray[
+reveal_type(Ridge().predict([[1.0, 2.0]]))  # reveals: ndarray[
+reveal_type(Ridge().predict(scan_parquet("data.parquet").X, return_std=True))  # reveals: tuple[nda
+reveal_type(next(Ridge().predict_blocks(X)))  # reveals: tuple[slice[Any, Any, Any], ndarray[
 reveal_type(RidgeClassifier().predict(X))  # reveals: ndarray[tuple[Any, ...], dtype[Any]]
+reveal_type(RidgeClassifier().decision_function(X))  # reveals: ndarray[
 reveal_type(RidgeCV().score(X, y))  # reveals: float
 reveal_type(Ridge().report_)  # reveals: ling.results.FitReport
 reveal_type(Ridge().solver_)  # reveals: str
+reveal_type(Ridge(alpha=[1.0, 2.0], random_state=0).random_state)  # reveals: int | integer[Any] |
+reveal_type(Ridge().intercept_)  # reveals: float | floating[Any] | ndarray[
+reveal_type(Ridge().n_features_in_)  # reveals: int
+reveal_type(Ridge().feature_names_in_)  # reveals: ndarray[tuple[Any, ...], dtype[object_]]
+reveal_type(RidgeClassifier().classes_)  # reveals: ndarray[
+reveal_type(RidgeCV(cv=[(y, y)], scoring="r2").selection_rule)  # reveals: Literal['best'] | Lit
 reveal_type(RidgeCV().alpha_)  # reveals: float | ndarray[tuple[Any, ...], dtype[floating[Any]]]
 reveal_type(RidgeCV().cv_results_)  # reveals: ling.model_selection.results.CVResults
 
@@ -63,13 +79,23 @@ if isinstance(model, RidgeCV):
 else:
     reveal_type(model)  # reveals: ling.estimators.ridge.Ridge | ling.estimators.classifier.R
 """
-MISTAKES = """
+# Every line but the first is an error.
+MISTAKES = """\
 import ling
-
 ling.Rigde()
 ling.Ridge(alhpa=1.0)
 ling.ridge_path()
+ling.Ridge(solver="choleski")
+ling.Ridge().fit("table.csv", [1.0])
+ling.Ridge(random_state="zero")
+ling.RidgeCV(cv="five")
+ling.RidgeCV(selection_rule="1se")
+ling.RidgeClassifier(class_weight="balance")
+ling.scan_csv("table.csv", missing="median")
+ling.save("model", "model.ling")
+ling.paper.models.model1(random_state="zero")
 """
+ESTIMATORS = (ling.Ridge, ling.RidgeCV, ling.RidgeClassifier, ling.RidgeClassifierCV)
 
 
 def checked(script: Path) -> subprocess.CompletedProcess[str]:
@@ -112,9 +138,55 @@ def test_public_names_have_their_types(outputs):
 
 
 def test_mistakes_are_reported(outputs):
-    assert [line.split(":")[1] for line in outputs["mistakes"] if ": error:" in line] == [
-        *("4", "5", "6")
+    lines = {int(line.split(":")[1]) for line in outputs["mistakes"] if ": error:" in line}
+    assert lines == set(range(2, len(MISTAKES.splitlines()) + 1))
+
+
+def string_literals(hint):
+    """The strings of all Literal types in a type."""
+    if get_origin(hint) is Literal:
+        return {value for value in get_args(hint) if isinstance(value, str)}
+    return set().union(*map(string_literals, get_args(hint)))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_types_of_options_are_the_strings_that_a_fit_accepts(estimator):
+    hints = get_type_hints(estimator.__init__)
+    accepted = {
+        name: set().union(*(c.options for c in constraints if isinstance(c, StrOptions)))
+        for name, constraints in estimator._parameter_constraints.items()
+        if name != "scoring"  # which takes the names of all scorers
+    }
+    assert {name: string_literals(hints[name]) for name in accepted} == accepted
+
+
+def public_functions():
+    """Functions of the public modules, and public methods of classes in `ling`, by name."""
+    found = {}
+    for module in (ling, ling.paper, ling.paper.models, ling.paper.theory, ling.progress):
+        found |= {f"{module.__name__}.{name}": getattr(module, name) for name in module.__all__}
+    members = {
+        f"{name}.{key}": getattr(value, key)
+        for name, value in found.items()
+        if inspect.isclass(value)
+        for key in dir(value)
+        if key == "__init__" or key[0] != "_"
+    }
+    return {
+        name: function
+        for name, function in (found | members).items()
+        if isinstance(function, FunctionType | MethodType) and function.__module__[:4] == "ling"
+    }
+
+
+def test_arguments_have_types():
+    untyped = [
+        f"{function}({name})"
+        for function, value in public_functions().items()
+        for name, parameter in inspect.signature(value).parameters.items()
+        if name not in ("self", "params") and parameter.annotation in ("Any", parameter.empty)
     ]
+    assert not untyped
 
 
 def test_names_for_type_checkers_are_those_that_are_loaded():

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ling.errors import LingError
 
 if TYPE_CHECKING:  # what `__getattr__` below loads, for type checkers and editors
-    from ling import design as design
     from ling import errors as errors
     from ling import paper as paper
     from ling import progress as progress
@@ -59,7 +58,6 @@ _NAMES = {
 #: Public modules, by the name they have in `ling`.
 _MODULES = {
     "datasets": "ling.reproduction.datasets",
-    "design": "ling.design",
     "errors": "ling.errors",
     "paper": "ling.paper",
     "progress": "ling.progress",

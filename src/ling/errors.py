@@ -3,7 +3,36 @@
 Every message names the argument, says what is wrong with it, and says what to pass.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # `import ling` alone does not load NumPy
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "CheckpointError",
+    "ClusterLostError",
+    "ClusterMemoryError",
+    "DataFileError",
+    "DivergenceError",
+    "EdgeOfGrid",
+    "FileWriteError",
+    "FitStoppedError",
+    "InputTypeError",
+    "InvalidInputError",
+    "LingError",
+    "MissingPackageError",
+    "MissingValueError",
+    "ModelFileError",
+    "NegativeWeightError",
+    "NonFiniteError",
+    "OptionError",
+    "ShapeError",
+    "UnknownCategoryError",
+    "UnknownColumnError",
+]
 
 
 class LingError(Exception):
@@ -69,7 +98,7 @@ class ClusterLostError(LingError, RuntimeError):
     problem; None if there was no iteration.
     """
 
-    def __init__(self, message: str, partial_coef: Any = None) -> None:
+    def __init__(self, message: str, partial_coef: NDArray[np.floating[Any]] | None = None) -> None:
         super().__init__(message)
         self.partial_coef = partial_coef
 
@@ -92,3 +121,7 @@ class DivergenceError(LingError, ArithmeticError):
 
 class EdgeOfGrid(UserWarning):
     """The best alpha is at an end of those that were tried: a better one may lie beyond."""
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TypeAlias
 
+__all__ = ["Event", "watch"]
 # Stage in which X is read into memory. It is not among the passes that a fit counts.
 READ_STAGE = "read"
 # Stage of the last event of a completed fit.
@@ -176,3 +177,7 @@ def track_fit(*listeners: Listener) -> Iterator[FitProgress]:
         progress.finish()
     finally:
         progress.is_finished = True
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, TextIO
 
 from ling.progress import DONE_STAGE, Event, Listener
@@ -15,9 +16,9 @@ def progress_listener(console: Any = None, title: str = "") -> Iterator[Listener
     """Context manager that yields a listener which displays the progress of a fit.
 
     `with progress_listener() as show, watch(show):` displays all fits inside the block. On a
-    terminal it is a live line of rich with stage, bar, passes and remaining time. Elsewhere, and
-    without rich, each stage is a line of plain text that is written when it begins. `console` is a
-    rich console; None stands for stderr.
+    terminal, and in a notebook with ipywidgets, it is a live line of rich with stage, bar, passes
+    and remaining time. Elsewhere, and without rich, each stage is a line of plain text that is
+    written when it begins. `console` is a rich console; None stands for stderr.
     """
     if console is None and sys.stderr is None:  # a service, or a GUI program without a console
         yield lambda event: None
@@ -80,7 +81,9 @@ def _stderr_console() -> Any:
 
 
 def _supports_live_display(console: Any) -> bool:
-    return bool(console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal))
+    if console.is_jupyter:  # where rich displays nothing but a warning without ipywidgets
+        return find_spec("ipywidgets") is not None
+    return bool(console.is_terminal and not console.is_dumb_terminal)
 
 
 def _stage_title(title: str, stage: str) -> str:

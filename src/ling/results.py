@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ling.html_repr import html_table
 from ling.plain_state import register_plain
 
 
@@ -89,7 +90,7 @@ class Certificate:
 class FitReport:
     """Report of a fit: the engine and why it was chosen, the cost and the error bound.
 
-    `print(report)` shows it as text.
+    `print(report)` shows it as text, and a notebook as a table.
 
     Attributes
     ----------
@@ -140,8 +141,9 @@ class FitReport:
         """Seconds of all stages together."""
         return sum(self.seconds.values())
 
-    def __str__(self) -> str:
-        n, p = self.shape
+    @property
+    def _summary(self) -> dict[str, str]:
+        """What `print` and notebooks show, by its name."""
         rank = f" of rank {self.rank}" if self.rank is not None else ""
         steps = f" and {self.n_iter} iterations" if self.n_iter is not None else ""
         stages = ", ".join(f"{name} {value:.3g} s" for name, value in self.seconds.items())
@@ -149,12 +151,32 @@ class FitReport:
             "" if self.predicted_seconds is None
             else f", predicted {self.predicted_seconds:.2g} s"
         )  # fmt: skip
-        lines = [
-            f"{n} x {p} solved by {self.engine}{rank} ({self.reason})",
-            f"in {self.cost.passes:.3g} passes over X{steps}, {self.cost.flops / 1e9:.3g} GFLOPs,",
-            f"{self.total_seconds:.3g} s ({stages}{predicted}).",
-        ]
+        gflops = self.cost.flops / 1e9
         status = self.status.value[0].upper() + self.status.value[1:]
         proof = "" if self.status is Status.UNCERTIFIED else f": {self.certificate}"
-        lines.append(f"{status}{proof}.")
-        return " ".join([*lines, *self.notes])
+        return {
+            "Engine": f"{self.engine}{rank} ({self.reason})",
+            "Cost": f"{self.cost.passes:.3g} passes over X{steps}, {gflops:.3g} GFLOPs",
+            "Time": f"{self.total_seconds:.3g} s ({stages}{predicted})",
+            "Accuracy": f"{status}{proof}",
+        }
+
+    def __str__(self) -> str:
+        n, p = self.shape
+        engine, cost, time, accuracy = self._summary.values()
+        return " ".join(
+            [f"{n} x {p} solved by {engine} in {cost}, {time}. {accuracy}.", *self.notes]
+        )
+
+    def __repr__(self) -> str:
+        n, p = self.shape
+        bound = self.certificate.bound
+        proof = f" (error bound {bound:.1e})" if np.isfinite(bound) else ""
+        return (
+            f"<FitReport: {n} x {p} solved by {self.engine} in {self.total_seconds:.3g} s, "
+            f"{self.status.value}{proof}>"
+        )
+
+    def _repr_html_(self) -> str:
+        n, p = self.shape
+        return html_table(f"Fit of {n:,} rows and {p:,} columns", self._summary.items(), self.notes)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import typer
+
+from ling._typing import MissingRule
+
+Choice = TypeVar("Choice", bound=str)
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,7 @@ class DataOptions:
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     weights: str | None = None
-    missing: str = "error"
+    missing: MissingRule = "error"
     skip_missing_target: bool = False
     classify: bool = False
 
@@ -34,7 +39,7 @@ def parse_data_options(
         split_names(features),
         split_names(drop) or (),
         weights,
-        check_one_of(missing, "missing"),
+        check_one_of(missing, "missing", ("error", "mean")),
         skip,
         classify,
     )
@@ -59,10 +64,9 @@ def parse_alphas(text: str) -> tuple[float, ...] | None:
         ) from None
 
 
-def check_one_of(text: str, name: str, choices: tuple[str, ...] = ("error", "mean")) -> str:
+def check_one_of(text: str, name: str, choices: tuple[Choice, ...]) -> Choice:
     """`text` itself; raises unless it is one of `choices` for the option `name`."""
-    if text not in choices:
-        raise typer.BadParameter(
-            f"{text!r} is none of {', '.join(choices)}.", param_hint=f"--{name}"
-        )
-    return text
+    for choice in choices:
+        if text == choice:
+            return choice
+    raise typer.BadParameter(f"{text!r} is none of {', '.join(choices)}.", param_hint=f"--{name}")

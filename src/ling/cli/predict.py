@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from ling._typing import UnknownRule
 from ling.cli.console import CommandOutput
 from ling.cli.output_paths import check_output_paths
 from ling.cli.prediction_writer import (
@@ -36,7 +37,7 @@ class PredictCommandOptions:
 
     keep: tuple[str, ...] = ()
     strict: bool = False
-    unknown: str = "error"
+    unknown: UnknownRule = "error"
 
 
 @dataclass

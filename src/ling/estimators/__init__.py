@@ -1,15 +1,20 @@
 """The estimators: scikit-learn's contract over `ling.solvers` and `ling.model_selection`."""
 
+from typing import TypeAlias
+
 from ling.estimators.classifier import RidgeClassifier, RidgeClassifierCV
 from ling.estimators.path import RidgePath, ridge_path
 from ling.estimators.ridge import Ridge, plan_fit
 from ling.estimators.ridge_cv import RidgeCV
+
+RidgeModel: TypeAlias = Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV
 
 __all__ = [
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
     "RidgeClassifierCV",
+    "RidgeModel",
     "RidgePath",
     "plan_fit",
     "ridge_path",

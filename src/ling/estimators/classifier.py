@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.preprocessing import LabelBinarizer
@@ -17,7 +17,18 @@ from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ling._typing import Array
+from ling._typing import (
+    Array,
+    ClassWeight,
+    CVLike,
+    DaskCollection,
+    MatrixLike,
+    Precision,
+    RandomState,
+    ScoringLike,
+    SelectionRule,
+    Solver,
+)
 from ling.errors import OptionError
 from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpoint_session
@@ -93,7 +104,7 @@ class BaseRidgeClassifier(
     """Base of the classifiers: encodes classes as -1 and 1, and decodes decision values."""
 
     _label_decoder: LabelDecoder
-    class_weight: Any
+    class_weight: ClassWeight
     classes_: NDArray[Any]  # set by `fit`
 
     def _prepare_training_data(
@@ -141,19 +152,19 @@ class BaseRidgeClassifier(
         self.classes_ = decision.classes
 
     @overload
-    def decision_function(self, X: NDArray[Any]) -> Array: ...
+    def decision_function(self, X: DaskCollection) -> Any: ...
     @overload
-    def decision_function(self, X: Any) -> Any: ...
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: MatrixLike) -> Array: ...
+    def decision_function(self, X: DaskCollection | MatrixLike) -> Any:
         """Decision values `X @ coef_.T + intercept_`: (n, n_classes), or (n,) for two classes."""
         check_is_fitted(self, "coef_")
         return self._decision_values(X, _squeeze_binary)
 
     @overload
-    def predict(self, X: NDArray[Any]) -> NDArray[Any]: ...
+    def predict(self, X: DaskCollection) -> Any: ...
     @overload
-    def predict(self, X: Any) -> Any: ...
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: MatrixLike) -> NDArray[Any]: ...
+    def predict(self, X: DaskCollection | MatrixLike) -> Any:
         """Predicted class of each sample (n,), or 0 and 1 for each label (n, t) if multilabel."""
         check_is_fitted(self, "coef_")
         return self._decision_values(X, self._label_decoder)
@@ -246,17 +257,17 @@ class RidgeClassifier(BaseRidgeClassifier):
 
     def __init__(
         self,
-        alpha: float | Any = 1.0,
+        alpha: float | ArrayLike = 1.0,
         *,
         fit_intercept: bool = True,
         copy_X: bool = True,
         max_iter: int | None = None,
         tol: float = 1e-4,
-        class_weight: Any = None,
-        solver: str = "auto",
+        class_weight: ClassWeight = None,
+        solver: Solver = "auto",
         positive: bool = False,
-        random_state: Any = None,
-        precision: str = "auto",
+        random_state: RandomState = None,
+        precision: Precision = "auto",
         memory_budget: float | str | None = None,
         warm_start: bool = False,
         checkpoint: str | Path | None = None,
@@ -280,7 +291,9 @@ class RidgeClassifier(BaseRidgeClassifier):
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit to X (n_samples, n_features) and classes y (n_samples,), or labels (n_samples, t).
 
         X may be a `ling.Dataset`; y is then its target and is not passed.
@@ -368,16 +381,16 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
 
     def __init__(
         self,
-        alphas: Any = None,
+        alphas: ArrayLike | None = None,
         *,
         fit_intercept: bool = True,
-        scoring: Any = None,
-        cv: Any = None,
-        class_weight: Any = None,
+        scoring: ScoringLike = None,
+        cv: CVLike = None,
+        class_weight: ClassWeight = None,
         store_cv_results: bool = False,
-        selection_rule: str = SELECT_BEST,
+        selection_rule: SelectionRule = SELECT_BEST,
         tol: float = 1e-4,
-        random_state: Any = None,
+        random_state: RandomState = None,
         memory_budget: float | str | None = None,
         checkpoint: str | Path | None = None,
         speeds: dict[str, Any] | None = None,
@@ -398,7 +411,13 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Choose alpha and fit to X (n_samples, n_features) and classes y.
 
         X may be a `ling.Dataset`; y is then its target and is not passed.

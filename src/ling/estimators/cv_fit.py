@@ -7,7 +7,7 @@ import time
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -32,7 +32,8 @@ from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
 
 log = logging.getLogger("ling")
-SELECT_BEST, SELECT_ONE_STD_ERROR = "best", "one_standard_error"
+SELECT_BEST: Final = "best"
+SELECT_ONE_STD_ERROR: Final = "one_standard_error"
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.metadata_routing import process_routing
 
-from ling._typing import Array
+from ling._typing import Array, CVLike, ScoringLike
 from ling.design import Design, Storage
 from ling.errors import OptionError
 from ling.model_selection import Splits
@@ -26,10 +26,10 @@ from ling.model_selection import Splits
 class MetadataRoutingMixin:
     """Mixin for estimators that pass metadata on to their scorer and their splitter."""
 
-    scoring: Any
-    cv: Any
+    scoring: ScoringLike
+    cv: CVLike
 
-    def get_metadata_routing(self) -> Any:
+    def get_metadata_routing(self) -> MetadataRouter:
         """Metadata routing of this estimator, as a scikit-learn `MetadataRouter`."""
         return (
             MetadataRouter(owner=self)

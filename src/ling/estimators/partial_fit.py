@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike
 from ling.errors import OptionError
 from ling.estimators.fit import (
     FitContext,
@@ -43,14 +44,19 @@ class PartialFitMixin(UncertaintyMixin):
     """Adds `partial_fit`, which keeps sufficient statistics of n_features^2 numbers."""
 
     _sufficient_statistics: SufficientStatistics | None = None
-    alpha: Any
+    alpha: float | ArrayLike
     fit_intercept: bool
     memory_budget: float | str | None
     n_samples_seen_: int
 
     @fit_context
     def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, remove: bool = False
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        remove: bool = False,
     ) -> Self:
         """Update the fit with a batch of rows: add it or, with `remove`, take it away again.
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike, RandomState
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import OptionError
 from ling.estimators.fit import fit_session, plan_training
 from ling.estimators.validation import check_same_columns, open_prediction_data, training_data
+from ling.html_repr import html_table_of_ends
 from ling.model_selection import CVProblem, check_alphas, default_alpha_grid
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.path import expected_path_cost, solution_path
@@ -27,6 +29,9 @@ from ling.results import Cost
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import TrainingData, build_problem, intercept_error
+
+if TYPE_CHECKING:
+    from ling.io import Encoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +76,9 @@ class RidgePath:
     seconds: float
     cost: Cost
     n_features_in_: int
-    feature_names_in_: Any = field(repr=False)
-    encoding_: Any = field(repr=False)
-    _compute_edf: Callable[[], tuple[Array, Array]] = field(repr=False)
+    feature_names_in_: NDArray[np.object_] | None
+    encoding_: Encoding | None
+    _compute_edf: Callable[[], tuple[Array, Array]]
 
     @property
     def edf(self) -> Array:
@@ -102,7 +107,7 @@ class RidgePath:
         bounds = self.bounds.reshape(len(self.alphas), -1)
         return np.asarray((bounds <= self.tol).all(axis=1))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Predictions for all alphas: (n_samples, n_alphas) or (n_samples, n_alphas, n_targets)."""
         coef_rows = self.coef.reshape(-1, self.coef.shape[-1])
         design = as_design(open_prediction_data(self, X) or X)
@@ -120,6 +125,26 @@ class RidgePath:
             f"{self.seconds:.3g} s. {n_certified} of them are certified within {self.tol:g}."
         )
 
+    def __repr__(self) -> str:
+        return f"<RidgePath: {len(self.alphas)} alphas, coef of shape {self.coef.shape}>"
+
+    def _repr_html_(self) -> str:
+        n = len(self.alphas)
+        bounds, errors = self.bounds.reshape(n, -1), self.training_error.reshape(n, -1)
+        norms = np.linalg.norm(self.coef.reshape(n, -1), axis=1)
+        columns = zip(self.alphas, norms, errors.mean(axis=1), bounds.max(axis=1), strict=True)
+        rows = [
+            [*(f"{number:.4g}" for number in row), "certified" if certified else "not certified"]
+            for row, certified in zip(columns, self.certified, strict=True)
+        ]
+        notes = [str(self)]
+        if bounds.shape[1] > 1:
+            notes.append(
+                f"{bounds.shape[1]} targets: training errors are means, error bounds the largest."
+            )
+        head = ["alpha", "norm of coef", "training error", "error bound", ""]
+        return html_table_of_ends(f"Ridge path of {n} alphas", rows, notes, head)
+
 
 class _ValidationEstimator(BaseEstimator):
     """Stand-in for the estimator that scikit-learn's validation needs."""
@@ -132,9 +157,10 @@ class _ValidationEstimator(BaseEstimator):
 
 
 def ridge_path(
-    X: Any, y: Any = None, alphas: Any = None, *, sample_weight: Any = None,
-    fit_intercept: bool = True, tol: float = 1e-4, random_state: Any = None,
-    memory_budget: float | str | None = None, verbose: int = 0,
+    X: MatrixLike, y: ArrayLike | None = None, alphas: ArrayLike | None = None, *,
+    sample_weight: ArrayLike | None = None, fit_intercept: bool = True,
+    tol: float = 1e-4, random_state: RandomState = None, memory_budget: float | str | None = None,
+    verbose: int = 0,
 ) -> RidgePath:  # fmt: skip
     """Minimise ||y - Xw - b||^2 + alpha ||w||^2 for every alpha, each to a proven accuracy.
 

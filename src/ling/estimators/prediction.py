@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike
 from ling.design import ChunkedStorage, as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.estimators.open_data import (
@@ -28,6 +28,9 @@ from ling.estimators.validation import (
 )
 from ling.plain_state import PlainStateMixin
 from ling.results import FitReport
+
+if TYPE_CHECKING:
+    from ling.io import Encoding
 
 #: Maps predictions (n, t) to what is returned; None is the identity.
 PredictionTransform: TypeAlias = Callable[[Array], Any] | None
@@ -79,9 +82,12 @@ class BlockPredictionMixin(PlainStateMixin):
     solver_: str
     report_: FitReport
     n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    feature_names_in_: NDArray[np.object_]
+    encoding_: Encoding | None
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """R^2 of the predictions or, for a classifier, their accuracy, as in scikit-learn.
 
         X (n, p) and y may be lazy (pyarrow or Dask). X may be a Dataset; y is then its target.
@@ -95,7 +101,7 @@ class BlockPredictionMixin(PlainStateMixin):
         predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]
         return float(metric(y, predicted, sample_weight=sample_weight))
 
-    def predict_blocks(self, X: Any) -> Iterator[tuple[slice, Any]]:
+    def predict_blocks(self, X: MatrixLike) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Yield (rows, predictions) for one block of X after the other; `rows` is a slice.
 
         For a Dataset from `ling.scan_parquet` and the other scan functions. Only one block and its

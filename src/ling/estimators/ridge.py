@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ling._typing import MatrixLike, Precision, RandomState, Solver
 from ling.design import ChunkedStorage, as_design
 from ling.errors import ShapeError
 from ling.estimators.callbacks import CallbackSupportMixin
@@ -102,8 +104,8 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         Speeds that the plan uses: `report_.plan["speeds"]` of a fit that is to be repeated bit for
         bit. None for those of this machine, which are measured once.
     verbose : int, default=0
-        1 shows the progress of a fit: a progress bar on a terminal if rich is installed, and
-        otherwise a line for each stage. 2 prints `report_` as well.
+        1 shows the progress of a fit: with rich, a progress bar on a terminal or in a notebook that
+        has ipywidgets, and otherwise a line for each stage. 2 prints `report_` as well.
 
     Attributes
     ----------
@@ -152,16 +154,16 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
 
     def __init__(
         self,
-        alpha: float | Any = 1.0,
+        alpha: float | ArrayLike = 1.0,
         *,
         fit_intercept: bool = True,
         copy_X: bool = True,
         max_iter: int | None = None,
         tol: float = 1e-4,
-        solver: str = "auto",
+        solver: Solver = "auto",
         positive: bool = False,
-        random_state: Any = None,
-        precision: str = "auto",
+        random_state: RandomState = None,
+        precision: Precision = "auto",
         memory_budget: float | str | None = None,
         store_covariance: bool = False,
         warm_start: bool = False,
@@ -186,7 +188,9 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets).
 
         X may be a `ling.Dataset`, such as `ling.scan_parquet(path, target="price")`; y is then its
@@ -251,8 +255,9 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
 
 
 def plan_fit(
-    X: Any, y: Any = None, alpha: Any = 1.0, *, memory_budget: float | str | None = None,
-    precision: str = "auto", tol: float = 1e-4,
+    X: MatrixLike, y: ArrayLike | None = None, alpha: float | ArrayLike = 1.0, *,
+    memory_budget: float | str | None = None,
+    precision: Precision = "auto", tol: float = 1e-4,
 ) -> Plan:  # fmt: skip
     """Predict the cost of `Ridge(alpha).fit(X, y)` with each engine, without fitting.
 

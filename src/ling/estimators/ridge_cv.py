@@ -10,11 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import get_scorer_names
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ling._typing import Array
+from ling._typing import (
+    Array,
+    CVLike,
+    GCVMode,
+    MatrixLike,
+    RandomState,
+    ScoringLike,
+    SelectionRule,
+)
 from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.cv_fit import (
@@ -152,17 +161,17 @@ class RidgeCV(
 
     def __init__(
         self,
-        alphas: Any = None,
+        alphas: ArrayLike | None = None,
         *,
         fit_intercept: bool = True,
-        scoring: Any = None,
-        cv: Any = None,
-        gcv_mode: str | None = None,
+        scoring: ScoringLike = None,
+        cv: CVLike = None,
+        gcv_mode: GCVMode | None = None,
         store_cv_results: bool = False,
         alpha_per_target: bool = False,
-        selection_rule: str = SELECT_BEST,
+        selection_rule: SelectionRule = SELECT_BEST,
         tol: float = 1e-4,
-        random_state: Any = None,
+        random_state: RandomState = None,
         memory_budget: float | str | None = None,
         store_covariance: bool = False,
         checkpoint: str | Path | None = None,
@@ -186,7 +195,13 @@ class RidgeCV(
         self.verbose = verbose
 
     @fit_context
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Choose alpha and fit to X (n_samples, n_features), y (n_samples,) or (n_samples, t).
 
         X may be a `ling.Dataset`; y is then its target and is not passed.

@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ling._typing import Array
+from ling._typing import Array, DaskCollection, MatrixLike
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import OptionError
@@ -93,12 +92,14 @@ class UncertaintyMixin(BlockPredictionMixin):
     store_covariance: bool
 
     @overload
-    def predict(self, X: NDArray[Any], return_std: Literal[False] = False) -> Array: ...
+    def predict(self, X: DaskCollection, return_std: bool = False) -> Any: ...
     @overload
-    def predict(self, X: NDArray[Any], return_std: Literal[True]) -> tuple[Array, Array]: ...
+    def predict(self, X: MatrixLike, return_std: Literal[False] = False) -> Array: ...
     @overload
-    def predict(self, X: Any, return_std: bool = False) -> Any: ...
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: MatrixLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def predict(self, X: DaskCollection | MatrixLike, return_std: bool = False) -> Any:
         """Predict y: `X @ coef_.T + intercept_`.
 
         With `return_std`, also return the standard deviation of y around the prediction.

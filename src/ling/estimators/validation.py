@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 from sklearn.utils.validation import _check_y as check_y
@@ -54,7 +55,7 @@ def training_data(
     *,
     estimator_name: str = "",
     **options: Any,
-) -> tuple[TrainingData, Any]:
+) -> tuple[TrainingData, NDArray[Any]]:
     """The validated data of a fit, and y of shape (n,) or (n, t) as the user gave it.
 
     This is the only place where the X of a fit is opened. X may be a Dataset, whose target is used

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ling._typing import Array
+from ling._typing import Array, FilePath, MissingRule, UnknownRule
 from ling.design.chunked import prefetch
 from ling.design.row_source import FileVersions, RowSource
 from ling.errors import InputTypeError, MissingValueError, OptionError
@@ -27,7 +27,7 @@ from ling.io.column_writers import (
     remap_codes,
 )
 from ling.io.dataset import Dataset, TargetReader, abbreviate_list, missing_target_error
-from ling.io.encoding import Encoding
+from ling.io.encoding import Encoding, FittedToTable
 from ling.io.fragments import (
     Fragment,
     FragmentedTable,
@@ -43,6 +43,10 @@ from ling.io.tables import (
     integer_inferred_columns,
     open_arrow_dataset,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
 
 
 class ArrowSource(RowSource):
@@ -287,13 +291,13 @@ def _common_dtype(kinds: Any) -> Any:
 
 
 def scan_parquet(
-    source: Any,
+    source: FilePath | Sequence[FilePath],
     target: str | Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     *,
-    missing: str = "error",
-    like: Any = None,
-    unknown: str = "error",
+    missing: MissingRule = "error",
+    like: FittedToTable | Dataset | Encoding | None = None,
+    unknown: UnknownRule = "error",
     drop: Sequence[str] | None = None,
 ) -> Dataset:
     """Parquet files as X and y, read a block of rows at a time.
@@ -348,13 +352,13 @@ def scan_parquet(
 
 
 def scan_csv(
-    source: Any,
+    source: FilePath | Sequence[FilePath],
     target: str | Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     *,
-    missing: str = "error",
-    like: Any = None,
-    unknown: str = "error",
+    missing: MissingRule = "error",
+    like: FittedToTable | Dataset | Encoding | None = None,
+    unknown: UnknownRule = "error",
     drop: Sequence[str] | None = None,
     texts: Sequence[str] = (),
 ) -> Dataset:
@@ -390,13 +394,13 @@ def scan_csv(
 
 
 def scan_feather(
-    source: Any,
+    source: FilePath | Sequence[FilePath],
     target: str | Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     *,
-    missing: str = "error",
-    like: Any = None,
-    unknown: str = "error",
+    missing: MissingRule = "error",
+    like: FittedToTable | Dataset | Encoding | None = None,
+    unknown: UnknownRule = "error",
     drop: Sequence[str] | None = None,
 ) -> Dataset:
     """Feather (Arrow IPC) files as X and y, read a block of rows at a time.
@@ -426,13 +430,13 @@ def scan_feather(
 
 
 def scan_arrow(
-    data: Any,
+    data: pa.Table | pa.RecordBatch | ds.Dataset,
     target: str | Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     *,
-    missing: str = "error",
-    like: Any = None,
-    unknown: str = "error",
+    missing: MissingRule = "error",
+    like: FittedToTable | Dataset | Encoding | None = None,
+    unknown: UnknownRule = "error",
     drop: Sequence[str] | None = None,
 ) -> Dataset:
     """A pyarrow Table, RecordBatch or Dataset, or a data frame of pandas or polars, as X and y.

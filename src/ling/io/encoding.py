@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ling.errors import InputTypeError, OptionError
 from ling.plain_state import register_plain
@@ -99,6 +99,14 @@ class Encoding:
     def one_hot(self) -> tuple[OneHot, ...]:
         """Those that are text."""
         return tuple(column for column in self.columns if isinstance(column, OneHot))
+
+
+class FittedToTable(Protocol):
+    """A fitted model or path, which has the encoding of the table that it was fitted to."""
+
+    @property
+    def encoding_(self) -> Encoding | None:
+        """How the columns of the table are encoded as numbers."""
 
 
 def resolve_encoding(like: Any, missing: str) -> Encoding:

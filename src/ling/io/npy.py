@@ -11,9 +11,9 @@ from io import FileIO
 from typing import IO, Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ling._typing import Array
+from ling._typing import Array, FilePath
 from ling.design.arrays import float_dtype
 from ling.design.row_source import ArraySource, FileVersions, RowSource
 from ling.errors import DataFileError, InputTypeError, LingError, ShapeError
@@ -134,7 +134,7 @@ def _read_into(file: FileIO, out: np.ndarray[Any, Any], offset: int) -> None:
         view = view[count:]
 
 
-def scan_npy(X: Any, y: Any = None) -> Dataset:
+def scan_npy(X: FilePath | np.memmap[Any, Any], y: FilePath | ArrayLike | None = None) -> Dataset:
     """A matrix in a .npy file, and a target, read a block of rows at a time.
 
     Rows in C order (numpy's own) are read fastest; in Fortran order it takes a read for each

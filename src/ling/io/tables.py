@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeGuard
 
+from ling._typing import FilePath
 from ling.errors import DataFileError, InputTypeError, MissingPackageError
 from ling.io.dataset import abbreviate_list
 from ling.io.encoding import Encoding
@@ -49,7 +50,7 @@ def check_pyarrow_installed() -> None:
         ) from error
 
 
-def is_path(value: Any) -> bool:
+def is_path(value: Any) -> TypeGuard[FilePath]:
     """Whether it is the path of a file."""
     return isinstance(value, str | os.PathLike)
 

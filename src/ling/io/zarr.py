@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ling._typing import Array
+from ling._typing import Array, FilePath, HasShape
 from ling.design.arrays import float_dtype
 from ling.design.row_source import FileVersions, RowSource
 from ling.errors import DataFileError, InputTypeError, MissingPackageError, ShapeError
@@ -73,7 +73,7 @@ class ZarrSource(RowSource):
         return int(stored[0] * max(1, MIN_READ_BYTES // per_chunk))
 
 
-def scan_zarr(X: Any, y: Any = None) -> Dataset:
+def scan_zarr(X: FilePath | HasShape, y: FilePath | HasShape | ArrayLike | None = None) -> Dataset:
     """A matrix in a zarr array, and a target, read some rows of chunks at a time.
 
     Chunks of many rows and all columns are read fastest.

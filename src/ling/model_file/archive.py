@@ -8,7 +8,7 @@ import struct
 import zipfile
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import IO, Any, TypeAlias
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 import ling
 from ling.atomic_write import atomic_write
 from ling.errors import DataFileError, InputTypeError, ModelFileError, OptionError
-from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, RidgeModel
 from ling.io import Encoding
 from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes, pack_value
 from ling.plain_state import from_plain
 from ling.results import FitReport
 
-FittedModel: TypeAlias = Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV
 FORMAT_VERSION = 4
 HEADER_ENTRY = "model.json"
 SAVABLE_MODELS: dict[str, Any] = {
@@ -54,7 +53,9 @@ class SavedModel:
     unsaved_parameters: dict[str, str]
 
 
-def save(model: Any, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None) -> None:
+def save(
+    model: RidgeModel, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None
+) -> None:
     """Write a fitted model to a file, whole or not at all.
 
     Parameters that are not plain data (a splitter as `cv`, a function as `scoring`, a generator as
@@ -110,7 +111,7 @@ def save(model: Any, path: str | os.PathLike[str], *, about: dict[str, Any] | No
                 npy.write_array(out, array, allow_pickle=False)
 
 
-def load(path: str | os.PathLike[str]) -> FittedModel:
+def load(path: str | os.PathLike[str]) -> RidgeModel:
     """The model in a file that `save` has written; it predicts the same, to the last bit.
 
     Nothing in the file is run. A file that is damaged, of a newer version or no model file is
@@ -125,7 +126,7 @@ def load(path: str | os.PathLike[str]) -> FittedModel:
     Ridge, RidgeCV, RidgeClassifier or RidgeClassifierCV
         Fitted, as it was saved.
     """
-    model: FittedModel = read_model_file(path).model
+    model: RidgeModel = read_model_file(path).model
     return model
 
 

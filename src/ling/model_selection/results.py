@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ling._typing import Array
+from ling.html_repr import MAX_ROWS, html_table_of_ends
 from ling.plain_state import register_plain
 
 
@@ -82,6 +83,12 @@ class CVResults(NDArrayOperatorsMixin):
             np.argmax(np.where(self._scores >= min_score, alphas, -np.inf), axis=0)
         )
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {describe_scores(self, self.best)}>"
+
+    def _repr_html_(self) -> str:
+        return scores_html(self, self.best, self.one_standard_error)
+
     # The attribute cv_results_ of scikit-learn's RidgeCV is an array. With stored samples, this
     # object can be used as that array, too.
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -107,6 +114,37 @@ class CVResults(NDArrayOperatorsMixin):
         if name.startswith("_") or self.__dict__.get("stored") is None:
             raise AttributeError(f"CVResults has no {name!r} unless store_cv_results=True")
         return getattr(np.asarray(self), name)
+
+
+def describe_scores(scores: CVResults, best: Any) -> str:
+    """The range of alphas and the alphas with the indices `best`, in one line."""
+    alphas, chosen = scores.alphas, np.unique(scores.alphas[best])
+    text = " to ".join(f"{alpha:.4g}" for alpha in dict.fromkeys([chosen[0], chosen[-1]]))
+    return f"{len(alphas)} alphas from {alphas.min():.4g} to {alphas.max():.4g}, best {text}"
+
+
+def scores_html(scores: CVResults, best: Any, one_standard_error: Any) -> str:
+    """Scores as an HTML table: the ends of the grid, and the alphas with the given indices."""
+    n, n_targets = len(scores.alphas), np.size(best)
+    remarks: list[list[str]] = [[] for _ in range(n)]
+    for name, chosen in ("best", best), ("largest within 1 standard error", one_standard_error):
+        for index, count in zip(*np.unique(chosen, return_counts=True), strict=True):
+            remarks[index].append(f"{name} ({count} of {n_targets})" if np.ndim(chosen) else name)
+    for index in np.flatnonzero(np.logical_not(scores.certified)):
+        remarks[index].append("not certified")
+    means, errors = (
+        values.reshape(n, -1).mean(axis=1) for values in (scores.mean_score, scores.std_error)
+    )
+    rows = [
+        [*(f"{number:.4g}" for number in row), ", ".join(remarks[index])]
+        for index, row in enumerate(zip(scores.alphas, means, errors, strict=True))
+    ]
+    indices, counts = np.unique(np.ravel([best, one_standard_error]), return_counts=True)
+    marked = indices[np.argsort(-counts, kind="stable")[:MAX_ROWS]]
+    notes = [f"Scores and standard errors are means over {n_targets} targets."] * (n_targets > 1)
+    title = f"Cross-validation of {describe_scores(scores, best)}"
+    head = ["alpha", "mean score", "standard error", ""]
+    return html_table_of_ends(title, rows, notes, head, marked)
 
 
 def _as_int_if_scalar(numbers: Any) -> Any:

@@ -32,3 +32,7 @@ __all__ = [
     "svrg",
     "theory",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike, Seed
 from ling.design import Design
 from ling.errors import InputTypeError, ShapeError
 from ling.paper.algorithm2 import PartialSVD, find_range, randomized_svd
@@ -69,17 +70,17 @@ class FirstStage:
 
 
 def ling(
-    X: Any,
-    y: Any,
+    X: MatrixLike,
+    y: ArrayLike,
     lam: float,
     k: int,
     n_iter: int,
     power: int = 1,
     shrink: bool = True,
-    random_state: Any = None,
+    random_state: Seed = None,
     *,
     svd: PartialSVD | None = None,
-    start: Any = None,
+    start: ArrayLike | None = None,
 ) -> LingFit:
     """Algorithm 1: shrunken regression on the top k components, gradient descent on what is left.
 
@@ -138,13 +139,13 @@ def ling(
 
 
 def ling_svrg(
-    X: Any,
-    y: Any,
+    X: MatrixLike,
+    y: ArrayLike,
     lam: float,
     k: int,
     n_passes: int,
     step: float | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
     *,
     power: int = 1,
     shrink: bool = True,
@@ -200,7 +201,7 @@ def first_stage(
     k: Any,
     power: Any = 1,
     shrink: bool = True,
-    random_state: Any = None,
+    random_state: Seed = None,
     svd: PartialSVD | None = None,
 ) -> FirstStage:
     """Steps 1, 2, 3 and 5 of Algorithm 1."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import linalg
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike, Seed
 from ling.design import Design, Meter
 from ling.paper.inputs import (
     as_generator,
@@ -46,7 +47,7 @@ class RangeBasis:
     map: Array
 
 
-def random_svd(X: Any, k: int, power: int = 1, random_state: Any = None) -> PartialSVD:
+def random_svd(X: MatrixLike, k: int, power: int = 1, random_state: Seed = None) -> PartialSVD:
     """Algorithm 2: the top k left singular vectors and singular values of X, by random projection.
 
     Q is an orthonormal basis of (XX')^power X R, R standard Gaussian; the SVD of Q'X does the rest.
@@ -77,7 +78,7 @@ def random_svd(X: Any, k: int, power: int = 1, random_state: Any = None) -> Part
     return randomized_svd(check_design(X), k, power, random_state)
 
 
-def randomized_svd(design: Design, k: Any, power: Any, random_state: Any) -> PartialSVD:
+def randomized_svd(design: Design, k: Any, power: Any, random_state: Seed) -> PartialSVD:
     """Algorithm 2 on a design that has been checked."""
     basis = find_range(design, k, power, random_state)
     B = design.rmatmat(basis.Q).T
@@ -89,7 +90,7 @@ def randomized_svd(design: Design, k: Any, power: Any, random_state: Any) -> Par
     return PartialSVD(U, d, Vt, basis.Q, to_features, design.cost)
 
 
-def exact_svd(X: Any, k: int) -> PartialSVD:
+def exact_svd(X: MatrixLike, k: int) -> PartialSVD:
     """The top k left singular vectors of X to rounding, by a dense SVD: what the theory assumes.
 
     X is made dense for this. FLOPs as for a full SVD, 6 n p min(n, p) + 20 min(n, p)^3; 1 pass.
@@ -116,7 +117,7 @@ def exact_svd(X: Any, k: int) -> PartialSVD:
     return PartialSVD(U, d, Vt, U, Vt.T / d, design.cost)
 
 
-def pcr(X: Any, y: Any, k: int, power: int = 1, random_state: Any = None) -> Fit:
+def pcr(X: MatrixLike, y: ArrayLike, k: int, power: int = 1, random_state: Seed = None) -> Fit:
     """Principal component regression: least squares of y on the top k components of X.
 
     Only the space they span is needed, so Algorithm 2 stops at Q: fitted = Q Q'y,
@@ -150,7 +151,7 @@ def pcr(X: Any, y: Any, k: int, power: int = 1, random_state: Any = None) -> Fit
     return Fit(basis.map @ gamma, basis.Q @ gamma, design.cost)
 
 
-def find_range(design: Design, k: Any, power: Any, random_state: Any) -> RangeBasis:
+def find_range(design: Design, k: Any, power: Any, random_state: Seed) -> RangeBasis:
     """Steps 1-3 of Algorithm 2, with the map from features kept.
 
     W = orth((X'X)^power R) lives on the feature side and XW spans the range of (XX')^power XR.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import linalg
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike
 from ling.design import Design
 from ling.paper.inputs import (
     check_alpha,
@@ -36,7 +36,9 @@ class DescentResult:
     objective: Array
 
 
-def gradient_descent(X: Any, y: Any, lam: float, n_iter: int, start: Any = None) -> DescentFit:
+def gradient_descent(
+    X: MatrixLike, y: ArrayLike, lam: float, n_iter: int, start: ArrayLike | None = None
+) -> DescentFit:
     """Algorithm 3: gamma <- gamma + s w, w the negative gradient and s the best step along it.
 
     4 n p FLOPs and 2 passes an iteration, one for X'(.) and one for Xw; 2 n p and 1 more if `start`

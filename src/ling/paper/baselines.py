@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import linalg
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike
 from ling.design import Meter
 from ling.linalg.cholesky import potrf
 from ling.paper.inputs import check_alpha, check_design, check_target
 from ling.paper.results import Fit
 
 
-def ridge(X: Any, y: Any, lam: float) -> Fit:
+def ridge(X: MatrixLike, y: ArrayLike, lam: float) -> Fit:
     """coef = (X'X + n lam I)^-1 X'y, or X'(XX' + n lam I)^-1 y when p > n.
 
     With m = min(n, p) and q = max(n, p): q m (m + 1) FLOPs for the Gram matrix, m^3 / 3 for its

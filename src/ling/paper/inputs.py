@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ling._typing import Array
+from ling._typing import Array, Seed
 from ling.design import Design, Meter, as_design
 from ling.design.arrays import as_numeric_array
 from ling.errors import InputTypeError, NonFiniteError, OptionError, ShapeError
@@ -115,7 +115,7 @@ def check_start(start: Any, design: Design) -> Array:
     return values
 
 
-def as_generator(random_state: Any) -> np.random.Generator:
+def as_generator(random_state: Seed) -> np.random.Generator:
     """A generator from None, a seed, a Generator or a legacy RandomState."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint64))

@@ -13,13 +13,14 @@ What the paper leaves open is set here once, without looking at how any algorith
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ling._typing import Array
+from ling._typing import Array, Seed
 from ling.errors import OptionError
 from ling.paper.inputs import as_generator, check_count, check_number
+
+__all__ = ["Model", "model1", "model2", "model3"]
 
 # Coefficients are drawn uniformly from [-REACH, REACH].
 MAX_COEF = 2.5
@@ -58,7 +59,7 @@ class Model:
 
 
 def model1(
-    random_state: Any = None, n: int = 2000, p: int = 1500, noise: float = 1.0, tail: float = 0.1
+    random_state: Seed = None, n: int = 2000, p: int = 1500, noise: float = 1.0, tail: float = 0.1
 ) -> Model:
     """A steep spectrum: 1.3^40, 1.3^39, ..., 1.3^11, then a flat `tail`. PCR's best case.
 
@@ -94,7 +95,7 @@ def model1(
     return _draw_model("Model 1", d, beta, n, noise, rng)
 
 
-def model2(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float = 1.0) -> Model:
+def model2(random_state: Seed = None, n: int = 2000, p: int = 1500, noise: float = 1.0) -> Model:
     """A flat spectrum: uniform on [sqrt(n) / 2, sqrt(n)]. Gradient descent's best case.
 
     Parameters
@@ -117,7 +118,7 @@ def model2(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float 
     return _draw_model("Model 2", d, beta, n, noise, rng)
 
 
-def model3(random_state: Any = None, n: int = 2000, p: int = 1500, noise: float = 1.0) -> Model:
+def model3(random_state: Seed = None, n: int = 2000, p: int = 1500, noise: float = 1.0) -> Model:
     """A flat spectrum with its top 15 values times 10, and X = U D: hard for both PCR and GD.
 
     Only the first 15 and the last 1000 coefficients (in general, the last two thirds) are not zero.
@@ -177,3 +178,7 @@ def _orthonormal(n: int, k: int, rng: np.random.Generator) -> Array:
     """n x k with orthonormal columns, uniformly distributed."""
     Q, R = np.linalg.qr(rng.standard_normal((n, k)))
     return np.asarray(Q * np.sign(np.diag(R)))
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike
 from ling.design import as_design
 from ling.errors import ShapeError
 from ling.results import Cost
@@ -30,7 +29,7 @@ class Fit(ReadOnlyArrays):
     fitted: Array = field(repr=False)
     cost: Cost
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """X coef, for new rows."""
         design = as_design(X)
         if design.shape[1] != self.coef.size:

@@ -8,9 +8,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike, Seed
 from ling.design import AffineRowTransform, DenseStorage, Design, Meter, SparseStorage
 from ling.design.arrays import scale_rows
 from ling.errors import DivergenceError, InputTypeError, OptionError
@@ -52,12 +52,12 @@ class SvrgResult:
 
 
 def svrg(
-    X: Any,
-    y: Any,
+    X: MatrixLike,
+    y: ArrayLike,
     lam: float,
     n_passes: int,
     step: float | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> SvrgFit:
     """SVRG on the mean over rows of (x_i'w - y_i)^2 / 2 + lam ||w||^2 / 2, in `n_passes` n steps.
 

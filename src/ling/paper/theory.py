@@ -14,6 +14,8 @@ from ling._typing import Array
 from ling.errors import ShapeError
 from ling.paper.inputs import check_alpha, check_count, check_number, check_vector
 
+__all__ = ["gd_rate", "ling_rate", "ling_risk", "ridge_risk", "risk_deviation"]
+
 
 def ridge_risk(spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int) -> float:
     """sum_j (d_j^4 noise^2 + n^2 lam^2 d_j^2 a_j^2) / (d_j^2 + n lam)^2 / n, the risk of ridge.
@@ -196,3 +198,7 @@ def _sort_by_singular_value(spectrum: ArrayLike, rotated: ArrayLike) -> tuple[Ar
         )
     order = np.argsort(d)[::-1]
     return d[order], a[: len(d)][order]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
 from ling.errors import InputTypeError, OptionError
+from ling.estimators import RidgeClassifierCV, RidgeCV
 from ling.model_selection import CVResults
 from ling.report.fitted_model import nested_model_hint
 from ling.report.plot_style import (
@@ -82,8 +83,8 @@ class CVDisplay:
     target_lines_: list[Line2D]
 
     def __init__(
-        self, *, alphas: Array, mean: Array, std_error: Array, certified: Array, alpha: Any,
-        alpha_1se: Any, score: str = "score", method: str = "",
+        self, *, alphas: Array, mean: Array, std_error: Array, certified: Array,
+        alpha: float | Array, alpha_1se: float | Array, score: str = "score", method: str = "",
     ) -> None:  # fmt: skip
         self.alphas = np.asarray(alphas)
         self.mean = np.asarray(mean)
@@ -95,7 +96,9 @@ class CVDisplay:
         self.method = method
 
     @classmethod
-    def from_estimator(cls, model: Any, *, ax: Axes | None = None) -> CVDisplay:
+    def from_estimator(
+        cls, model: RidgeCV | RidgeClassifierCV, *, ax: Axes | None = None
+    ) -> CVDisplay:
         """Draw the `cv_results_` of a fitted `RidgeCV` or `RidgeClassifierCV`."""
         check_is_fitted(model)
         found = getattr(model, "cv_results_", None)
@@ -141,13 +144,14 @@ class CVDisplay:
                 self.alphas[order], mean - error, mean + error, color=DATA_COLOR, alpha=0.15,
                 linewidth=0, label="± one standard error",
             )  # fmt: skip
-        if self.alpha == self.alpha_1se:
+        alpha, alpha_1se = float(self.alpha), float(self.alpha_1se)
+        if alpha == alpha_1se:
             words = "chosen alpha = {}, the largest\nwithin one standard error"
-            draw_alpha_line(self.ax_, self.alpha, words, ALPHA_COLOR, "-")
+            draw_alpha_line(self.ax_, alpha, words, ALPHA_COLOR, "-")
         else:
-            draw_alpha_line(self.ax_, self.alpha, "chosen alpha = {}", ALPHA_COLOR, "-")
+            draw_alpha_line(self.ax_, alpha, "chosen alpha = {}", ALPHA_COLOR, "-")
             words = "largest within one standard error = {}"
-            draw_alpha_line(self.ax_, self.alpha_1se, words, ALPHA_1SE_COLOR, "--")
+            draw_alpha_line(self.ax_, alpha_1se, words, ALPHA_1SE_COLOR, "--")
 
     def _draw_targets(self, order: NDArray[np.intp]) -> None:
         mean = self.mean[order]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 from sklearn.base import is_classifier
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import compute_sample_weight
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike
 from ling.errors import OptionError
+from ling.estimators import RidgeModel
 from ling.estimators.open_data import split_dataset
 from ling.estimators.path import RidgePath, ridge_path
 from ling.estimators.validation import check_sample_weight, check_y_given
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.text import Annotation
 
+FeatureNames: TypeAlias = Sequence[str] | NDArray[np.object_]
 # Characters of a feature's name.
 MAX_NAME_CHARS = 24
 # Alphas of a path through the range that cross-validation has tried.
@@ -96,7 +98,7 @@ class PathDisplay:
 
     def __init__(
         self, *, alphas: Array, coef: Array, edf: Array, alpha: float | None = None,
-        feature_names: Any = None, label: str = "coefficient",
+        feature_names: FeatureNames | None = None, label: str = "coefficient",
     ) -> None:  # fmt: skip
         order = np.argsort(alphas)
         self.alphas = np.asarray(alphas)[order]
@@ -108,7 +110,8 @@ class PathDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any = None, *, alphas: Any = None, sample_weight: Any = None,
+        cls, model: RidgeModel, X: MatrixLike, y: ArrayLike | None = None, *,
+        alphas: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
         target: int = 0, n_highlighted: int = 10, ax: Axes | None = None,
     ) -> PathDisplay:  # fmt: skip
         """Draw the path that leads through a fitted model.
@@ -147,8 +150,9 @@ class PathDisplay:
 
     @classmethod
     def from_path(
-        cls, path: RidgePath, *, alpha: float | None = None, feature_names: Any = None,
-        target: int = 0, n_highlighted: int = 10, ax: Axes | None = None,
+        cls, path: RidgePath, *, alpha: float | None = None,
+        feature_names: FeatureNames | None = None, target: int = 0, n_highlighted: int = 10,
+        ax: Axes | None = None,
     ) -> PathDisplay:  # fmt: skip
         """Draw what `ling.ridge_path` gave; without an `alpha`, names go by the whole path."""
         display = cls._from_target(path, target, alpha, feature_names)

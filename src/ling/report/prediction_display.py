@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike, PredictionPlotKind
 from ling.errors import InputTypeError, OptionError
+from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.estimators.out_of_sample import predict_held_out, rebuild_problem
 from ling.report.plot_style import (
     DATA_COLOR,
@@ -34,7 +35,7 @@ N_WORST_POINTS = 20
 MAX_BARS = 40
 # Groups of samples with about the same prediction, and samples that each has to have.
 N_RESIDUAL_GROUPS, MIN_GROUP_SAMPLES = 10, 20
-PLOT_KINDS = ("actual_vs_predicted", "residual_vs_predicted")
+PLOT_KINDS: tuple[PredictionPlotKind, ...] = ("actual_vs_predicted", "residual_vs_predicted")
 REFERENCE_COLOR = "0.4"
 
 
@@ -88,8 +89,9 @@ class PredictionDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any = None, *, sample_weight: Any = None, target: int = 0,
-        kind: str = PLOT_KINDS[0], name: str = "y", ax: Axes | None = None,
+        cls, model: Ridge | RidgeCV, X: MatrixLike, y: ArrayLike | None = None, *,
+        sample_weight: ArrayLike | None = None, target: int = 0,
+        kind: PredictionPlotKind = PLOT_KINDS[0], name: str = "y", ax: Axes | None = None,
     ) -> PredictionDisplay:  # fmt: skip
         """Draw what fits with the model's alpha predict for samples that they have not seen.
 
@@ -118,7 +120,9 @@ class PredictionDisplay:
         )  # fmt: skip
         return display.plot(ax=ax, kind=kind)
 
-    def plot(self, ax: Axes | None = None, *, kind: str = PLOT_KINDS[0]) -> PredictionDisplay:
+    def plot(
+        self, ax: Axes | None = None, *, kind: PredictionPlotKind = PLOT_KINDS[0]
+    ) -> PredictionDisplay:
         """Draw into `ax`, or a figure of its own; a figure without a layout engine gets one."""
         if kind not in PLOT_KINDS:
             raise OptionError(f"kind is {kind!r}; pass one of {', '.join(map(repr, PLOT_KINDS))}.")
@@ -238,7 +242,8 @@ class DecisionDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any = None, *, sample_weight: Any = None, target: int = 0,
+        cls, model: RidgeClassifier | RidgeClassifierCV, X: MatrixLike,
+        y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None, target: int = 0,
         ax: Axes | None = None,
     ) -> DecisionDisplay:  # fmt: skip
         """Draw the decision values of a fitted RidgeClassifier or RidgeClassifierCV.

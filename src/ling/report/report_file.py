@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
+
+from numpy.typing import ArrayLike
 
 from ling import __version__
+from ling._typing import MatrixLike
 from ling.atomic_write import atomic_write, check_writable
 from ling.design.row_source import verify_memmaps_unchanged
+from ling.estimators import RidgeModel
 from ling.report import encoding_table, sections
 from ling.report.held_out import held_out_section
 from ling.report.html_tables import number_cards
@@ -22,8 +26,9 @@ from ling.report.svg import check_matplotlib_installed
 
 
 def write_report(
-    path: str | os.PathLike[str], model: Any, X: Any, y: Any = None, *, sample_weight: Any = None,
-    title: str | None = None, target: Any = None, source: str | None = None,
+    path: str | os.PathLike[str], model: RidgeModel, X: MatrixLike, y: ArrayLike | None = None, *,
+    sample_weight: ArrayLike | None = None, title: str | None = None,
+    target: str | Sequence[str] | None = None, source: str | None = None,
     about: dict[str, str] | None = None,
 ) -> Path:  # fmt: skip
     """Write what a fit found, how good it is and what it cost into one HTML file.

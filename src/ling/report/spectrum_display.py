@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from ling._typing import Array
+from ling._typing import Array, MatrixLike
 from ling.errors import OptionError
+from ling.estimators import RidgeModel
 from ling.linalg.tridiagonal import tridiagonalize
 from ling.report.fitted_model import check_fitted_model, problem_without_targets
 from ling.report.plot_style import (
@@ -78,8 +80,8 @@ class SpectrumDisplay:
     line_: Line2D | None
 
     def __init__(
-        self, *, eigenvalues: Array, alpha: Any, edf: tuple[float, float], n_directions: int,
-        note: str = "",
+        self, *, eigenvalues: Array, alpha: float | Array, edf: tuple[float, float],
+        n_directions: int, note: str = "",
     ) -> None:  # fmt: skip
         self.eigenvalues = np.asarray(eigenvalues)
         self.alpha = alpha
@@ -89,8 +91,8 @@ class SpectrumDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, *, sample_weight: Any = None, n_values: int | None = None,
-        ax: Axes | None = None,
+        cls, model: RidgeModel, X: MatrixLike, *, sample_weight: ArrayLike | None = None,
+        n_values: int | None = None, ax: Axes | None = None,
     ) -> SpectrumDisplay:  # fmt: skip
         """Draw the spectrum of the X that a model was fitted to.
 

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from ling.atomic_write import atomic_write
 from ling.errors import DataFileError, OptionError
 
+__all__ = ["Dataset", "load_buzz", "load_gisette", "quadratic_features"]
 #: Called with bytes done and bytes in all while a file is downloaded.
 DownloadProgress = Callable[[int, int], None]
 
@@ -353,3 +354,7 @@ def _copy_and_hash(
         if progress is not None:
             progress(done, size or done)
     return digest.hexdigest()
+
+
+def __dir__() -> list[str]:
+    return __all__

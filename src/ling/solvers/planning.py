@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ling.html_repr import html_table
 from ling.linalg import threads
 from ling.solvers.cost_model import EngineEstimate, MemoryBudget, estimate_all
 from ling.solvers.dimensions import ProblemDimensions
@@ -23,11 +24,14 @@ MAX_UNMEASURED_ENTRIES = 2**18
 # multiplied by DIRECT_PREFERENCE, or by LONG_DIRECT_PREFERENCE from LONG_FIT_SECONDS on. An
 # iterative engine finds out from a sample whether it pays; in a long fit that check costs little.
 DIRECT_PREFERENCE, LONG_FIT_SECONDS, LONG_DIRECT_PREFERENCE = 0.5, 10.0, 0.9
+TOO_LARGE = "does not fit the memory budget"
+# The columns of a printed plan; the last one holds remarks.
+PLAN_COLUMNS = ("engine", "predicted", "memory", "passes", "")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Estimates for all engines, cheapest first; `print` shows them as a table.
+    """Estimates for all engines, cheapest first; `print` and notebooks show them as a table.
 
     Attributes
     ----------
@@ -59,28 +63,54 @@ class Plan:
         """The estimate for one engine."""
         return next(p for p in self.estimates if p.engine == engine)
 
-    def __str__(self) -> str:
-        rows = [
-            f"{p.engine:<12}{p.seconds:>10.3g} s{p.n_bytes / 1e6:>11.3g} "
-            f"MB{p.passes:>9.0f}"
-            + ("   first choice" if p is self.steps[0] else "")
-            + (", needs the least memory" if p is self.steps[0] and not p.fits else "")
-            + ("" if p.fits else "   does not fit the memory budget")
-            for p in self.estimates
-        ]
-        head = f"{'engine':<12}{'predicted':>12}{'memory':>14}{'passes':>9}"
-        first = self.steps[0]
-        if first.engine == "direct" and first.seconds > min(
-            p.seconds for p in self.estimates if p.fits is first.fits
-        ):
-            rows.append("direct is preferred to what may be faster, as its cost is certain.")
+    @property
+    def _title(self) -> str:
         s = self.dimensions
         kind = "dense" if s.dense else f"sparse, {s.nnz} stored"
         problem = f"{s.n} x {s.p} {kind}, {s.n_targets} target(s), {s.n_alphas} alpha(s); "
         budget = f"budget {format_megabytes(self.memory_budget + self.memory.resident_bytes)}"
         if self.memory.resident_bytes:
             budget += f", {format_megabytes(self.memory_budget)} beside X in memory"
-        return problem + budget + "\n" + "\n".join([head, *rows])
+        return problem + budget
+
+    @property
+    def _rows(self) -> list[tuple[str, str, str, str, str]]:
+        return [
+            (
+                p.engine, f"{p.seconds:.3g} s", f"{p.n_bytes / 1e6:.3g} MB", f"{p.passes:.0f}",
+                self._remark(p),
+            )
+            for p in self.estimates
+        ]  # fmt: skip
+
+    def _remark(self, estimate: EngineEstimate) -> str:
+        choice = "first choice" if estimate is self.steps[0] else ""
+        if estimate.fits:
+            return choice
+        return f"{choice}, needs the least memory, {TOO_LARGE}" if choice else TOO_LARGE
+
+    @property
+    def _notes(self) -> list[str]:
+        first = self.steps[0]
+        fastest = min(p.seconds for p in self.estimates if p.fits is first.fits)
+        if first.engine == "direct" and first.seconds > fastest:
+            return ["direct is preferred to what may be faster, as its cost is certain."]
+        return []
+
+    def __str__(self) -> str:
+        lines = [
+            f"{engine:<12}{seconds:>12}{memory:>14}{passes:>9}   {remark}".rstrip()
+            for engine, seconds, memory, passes, remark in [PLAN_COLUMNS, *self._rows]
+        ]
+        return "\n".join([self._title, *lines, *self._notes])
+
+    def __repr__(self) -> str:
+        s = self.dimensions
+        estimates = ", ".join(f"{engine} {seconds}" for engine, seconds, *_ in self._rows)
+        return f"<Plan for {s.n} x {s.p}: {estimates}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title, self._rows, self._notes, PLAN_COLUMNS)
 
 
 def plan_solve(
