@@ -144,13 +144,29 @@ def planned_residency(storage: ChunkedStorage, budget: MemoryBudget) -> tuple[fl
     return storage.max_resident_bytes, False
 
 
+def as_numpy(values: Any, name: str) -> Any:
+    """An array of another array library (PyTorch, JAX, CuPy) as NumPy array; others unchanged.
+
+    `name` is the argument that errors name.
+    """
+    if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
+        return values
+    try:
+        return np.asarray(values)
+    except (TypeError, RuntimeError, BufferError, ValueError) as error:  # on a GPU, or with grad
+        raise InputTypeError(
+            f"{name} is a {type(values).__module__}.{type(values).__qualname__} that NumPy cannot "
+            f"read ({error}); pass a NumPy array, such as {name}.detach().cpu().numpy()."
+        ) from error
+
+
 def materialize(values: Any, name: str) -> Any:
     """y or sample_weight (`name` says which) as a NumPy array if it is lazy, else unchanged."""
     if is_dask_collection(values):
         return np.asarray(_with_checked_chunks(values, name).compute())
     if _top_level_package(values) == "pyarrow":
         return _arrow_to_numpy(values, name)
-    return values
+    return as_numpy(values, name)
 
 
 def _arrow_to_numpy(values: Any, name: str) -> Any:

@@ -24,6 +24,7 @@ from ling.errors import (
     ShapeError,
 )
 from ling.estimators.open_data import (
+    as_numpy,
     load_or_rechunk,
     materialize,
     memory_budget,
@@ -67,6 +68,7 @@ def training_data(
     is_reset, budget = options.get("reset", True), memory_budget(model)
     progress = FitProgress(()) if progress is None else progress
     X, y = split_dataset(X, y)
+    X = as_numpy(X, "X")
     storage = open_storage(X, budget) if is_reset else _open_like_fit(model, X, budget)
     check_y_given(estimator_name, y)
     y = materialize(y, "y")
@@ -122,6 +124,7 @@ def check_prediction_rows(model: Any, X: Any) -> Any:
     options: dict[str, Any] = {
         "accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": False,
     }  # fmt: skip
+    X = as_numpy(X, "X")
     with name_argument_in_errors(X=X):
         try:
             return validate_data(model, X, **options)
