@@ -43,7 +43,7 @@ def test_completion_shows_what_is_for_users_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    "name", ["paper", "paper.models", "paper.theory", "errors", "progress", "onnx", "datasets"]
+    "name", ["paper", "paper.models", "paper.theory", "errors", "progress", "datasets"]
 )
 def test_modules_show_what_is_for_users_and_nothing_else(name):
     module = attrgetter(name)(ling)
