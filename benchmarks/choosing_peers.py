@@ -89,7 +89,7 @@ def grid_work(n_alphas: int) -> float:
 def ling_cv(task: Task, estimator: str = "RidgeCV", **options: Any) -> Choice:
     model = getattr(ling, estimator)(task.alphas, random_state=task.seed, **options)
     model.fit(task.X, task.y)
-    return Choice.of(model.alpha_, model.cv_results_.mean_score, model.cv_results_.method)
+    return Choice.of(model.alpha_, model.cv_scores_.mean_score, model.cv_scores_.method)
 
 
 def ling_path(task: Task) -> Choice:

@@ -144,7 +144,6 @@ def result(fitted):
     return results
 
 
-@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 @pytest.mark.parametrize("name", FITS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_identical_fits_give_the_same_bytes(kind, name, data, tmp_path):
@@ -175,7 +174,6 @@ def test_any_number_of_threads_gives_the_same_bytes_again(solver, n_threads, dat
     assert a == b
 
 
-@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 @pytest.mark.parametrize("name", FITS)
 def test_the_random_numbers_of_numpy_are_neither_read_nor_advanced(name, data):
     X, y = (values[:500] for values in data)
@@ -320,7 +318,6 @@ MODELS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_report_repeats_a_fit_where_other_speeds_are_measured(name, kind, data, tmp_path):

@@ -79,7 +79,7 @@ class TestCV:
         model = RidgeCV(cv=cv).fit(*diabetes)
         shown = CVDisplay.from_estimator(model)
         drawn(shown)
-        found = model.cv_results_
+        found = model.cv_scores_
         np.testing.assert_array_equal(shown.line_.get_xdata(), found.alphas)
         np.testing.assert_array_equal(shown.line_.get_ydata(), found.mean_score)
         box = shown.band_.get_datalim(shown.ax_.transData)
@@ -107,7 +107,7 @@ class TestCV:
         shown = CVDisplay.from_estimator(model)
         np.testing.assert_array_equal(shown.line_.get_xdata(), [0.01, 0.1, 1.0])
         np.testing.assert_array_equal(
-            shown.line_.get_ydata(), model.cv_results_.mean_score[[2, 3, 0]]
+            shown.line_.get_ydata(), model.cv_scores_.mean_score[[2, 3, 0]]
         )
         assert "0 is not on this axis" in shown.ax_.get_xlabel()
 
@@ -121,19 +121,19 @@ class TestCV:
 
     def test_what_is_not_certified_is_faint(self, diabetes):
         model = RidgeCV(cv=3).fit(*diabetes)
-        certified = model.cv_results_.alphas > 1e-3
-        model.cv_results_ = replace(model.cv_results_, certified=certified)
+        certified = model.alphas_ > 1e-3
+        model.cv_scores_ = replace(model.cv_scores_, certified=certified)
         shown = CVDisplay.from_estimator(model)
         assert shown.line_.get_alpha() < 1
-        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_results_.mean_score)
+        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_scores_.mean_score)
         full = shown.certified_line_.get_ydata()
         np.testing.assert_array_equal(np.isfinite(full), certified)
         assert {"score", "score, not certified"} < set(legend(shown))
 
     def test_nothing_certified_is_all_faint(self, diabetes):
         model = RidgeCV(cv=3).fit(*diabetes)
-        none = np.zeros(len(model.cv_results_.alphas), dtype=bool)
-        model.cv_results_ = replace(model.cv_results_, certified=none)
+        none = np.zeros(len(model.alphas_), dtype=bool)
+        model.cv_scores_ = replace(model.cv_scores_, certified=none)
         shown = CVDisplay.from_estimator(model)
         assert shown.certified_line_ is None
         assert "score" not in legend(shown)
@@ -142,11 +142,49 @@ class TestCV:
         model = RidgeCV(alpha_per_target=True, cv=5).fit(*targets)
         shown = CVDisplay.from_estimator(model)
         drawn(shown)
-        mean = model.cv_results_.mean_score
+        mean = model.cv_scores_.mean_score
         np.testing.assert_array_equal([x.get_ydata() for x in shown.target_lines_], mean.T)
         np.testing.assert_array_equal(shown.line_.get_ydata(), np.median(mean, axis=1))
         bars = shown.ax_.collections[-1].get_segments()
         np.testing.assert_array_equal([bar[0, 0] for bar in bars], np.unique(model.alpha_))
+
+    @pytest.mark.parametrize(
+        ("alphas", "words"),
+        [
+            ([100.0, 1e3, 1e4], "\N{LEFTWARDS ARROW} best at the edge of the grid"),
+            ([1e-9, 1e-8, 1e-7], "best at the edge of the grid \N{RIGHTWARDS ARROW}"),
+            ([1e-3, 5.0, 1e4], None),
+            (None, None),
+        ],
+    )
+    def test_an_end_of_the_grid_that_is_the_best(self, rng, alphas, words):
+        X = rng.standard_normal((60, 5))
+        y = X[:, 0] + rng.standard_normal(60)
+        shown = CVDisplay.from_estimator(RidgeCV(alphas).fit(X, y))
+        drawn(shown)
+        assert [text.get_text() for text in shown.edge_texts_] == ([words] if words else [])
+        box = shown.ax_.get_window_extent()
+        for text in shown.edge_texts_:
+            extent = text.get_window_extent()
+            assert box.x0 <= extent.x0 < extent.x1 <= box.x1
+            assert box.y0 <= extent.y0 < extent.y1 <= box.y1
+
+    def test_both_ends_for_targets(self, rng):
+        X = rng.standard_normal((60, 5))
+        Y = np.c_[X @ np.ones(5), rng.standard_normal(60)]
+        shown = CVDisplay.from_estimator(RidgeCV([1, 3, 9], alpha_per_target=True).fit(X, Y))
+        assert [text.xy[0] for text in shown.edge_texts_] == [1, 9]
+
+    @pytest.mark.filterwarnings("ignore:R.2 score is not well-defined")
+    @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+    @pytest.mark.parametrize("each", [False, True])
+    def test_no_finite_score(self, targets, each):
+        X, Y = targets
+        model = RidgeCV([1.0, 10.0, 100.0], cv=len(X), alpha_per_target=each).fit(X, Y)
+        shown = CVDisplay.from_estimator(model)
+        drawn(shown)
+        assert not shown.edge_texts_
+        assert "no score is finite" in shown.ax_.get_legend().get_title().get_text()
 
     def test_of_many_targets_some_are_drawn(self, rng):
         X, Y = rng.standard_normal((30, 3)), rng.standard_normal((30, 120))
@@ -159,7 +197,7 @@ class TestCV:
         model = RidgeCV(cv=5).fit(X, X[:, 0] + rng.standard_normal(60))
         shown = CVDisplay.from_estimator(model)
         low, high = shown.ax_.get_ylim()
-        mean = model.cv_results_.mean_score
+        mean = model.cv_scores_.mean_score
         assert mean.min() < low < mean[-1] < mean.max() < high
         assert "low scores are off the chart" in shown.ax_.get_legend().get_title().get_text()
 
@@ -186,7 +224,7 @@ class TestCV:
         model = RidgeClassifierCV(cv=3).fit(X, y > 150)
         shown = CVDisplay.from_estimator(model)
         assert shown.ax_.get_ylabel() == "accuracy"
-        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_results_.mean_score)
+        np.testing.assert_array_equal(shown.line_.get_ydata(), model.cv_scores_.mean_score)
 
     def test_refuses_models_without_scores(self, diabetes):
         for model in (Ridge(), sklearn.linear_model.RidgeCV()):
@@ -314,7 +352,7 @@ class TestPath:
         at = np.flatnonzero(shown.alphas == model.alpha_)
         np.testing.assert_allclose(shown.coef[at[0]], model.coef_, rtol=1e-6)
         assert vertical(shown) == [model.alpha_]
-        tried = model.cv_results_.alphas
+        tried = model.alphas_
         assert (shown.alphas.min(), shown.alphas.max()) == (tried.min(), tried.max())
 
     def test_names_the_largest_and_the_rest_is_grey(self, diabetes):

@@ -65,7 +65,7 @@ def targets(data):
 
 
 def cv_scores(model):
-    return model.cv_results_
+    return model.cv_scores_
 
 
 RESULTS = {

@@ -122,7 +122,7 @@ def public_names() -> list[str]:
         "ling.results": ["FitReport", "Certificate", "Status", "Cost"],
         "ling.solvers.planning": ["Plan", "EngineEstimate", "ProblemDimensions"],
         "ling.solvers.machine": ["Machine"],
-        "ling.model_selection": ["CVResults"],
+        "ling.model_selection": ["CVScores"],
         "ling.estimators.path": ["RidgePath"],
         "ling.reproduction.datasets": [
             "load_gisette",

@@ -65,7 +65,9 @@ reveal_type(Ridge().feature_names_in_)  # reveals: ndarray[tuple[Any, ...], dtyp
 reveal_type(RidgeClassifier().classes_)  # reveals: ndarray[
 reveal_type(RidgeCV(cv=[(y, y)], scoring="r2").selection_rule)  # reveals: Literal['best'] | Lit
 reveal_type(RidgeCV().alpha_)  # reveals: float | ndarray[tuple[Any, ...], dtype[floating[Any]]]
-reveal_type(RidgeCV().cv_results_)  # reveals: ling.model_selection.results.CVResults
+reveal_type(RidgeCV().alphas_)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
+reveal_type(RidgeCV().cv_scores_)  # reveals: ling.model_selection.cv_scores.CVScores
+reveal_type(RidgeCV().cv_results_)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
 
 reveal_type(ridge_path(X, y))  # reveals: ling.estimators.path.RidgePath
 reveal_type(ling.plan_fit(X))  # reveals: ling.solvers.planning.Plan

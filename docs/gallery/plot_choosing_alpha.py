@@ -80,7 +80,7 @@ plt.show()
 # scikit-learn's ``RidgeCV`` on the same grid chooses the same alpha: with ``cv=None`` both leave
 # out one sample at a time, exactly, and with ``cv=10`` both go by true folds. Fastest of two
 # turns.
-alphas, values = model.cv_results_.alphas, X.to_numpy()
+alphas, values = model.alphas_, X.to_numpy()
 for cv in (None, 10):
     chosen, fastest = {}, {"ling": np.inf, "scikit-learn": np.inf}
     for _ in range(2):

@@ -99,7 +99,7 @@ plt.show()
 
 # %%
 # scikit-learn on the same grid and data: the same alpha. (Fastest of two turns.)
-alphas = model.cv_results_.alphas
+alphas = model.alphas_
 chosen, fastest = {}, {"ling": np.inf, "scikit-learn": np.inf}
 for _ in range(2):
     for name, RidgeCV in [("ling", ling.RidgeCV), ("scikit-learn", linear_model.RidgeCV)]:

@@ -17,7 +17,6 @@ __all__ = [
     "ClusterMemoryError",
     "DataFileError",
     "DivergenceError",
-    "EdgeOfGrid",
     "FileWriteError",
     "FitStoppedError",
     "InputTypeError",
@@ -117,10 +116,6 @@ class MissingPackageError(LingError, ImportError):
 
 class DivergenceError(LingError, ArithmeticError):
     """An iteration diverged: its step was too long."""
-
-
-class EdgeOfGrid(UserWarning):
-    """The best alpha is at an end of those that were tried: a better one may lie beyond."""
 
 
 def __dir__() -> list[str]:

@@ -35,7 +35,7 @@ def test_a_file_becomes_a_model(name, folder, ling):
     frame = goods().to_pandas()
     model = library.load("model.ling")
     encode = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough")
-    theirs = make_pipeline(encode, Theirs(model.cv_results_.alphas, cv=5))
+    theirs = make_pipeline(encode, Theirs(model.alphas_, cv=5))
     theirs.fit(frame[FEATURES], frame["price"])
     assert model.alpha_ == pytest.approx(theirs[-1].alpha_)
     table = goods().select(FEATURES)
@@ -381,7 +381,12 @@ def test_a_model_that_is_no_better_than_none_is_told(folder, ling, rng):
 
 def test_the_end_of_the_grid_is_told(folder, ling):
     done = ling("fit", "goods.parquet", *BASIC, "--alphas", "1000,2000,3000")
-    assert "Note: the best alpha is the smallest of alphas" in done.err
+    assert "Note: The best alpha is the smallest of alphas, 1000: a better one may lie" in done.err
+    assert "--alphas auto" in done.err
+    found = ling("fit", "goods.parquet", *BASIC, "--alphas", "1000,2000,3000", "--json").json
+    assert any("is the smallest of alphas" in note for note in found["notes"])
+    assert not found["warnings"]
+    assert "Note: The best alpha" not in ling("fit", "goods.parquet", *BASIC).err
 
 
 OVERWRITES = {

@@ -93,9 +93,7 @@ def test_alpha_is_chosen(client, data, cv):
     found, known = RidgeCV(cv=cv).fit(*on_workers(*data)), RidgeCV(cv=cv).fit(*data)
     assert found.alpha_ == pytest.approx(known.alpha_)
     np.testing.assert_allclose(found.coef_, known.coef_, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(
-        found.cv_results_.mean_score, known.cv_results_.mean_score, rtol=1e-6
-    )
+    np.testing.assert_allclose(found.cv_scores_.mean_score, known.cv_scores_.mean_score, rtol=1e-6)
 
 
 @pytest.mark.parametrize("make", [RidgeClassifier, RidgeClassifierCV])

@@ -43,8 +43,6 @@ CLASSIFIERS = {
 }
 regressors = pytest.mark.parametrize("models", REGRESSORS.values(), ids=REGRESSORS)
 classifiers = pytest.mark.parametrize("models", CLASSIFIERS.values(), ids=CLASSIFIERS)
-# A grid need not have its best alpha inside on every part of the data.
-edges_are_fine = pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 
 
 def regression(n=90, p=6, n_targets=None):

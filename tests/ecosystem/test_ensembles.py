@@ -29,14 +29,11 @@ from tests.ecosystem.pairs import (
     REGRESSORS,
     classes,
     classifiers,
-    edges_are_fine,
     quiet,
     regression,
     regressors,
     same,
 )
-
-pytestmark = edges_are_fine
 
 FOR_TARGETS = {
     "each by itself": MultiOutputRegressor,

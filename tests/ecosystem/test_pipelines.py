@@ -16,7 +16,6 @@ from ling import Ridge
 from tests.ecosystem.pairs import (
     classes,
     classifiers,
-    edges_are_fine,
     regression,
     regressors,
     same,
@@ -51,7 +50,6 @@ def test_scaled_predictions_are_within_the_certificate():
 
 
 @regressors
-@edges_are_fine
 @every_frame
 def test_columns_of_a_frame(models, library):
     X, y = goods(library)

@@ -26,7 +26,6 @@ from tests.ecosystem.pairs import (
     REGRESSORS,
     classes,
     classifiers,
-    edges_are_fine,
     regression,
     regressors,
     same,
@@ -80,7 +79,6 @@ def test_a_search_in_other_processes_finds_the_same():
 
 
 @regressors
-@edges_are_fine
 @pytest.mark.parametrize("scoring", ["r2", "neg_mean_absolute_error", "explained_variance"])
 def test_scores_of_regressions(models, scoring):
     X, y = regression()
@@ -89,7 +87,6 @@ def test_scores_of_regressions(models, scoring):
 
 
 @classifiers
-@edges_are_fine
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "f1", "average_precision"])
 def test_scores_of_classifiers(models, scoring):
     X, y = classes()
@@ -98,7 +95,6 @@ def test_scores_of_classifiers(models, scoring):
 
 
 @regressors
-@edges_are_fine
 def test_several_scores_at_once_and_the_fits(models):
     X, y = regression(n_targets=2)
     scoring = {"r2": "r2", "worst": make_scorer(mean_absolute_error, greater_is_better=False)}
@@ -114,7 +110,6 @@ def test_several_scores_at_once_and_the_fits(models):
 
 
 @regressors
-@edges_are_fine
 def test_predictions_for_what_was_left_out(models):
     X, y = regression()
     groups = np.arange(len(y)) // 7
@@ -122,7 +117,6 @@ def test_predictions_for_what_was_left_out(models):
 
 
 @classifiers
-@edges_are_fine
 def test_decisions_for_what_was_left_out(models):
     X, y = classes(n_classes=3, names=["low", "middle", "high"])
     ours, theirs = (cross_val_predict(model, X, y, cv=4) for model in models)
@@ -131,7 +125,6 @@ def test_decisions_for_what_was_left_out(models):
 
 
 @regressors
-@edges_are_fine
 def test_learning_curves(models):
     X, y = regression()
     ours, theirs = (learning_curve(m, X, y, cv=3, train_sizes=[0.4, 1.0]) for m in models)

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling import RidgeCV
 from ling.errors import OptionError
-from ling.model_selection.results import CVResults
+from ling.model_selection import CVScores, ScoredGrid
 from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
 
 
@@ -36,7 +36,7 @@ def test_the_default_grid_is_extended_at_both_ends(signal, rng):
     X = rng.standard_normal((60, 5))
     y = signal * X.sum(axis=1) + (1 - signal) * rng.standard_normal(60)
     model = RidgeCV().fit(X, y)
-    alphas = model.cv_results_.alphas
+    alphas = model.alphas_
     trace = ((X - X.mean(axis=0)) ** 2).sum()
     assert alphas[0] < 1e-11 * trace
     assert alphas[-1] > 1e2 * trace
@@ -84,22 +84,15 @@ def test_a_small_budget_gives_a_useful_model_or_says_so(budget, make, alphas, tm
 def test_a_tiny_column_and_a_noise_target_do_not_extend_the_grid_without_end(rng):
     X = rng.standard_normal((300, 5)) * [1, 1, 1, 1, 1e-10]
     model = RidgeCV().fit(X, rng.standard_normal(300))
-    assert len(model.cv_results_.alphas) < 130
+    assert len(model.alphas_) < 130
 
 
 def results(scores, certified, std_error=0.01, alphas=None, iterated=False):
     scores = np.array(scores, dtype=float)
     alphas = 10.0 ** np.arange(len(scores)) if alphas is None else np.array(alphas)
     errors = np.full(scores.shape, std_error)
-    return CVResults(
-        alphas,
-        scores,
-        errors,
-        scores[:, None],
-        np.array(certified, bool),
-        "test",
-        iterated=iterated,
-    )
+    found = CVScores(alphas, scores, errors, scores[:, None], np.array(certified, bool), "test")
+    return ScoredGrid(found, is_iterated=iterated)
 
 
 def test_nothing_is_undecided_where_everything_is_proved():

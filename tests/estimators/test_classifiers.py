@@ -11,7 +11,6 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from ling import RidgeClassifier, RidgeClassifierCV
 from ling.results import Status
 
-pytestmark = pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 ALPHAS = np.geomspace(1e-2, 1e4, 7)
 
 
@@ -82,10 +81,10 @@ def test_leave_one_out_accuracy_is_that_of_n_fits(data, class_weight):
     X, y = data()
     weights = balanced(y) if class_weight else np.ones(len(X))
     model = RidgeClassifierCV(ALPHAS, scoring="accuracy", class_weight=class_weight).fit(X, y)
-    for alpha, found in zip(ALPHAS, model.cv_results_.mean_score, strict=True):
+    for alpha, found in zip(ALPHAS, model.cv_scores_.mean_score, strict=True):
         left_out = left_out_predictions(X, y, alpha, weights)
         assert found == pytest.approx(accuracy_score(y, left_out, sample_weight=weights))
-    assert model.best_score_ == model.cv_results_.mean_score.max()
+    assert model.best_score_ == model.cv_scores_.mean_score.max()
 
 
 @every_kind
@@ -104,9 +103,9 @@ def test_the_choice_is_scikit_learns(data, cv):
 def test_folds_are_stratified():
     X, y = multiclass()
     order = np.argsort(y)
-    folds = RidgeClassifierCV(ALPHAS, cv=3).fit(X[order], y[order]).cv_results_.folds
+    folds = RidgeClassifierCV(ALPHAS, cv=3).fit(X[order], y[order]).cv_scores_.split_scores
     splits = list(StratifiedKFold(3).split(X, y[order]))
-    same = RidgeClassifierCV(ALPHAS, cv=splits).fit(X[order], y[order]).cv_results_.folds
+    same = RidgeClassifierCV(ALPHAS, cv=splits).fit(X[order], y[order]).cv_scores_.split_scores
     assert np.array_equal(folds, same)
 
 
@@ -116,14 +115,14 @@ def test_a_training_set_without_a_class_never_predicts_it():
     X, y = X[order], y[order]
     last = y == 2
     model = RidgeClassifierCV(ALPHAS, cv=[(np.flatnonzero(~last), np.flatnonzero(last))]).fit(X, y)
-    assert (model.cv_results_.mean_score == 0).all()
+    assert (model.cv_scores_.mean_score == 0).all()
     assert set(model.predict(X)) == {0, 1, 2}  # the final fit has seen it
 
 
 def test_the_default_grid_finds_an_alpha_inside():
     X, y = load_digits(return_X_y=True)
     model = RidgeClassifierCV().fit(X[:500], y[:500])
-    assert 0 < model.cv_results_.best < len(model.cv_results_.alphas) - 1
+    assert model.alphas_.min() < model.alpha_ < model.alphas_.max()
     assert model.score(X[500:], y[500:]) > 0.8
 
 

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.errors import LingError
+from ling.estimators.fit import SKLEARN_SOLVERS
 from ling.results import Status
 from ling.solvers.engines import ENGINES
 from tests import reference
@@ -161,6 +162,18 @@ def test_shapes_are_those_of_scikit_learn(data, rng, solver, shape):
         assert np.shape(getattr(ours, name)) == np.shape(getattr(theirs, name))
         assert np.allclose(getattr(ours, name), getattr(theirs, name), atol=1e-7)
     assert ours.predict(X).shape == theirs.predict(X).shape
+
+
+@pytest.mark.parametrize("solver", SKLEARN_SOLVERS)
+@pytest.mark.parametrize("estimator", [Ridge, RidgeClassifier])
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_solver_of_scikit_learn_is_a_note_and_no_warning(data, estimator, solver, warm_start):
+    X, y = data
+    model = estimator(solver=solver, warm_start=warm_start, random_state=0)
+    for _ in range(2):
+        model.fit(X, y > y.mean())
+        note = f"solver={solver!r} is scikit-learn's; ling uses {model.solver_} for it."
+        assert note in model.report_.notes
 
 
 @pytest.mark.parametrize("solver", ["auto", *SOLVERS[1:], "lsqr", "sparse_cg", "sag"])

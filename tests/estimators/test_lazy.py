@@ -100,9 +100,7 @@ def test_alpha_is_chosen_from_blocks(cv, source):
     X, y = data(t=2)
     lazily, known = (RidgeCV(cv=cv).fit(given, y) for given in (in_blocks(X, source), X))
     assert lazily.alpha_ == pytest.approx(known.alpha_)
-    np.testing.assert_allclose(
-        lazily.cv_results_.mean_score, known.cv_results_.mean_score, rtol=1e-8
-    )
+    np.testing.assert_allclose(lazily.cv_scores_.mean_score, known.cv_scores_.mean_score, rtol=1e-8)
     assert_same(lazily, known, 1e-7)
 
 
@@ -262,7 +260,6 @@ SPLITS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("scoring", [None, "neg_mean_squared_error", "r2"])
 @pytest.mark.parametrize("cv", SPLITS.values(), ids=SPLITS)
@@ -279,13 +276,12 @@ def test_scores_are_those_of_predictions(cv, scoring, weighted, iterates, monkey
     found = RidgeCV(np.logspace(-1, 5, 6), tol=1e-7, **options)
     found.fit(in_blocks(X, ArraySource), y, weights)
     known = RidgeCV(np.logspace(-1, 5, 6), tol=1e-7, **options).fit(X, y, weights)
-    for name in ("mean_score", "std_error", "folds"):
+    for name in ("mean_score", "std_error", "split_scores"):
         close = {"rtol": 1e-4 if iterates else 1e-9, "atol": 1e-9}
-        values = (getattr(model.cv_results_, name) for model in (found, known))
+        values = (getattr(model.cv_scores_, name) for model in (found, known))
         np.testing.assert_allclose(*values, **close)
 
 
-@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 @pytest.mark.parametrize("cv", [None, 3], ids=["each", "folds"])
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
@@ -299,8 +295,8 @@ def test_accuracies_are_those_of_predictions(cv, n_classes, weighted):
         RidgeClassifierCV([1.0, 1e3, 1e5], cv=cv, scoring="accuracy").fit(design, labels, weights)
         for design in (X, in_blocks(X, ArraySource))
     )
-    for name in ("folds", "std_error"):
-        values = (getattr(model.cv_results_, name) for model in (found, known))
+    for name in ("split_scores", "std_error"):
+        values = (getattr(model.cv_scores_, name) for model in (found, known))
         np.testing.assert_allclose(*values, rtol=1e-9)
 
 
@@ -310,8 +306,8 @@ def test_weights_do_not_add_to_the_error_of_an_accuracy():
     X[:, 0] += np.where(X[:, 0] > 0, 3, -3)
     model = RidgeClassifierCV([1.0, 10.0], scoring="accuracy")
     model.fit(in_blocks(X), X[:, 0] > 0, rng.uniform(0, 2, 400))
-    assert (model.cv_results_.folds == 1).all()
-    assert (model.cv_results_.std_error <= 1e-7).all()
+    assert (model.cv_scores_.split_scores == 1).all()
+    assert (model.cv_scores_.std_error <= 1e-7).all()
 
 
 class Counting(ArraySource):
@@ -325,7 +321,6 @@ class Counting(ArraySource):
             yield block
 
 
-@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 @pytest.mark.parametrize("name", ["folds", "shuffled"])
 def test_folds_are_read_as_often_as_is_told(name):
     X, y = data(1000, 5)

@@ -82,7 +82,7 @@ def test_shapes_follow_those_of_y():
 def test_the_default_grid_is_that_of_ridge_cv():
     data = DATA["tall"]()
     alphas = ridge_path(data.X, data.Y[:, 0]).alphas
-    chosen = RidgeCV().fit(data.X, data.Y[:, 0]).cv_results_.alphas
+    chosen = RidgeCV().fit(data.X, data.Y[:, 0]).alphas_
     assert np.isin(alphas, chosen).all()
 
 

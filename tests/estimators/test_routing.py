@@ -11,8 +11,6 @@ from sklearn.model_selection import GroupKFold, KFold, cross_validate
 import ling
 from ling.errors import OptionError
 
-pytestmark = pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
-
 ALPHAS = (0.1, 1.0, 10.0, 100.0)
 SCORING = {"RidgeCV": "r2", "RidgeClassifierCV": "accuracy"}
 METRIC = {"RidgeCV": r2_score, "RidgeClassifierCV": accuracy_score}
@@ -54,8 +52,8 @@ def test_groups_reach_the_splitter_without_routing(name, data):
     splits = list(GroupKFold(5).split(X, y, groups))
     model, _ = both(name, cv=GroupKFold(5))
     expected, _ = both(name, cv=splits)
-    found = model.fit(X, y, groups=groups).cv_results_
-    assert np.array_equal(found.folds, expected.fit(X, y).cv_results_.folds)
+    found = model.fit(X, y, groups=groups).cv_scores_
+    assert np.array_equal(found.split_scores, expected.fit(X, y).cv_scores_.split_scores)
 
 
 @every_name
@@ -85,7 +83,7 @@ def test_a_weighted_score_is_that_of_repeated_samples(rng):
     ]
     weighted = ling.RidgeCV(ALPHAS, cv=splits).fit(X, y, sample_weight=counts)
     expected = ling.RidgeCV(ALPHAS, cv=repeated).fit(X[rows], y[rows])
-    assert np.allclose(weighted.cv_results_.folds, expected.cv_results_.folds)
+    assert np.allclose(weighted.cv_scores_.split_scores, expected.cv_scores_.split_scores)
 
 
 @pytest.mark.parametrize("cv", [None, 3])
@@ -108,7 +106,7 @@ def test_a_score_that_cannot_be_weighted_is_said(rng, cv, scoring):
         model.fit(X, y, sample_weight=np.ones(30))
     assert caught[0].filename == __file__
     plain = ling.RidgeCV(ALPHAS, cv=cv, scoring=scoring).fit(X, y)
-    assert np.allclose(model.cv_results_.mean_score, plain.cv_results_.mean_score)
+    assert np.allclose(model.cv_scores_.mean_score, plain.cv_scores_.mean_score)
 
 
 @every_name
@@ -118,8 +116,8 @@ def test_samples_of_weight_0_are_none_to_the_score(name, data):
     weighted, plain = both(name, scoring=SCORING[name])[0], both(name, scoring=SCORING[name])[0]
     weighted.fit(X, y, sample_weight=counted)
     plain.fit(X[counted], y[counted])
-    assert np.allclose(weighted.cv_results_.mean_score, plain.cv_results_.mean_score)
-    found, known = weighted.cv_results_.std_error, plain.cv_results_.std_error
+    assert np.allclose(weighted.cv_scores_.mean_score, plain.cv_scores_.mean_score)
+    found, known = weighted.cv_scores_.std_error, plain.cv_scores_.std_error
     if name == "RidgeClassifierCV":  # the spread of samples tells
         assert np.allclose(found, known)
     else:
@@ -215,9 +213,9 @@ def test_splits_that_can_be_read_only_once_are_not_lost(name, data, routing):
     splits = list(GroupKFold(5).split(X, y, groups))
     model, _ = both(name, cv=(split for split in splits))
     expected, _ = both(name, cv=splits)
-    found = model.fit(X, y, sample_weight=weights).cv_results_
-    again = expected.fit(X, y, sample_weight=weights).cv_results_
-    assert np.array_equal(found.folds, again.folds)
+    found = model.fit(X, y, sample_weight=weights).cv_scores_
+    again = expected.fit(X, y, sample_weight=weights).cv_scores_
+    assert np.array_equal(found.split_scores, again.split_scores)
 
 
 @every_name

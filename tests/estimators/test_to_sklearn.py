@@ -155,7 +155,6 @@ def fitted_attributes(model):
     return {*names, *(name for name in ("classes_", "_label_binarizer") if hasattr(model, name))}
 
 
-@pytest.mark.filterwarnings("ignore::ling.errors.EdgeOfGrid")
 @pytest.mark.parametrize(("name", "options", "data"), EVERY_COMPARISON)
 @with_and_without
 def test_every_attribute_of_scikit_learns_fit_is_there(name, options, data, fit_intercept):

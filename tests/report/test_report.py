@@ -22,7 +22,6 @@ import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_npy, scan_parquet
 from ling.cli.app import app
 from ling.errors import (
-    EdgeOfGrid,
     InputTypeError,
     MissingPackageError,
     OptionError,
@@ -409,8 +408,7 @@ class TestWords:
 class TestNotes:
     def test_the_end_of_the_grid(self, diabetes, tmp_path):
         X, y = diabetes
-        with pytest.warns(EdgeOfGrid):
-            model = RidgeCV(alphas=[10, 100, 1000]).fit(X, y)
+        model = RidgeCV(alphas=[10, 100, 1000]).fit(X, y)
         page = report(tmp_path, model, X, y)
         assert "The best alpha is the smallest of alphas, 10" in page.section("notes")
 

@@ -27,6 +27,7 @@ from ling.cli.progress import show_progress
 from ling.cli.training_table import TrainingTable, expand_path, read_training_table
 from ling.errors import InputTypeError, LingError, OptionError
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling.estimators.cv_fit import grid_edge_notes
 from ling.model_file import save
 from ling.progress_bar import format_duration
 from ling.results import Status
@@ -90,7 +91,7 @@ def run(
     said = [to_cli_wording(note) for note in said] + _baseline_warnings(
         model, found.data.y, wanted.target
     )
-    for note in said:
+    for note in (*said, *_grid_edge_notes(model)):
         out.note(note)
     seconds = time.perf_counter() - started
     _show_model(model, wanted, path, seconds, out)
@@ -260,6 +261,13 @@ def _baseline_warnings(model: Any, y: Any, name: str) -> list[str]:
         return []
     instead = "its most frequent class" if is_classifier(model) else "its mean"
     return [f"these columns tell little or nothing of {name!r}: {instead} predicts it as well."]
+
+
+def _grid_edge_notes(model: Any) -> list[str]:
+    """The notes of the report that say that the best alpha is at an end of --alphas."""
+    scores = getattr(model, "cv_scores_", None)
+    notes = [] if scores is None else grid_edge_notes(model, scores)
+    return [to_cli_wording(note) for note in notes]
 
 
 def _between_fold_variance_share(y: Any, n_folds: int) -> float:

@@ -64,11 +64,11 @@ def cv_score_name(model: Any) -> str:
 
 def cv_score(model: Any) -> tuple[float, float] | None:
     """The cross-validated score of the alpha that was chosen, and its standard error."""
-    results = getattr(model, "cv_results_", None)
-    if results is None or np.ndim(model.best_score_):
+    scores = getattr(model, "cv_scores_", None)
+    if scores is None or np.ndim(model.best_score_):
         return None
-    at = int(np.flatnonzero(results.alphas == model.alpha_)[0])
-    return float(results.mean_score[at]), float(results.std_error[at])
+    at = int(np.flatnonzero(scores.alphas == model.alpha_)[0])
+    return float(scores.mean_score[at]), float(scores.std_error[at])
 
 
 def describe_score(model: Any) -> str:
@@ -76,10 +76,9 @@ def describe_score(model: Any) -> str:
     found = cv_score(model)
     if found is None:
         return "none: alpha was given, so nothing was cross-validated"
-    results = model.cv_results_
     return (
         f"{cv_score_name(model)} {found[0]:.4f} ± {found[1]:.4f} on rows left out "
-        f"({results.folds.shape[1]} folds)"
+        f"({model.cv_scores_.split_scores.shape[1]} folds)"
     )
 
 
@@ -87,7 +86,7 @@ def describe_alpha(model: Any) -> str:
     """Which alpha, and out of how many."""
     if not hasattr(model, "alpha_"):
         return f"{np.round(model.alpha, 12)}, as given"
-    alphas = model.cv_results_.alphas
+    alphas = model.alphas_
     return (
         f"{model.alpha_:.4g}, the best of {len(alphas)} from {alphas.min():.2g} to "
         f"{alphas.max():.2g}"

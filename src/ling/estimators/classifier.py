@@ -59,7 +59,7 @@ from ling.estimators.metadata import (
 from ling.estimators.prediction import BlockPredictionMixin, PredictionTransform, predictions
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.validation import check_alpha_per_target, check_sample_weight, training_data
-from ling.model_selection import CVResults, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
+from ling.model_selection import CVScores, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
 from ling.model_selection.score_accumulators import Accuracy
 from ling.plain_state import register_plain
 from ling.progress import FitProgress
@@ -346,8 +346,10 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
     ----------
     classes_, coef_, intercept_
         As for `RidgeClassifier`.
-    alpha_, alpha_1se_, best_score_, cv_results_, n_iter_, solver_, report_
+    alpha_, alpha_1se_, alphas_, best_score_, cv_scores_, n_iter_, solver_, report_
         As for `RidgeCV`.
+    cv_results_ : array of shape (n_samples, n_targets, n_alphas)
+        As for `RidgeCV`, of the decision values; n_targets is 1 for two classes.
 
     Examples
     --------
@@ -360,8 +362,10 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
 
     alpha_: float | Array
     alpha_1se_: float | Array
+    alphas_: Array
     best_score_: float | Array
-    cv_results_: CVResults
+    cv_scores_: CVScores
+    cv_results_: Array
 
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  (scikit-learn's way)
         "alphas": ["array-like", Interval(Real, 0, None, closed="neither"), None],
@@ -433,7 +437,7 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
             set_fit_attributes(self, chosen.fit, 2)
             self._set_label_decoder(decision)
             set_cv_attributes(self, chosen, 2, data.design.dtype)
-        warn_about_choice(self, chosen.results)
+        warn_about_choice(self, chosen, scoring)
         warn_unless_certified(self, chosen.fit)
         return self
 

@@ -10,12 +10,23 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 
 from ling._typing import Array
-from ling.errors import EdgeOfGrid, OptionError
+from ling.errors import OptionError
 from ling.estimators.fit import FitContext, FitResult, plan_training, solve_problem
-from ling.model_selection import CVProblem, CVResults, Scoring, Splits, check_alphas, score_alphas
+from ling.model_selection import (
+    CVProblem,
+    CVScores,
+    R2Score,
+    ScoredGrid,
+    Scoring,
+    Splits,
+    check_alphas,
+    grid_ends_with_best,
+    score_alphas,
+)
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
 from ling.model_selection.strategy import (
@@ -40,14 +51,13 @@ SELECT_ONE_STD_ERROR: Final = "one_standard_error"
 class CVFitResult:
     """Result of a fit with cross-validated alpha.
 
-    `alpha_indices` are the positions of the chosen alphas in `results.alphas`: a scalar, or (t,)
-    with an alpha for each target. `effective_dof` (t,) is None if cross-validation does not yield
-    it.
+    `alpha_indices` are the positions of the chosen alphas in the grid: a scalar, or (t,) with an
+    alpha for each target. `effective_dof` (t,) is None if cross-validation does not yield it.
     """
 
     fit: FitResult
-    results: CVResults
-    alpha_indices: Array
+    scored: ScoredGrid
+    alpha_indices: NDArray[np.intp]
     problem: Problem
     standardization: Standardization
     effective_dof: Array | None
@@ -59,7 +69,7 @@ def fit_with_cv(
     """Score all alphas, choose one (or one per target), and fit to all samples with it.
 
     `splits` is None for leave-one-out. The alphas are `model.alphas`, or a default grid. Raises
-    OptionError if memory does not allow a choice, or if no score is finite.
+    OptionError if memory does not allow a choice.
     """
     started = time.perf_counter()
     user_alphas = (
@@ -78,41 +88,42 @@ def fit_with_cv(
     strategies = plan_cv(
         model, samples, splits, user_alphas, plan, as_generator(options.random_state)
     )
-    strategy, results = _score_alphas(model, samples, strategies, scoring, user_alphas, plan)
-    _check_choice(strategy, results)
-    alpha_indices = np.asarray(
-        results.best if model.selection_rule == SELECT_BEST else results.one_standard_error
+    strategy, scored = _score_alphas(model, samples, strategies, scoring, user_alphas, plan)
+    _check_memory_sufficed(strategy, scored)
+    alpha_indices = (
+        scored.best if model.selection_rule == SELECT_BEST else scored.one_standard_error
     )
+    alphas = scored.scores.alphas
     log.info(
         "alpha %s chosen from %d by %s.",
-        np.unique(results.alphas[alpha_indices]), len(results.alphas), strategy.method,
+        np.unique(alphas[alpha_indices]), len(alphas), strategy.method,
     )  # fmt: skip
     return _fit_chosen_alpha(
-        model, strategy, results, alpha_indices, data, samples, options, started
+        model, strategy, scored, alpha_indices, data, samples, options, started
     )
 
 
 def _score_alphas(
     model: Any, samples: CVProblem, strategies: list[CVStrategy], scoring: Scoring,
     user_alphas: Array | None, plan: Plan,
-) -> tuple[CVStrategy, CVResults]:  # fmt: skip
+) -> tuple[CVStrategy, ScoredGrid]:  # fmt: skip
     """Scores of all alphas by the first strategy that does not give up, and that strategy."""
     # Alphas in the units of the problem, in which the strategies work.
     alpha_scale = samples.standardization.x_scale**2
     scaled_alphas = None if user_alphas is None else user_alphas / alpha_scale
     store = bool(model.store_cv_results)
     for strategy in strategies:
-        results = score_alphas(
+        scored = score_alphas(
             strategy.predictor, scoring, samples.problem, scaled_alphas, strategy.method, store
         )
-        if results is not None:
+        if scored is not None:
             break
         log.info("%s would have taken longer than factorisations do.", strategy.method)
         expect = partial(_remaining_direct, plan, strategy.predictor.n_splits)
         samples.design.meter.begin_stage("choose alpha", expect)
-    assert results is not None  # the last strategy never gives up
-    alphas = results.alphas * alpha_scale if user_alphas is None else user_alphas
-    return strategy, replace(results, alphas=alphas)
+    assert scored is not None  # the last strategy never gives up
+    alphas = scored.scores.alphas * alpha_scale if user_alphas is None else user_alphas
+    return strategy, replace(scored, scores=replace(scored.scores, alphas=alphas))
 
 
 def _remaining_direct(plan: Plan, n_splits: int) -> RemainingWork:
@@ -120,18 +131,13 @@ def _remaining_direct(plan: Plan, n_splits: int) -> RemainingWork:
     return direct_cv_passes(plan.dimensions, n_splits), None
 
 
-def _check_choice(strategy: CVStrategy, results: CVResults) -> None:
-    """Raise OptionError if memory did not allow a choice, or if no score is finite."""
-    if strategy.predictor.is_memory_exhausted and is_inconclusive(results):
+def _check_memory_sufficed(strategy: CVStrategy, scored: ScoredGrid) -> None:
+    """Raise OptionError if memory did not allow a choice."""
+    if strategy.predictor.is_memory_exhausted and is_inconclusive(scored):
         n, p = strategy.predictor.cv_problem.shape
         raise OptionError(
             f"memory_budget is too small to choose alpha for {n} x {p}, on top of what blocks of X "
             "take; raise it several times, or raise tol."
-        )
-    if not np.isfinite(results.mean_score).any():
-        raise OptionError(
-            "scoring gave no finite score for any alpha; pass another scoring, or splits with more "
-            "samples."
         )
 
 
@@ -175,12 +181,12 @@ def _expected_cost(
 
 
 def _fit_chosen_alpha(
-    model: Any, strategy: CVStrategy, results: CVResults, alpha_indices: Array, data: TrainingData,
-    samples: CVProblem, options: FitOptions, started: float,
+    model: Any, strategy: CVStrategy, scored: ScoredGrid, alpha_indices: NDArray[np.intp],
+    data: TrainingData, samples: CVProblem, options: FitOptions, started: float,
 ) -> CVFitResult:  # fmt: skip
-    """Fit to all samples with the chosen alphas; a note in the report says how they were chosen."""
+    """Fit to all samples with the chosen alphas; notes in the report say how they were chosen."""
     problem, standardization = samples.problem, samples.standardization
-    chosen_alphas = results.alphas[alpha_indices]
+    chosen_alphas = scored.scores.alphas[alpha_indices]
     target_alphas = np.broadcast_to(chosen_alphas, samples.n_targets) / standardization.x_scale**2
     problem = replace(problem, alphas=np.ascontiguousarray(target_alphas))
     reason, find_candidate = "", None
@@ -188,54 +194,63 @@ def _fit_chosen_alpha(
         options = replace(options, solver="direct", precision="float64")
         reason = "the Gram matrix was there"
         find_candidate = strategy.predictor.final_fit
-    note = f"alpha was chosen from {len(results.alphas)} by {strategy.method}."
-    n_uncertified = int(np.count_nonzero(np.logical_not(results.certified)))
-    message = uncertified_choice_message(results)
-    if message:
-        note += f" {message[0].upper()}{message[1:]}"
-    elif n_uncertified:
-        which = (
-            "smallest alpha was" if n_uncertified == 1 else f"{n_uncertified} smallest alphas were"
-        )
-        note += (
-            f" The {which} scored without a proof, and not examined further: proven scores of "
-            "larger alphas are already lower than the best."
-        )
+    notes = _choice_notes(model, scored)
     plan = plan_training(data, len(problem.distinct_alphas), options)
-    context = FitContext(started, (note, *data.notes), "choose alpha", reason)
+    context = FitContext(started, (*notes, *data.notes), "choose alpha", reason)
     fit = solve_problem(
         problem, standardization, plan, options, context, bool(model.fit_intercept),
         find_candidate=find_candidate,
     )  # fmt: skip
     dof = _chosen_dof(strategy, problem)
-    return CVFitResult(fit, results, alpha_indices, problem, standardization, dof)
+    return CVFitResult(fit, scored, alpha_indices, problem, standardization, dof)
+
+
+def _choice_notes(model: Any, scored: ScoredGrid) -> list[str]:
+    """How alpha was chosen, and what is doubtful about the choice, as sentences."""
+    scores = scored.scores
+    notes = [f"alpha was chosen from {len(scores.alphas)} by {scores.method}."]
+    n_uncertified = int(np.count_nonzero(~scores.certified))
+    message = _uncertified_choice_message(scored)
+    if message:
+        notes.append(f"{message[0].upper()}{message[1:]}")
+    elif n_uncertified and np.isfinite(scores.mean_score).any():
+        which = (
+            "smallest alpha was" if n_uncertified == 1 else f"{n_uncertified} smallest alphas were"
+        )
+        notes.append(
+            f"The {which} scored without a proof, and not examined further: proven scores of "
+            "larger alphas are already lower than the best."
+        )
+    message = _nonfinite_scores_message(scores)
+    return [*notes, *([message] if message else []), *grid_edge_notes(model, scores)]
 
 
 def check_store_cv_results(model: Any) -> None:
     """Raise if store_cv_results=True is combined with a cv, as scikit-learn does."""
     if model.cv is not None and model.store_cv_results:
         raise OptionError(
-            "cv!=None and store_cv_results=True are incompatible; cv_results_.folds has the "
-            "scores of all splits anyway."
+            "cv!=None and store_cv_results=True are incompatible; cv_scores_.split_scores "
+            "has the scores of all splits anyway."
         )
 
 
 def set_cv_attributes(model: Any, chosen: CVFitResult, n_dim: int, dtype: np.dtype[Any]) -> None:
-    """Set `alpha_`, `alpha_1se_`, `best_score_` and `cv_results_`.
+    """Set the attributes that a choice of alpha adds to those of `set_fit_attributes`.
 
-    `n_dim` is the number of dimensions of y; `dtype` is that of stored errors or predictions.
+    They are `alpha_`, `alpha_1se_`, `alphas_`, `best_score_` and `cv_scores_`; with stored values
+    per sample also `cv_results_`. `n_dim` is the number of dimensions of y; `dtype` is that of the
+    values per sample.
     """
-    results = chosen.results
-    model.alpha_ = _as_float_if_scalar(results.alphas[chosen.alpha_indices])
-    model.alpha_1se_ = _as_float_if_scalar(results.alphas[np.asarray(results.one_standard_error)])
-    score = np.take_along_axis(results.mean_score, np.expand_dims(chosen.alpha_indices, 0), axis=0)[
-        0
-    ]
-    model.best_score_ = _as_float_if_scalar(score)
-    stored = results.stored
-    if stored is not None:
-        stored = (stored[:, 0] if n_dim == 1 else stored).astype(dtype)
-    model.cv_results_ = replace(results, stored=stored)
+    scores, values = chosen.scored.scores, chosen.scored.sample_values
+    model.cv_scores_ = scores
+    model.alphas_ = scores.alphas
+    model.alpha_ = _as_float_if_scalar(scores.alphas[chosen.alpha_indices])
+    model.alpha_1se_ = _as_float_if_scalar(scores.alphas[chosen.scored.one_standard_error])
+    indices = np.expand_dims(chosen.alpha_indices, 0)
+    model.best_score_ = _as_float_if_scalar(np.take_along_axis(scores.mean_score, indices, 0)[0])
+    vars(model).pop("cv_results_", None)  # of an earlier fit
+    if values is not None:
+        model.cv_results_ = (values[:, 0] if n_dim == 1 else values).astype(dtype, copy=False)
 
 
 def _as_float_if_scalar(value: Array) -> Any:
@@ -243,10 +258,10 @@ def _as_float_if_scalar(value: Array) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 
-def uncertified_choice_message(results: CVResults) -> str:
+def _uncertified_choice_message(scored: ScoredGrid) -> str:
     """Message for a choice of alpha that depends on uncertified scores; "" if it does not."""
-    alphas = undecided_alphas(results)
-    if not alphas.size:
+    alphas = undecided_alphas(scored)
+    if not alphas.size or not np.isfinite(scored.scores.mean_score).any():
         return ""
     which = f"the alphas from {alphas.min():.3g} to {alphas.max():.3g}"
     if alphas.size == 1:
@@ -257,39 +272,56 @@ def uncertified_choice_message(results: CVResults) -> str:
     )
 
 
-def warn_about_choice(model: Any, results: CVResults) -> None:
-    """Warn if the choice of alpha is not certified, or if the best alpha is at an end of the grid.
+def _nonfinite_scores_message(scores: CVScores) -> str:
+    """Message for mean scores that are NaN or infinite, as in scikit-learn; "" if none are."""
+    is_finite = np.isfinite(scores.mean_score).reshape(len(scores.alphas), -1)
+    if is_finite.all():
+        return ""
+    n_alphas = int(np.count_nonzero(~is_finite.all(axis=1)))
+    message = (
+        f"One or more of the test scores are non-finite: those of {n_alphas} of {len(is_finite)} "
+        "alphas."
+    )
+    if not is_finite.any(axis=0).all():
+        message += (
+            f" Without a finite score the first alpha, {scores.alphas[0]:g}, was taken; pass "
+            "another scoring, or splits with more test samples."
+        )
+    return message
+
+
+def warn_about_choice(model: Any, chosen: CVFitResult, scoring: Scoring) -> None:
+    """Warn about scores that are not finite, and about a choice of alpha that is not certified.
 
     `fit` has to call this directly: `stacklevel` makes warnings point at the caller of `fit`.
     """
-    message = uncertified_choice_message(results)
+    scores = chosen.scored.scores
+    if isinstance(scoring, R2Score) and np.isnan(scores.split_scores).any():
+        message = "R^2 score is not well-defined with less than two samples."
+        warnings.warn(message, UndefinedMetricWarning, stacklevel=4)
+    message = _nonfinite_scores_message(scores)
+    if message:
+        warnings.warn(message, UserWarning, stacklevel=4)
+    message = _uncertified_choice_message(chosen.scored)
     if message:
         warnings.warn(f"{type(model).__name__}: {message}", ConvergenceWarning, stacklevel=4)
-    for edge_message in grid_edge_messages(model, results):
-        warnings.warn(edge_message, EdgeOfGrid, stacklevel=4)
 
 
-def grid_edge_messages(model: Any, results: CVResults) -> list[str]:
-    """Messages for a best alpha at an end of the user's grid.
-
-    There are none for the default grid, for fewer than three alphas, or if all scores are equal.
-    """
-    if (
-        model.alphas is None
-        or len(results.alphas) < 3
-        or np.ptp(results.mean_score, axis=0).max() == 0
-    ):
-        return []
-    best = results.alphas[np.atleast_1d(results.best)]
-    ends = (
-        ("smallest", "smaller", results.alphas.min()), ("largest", "larger", results.alphas.max())
-    )  # fmt: skip
-    return [
-        f"the best alpha is the {end} of alphas, {alpha:g}: pass {word} ones too, or alphas=None "
-        "for a grid that follows from the data."
-        for end, word, alpha in ends
-        if alpha > 0 and (best == alpha).any()
-    ]
+def grid_edge_notes(model: Any, scores: CVScores) -> list[str]:
+    """Notes for a best alpha at an end of the user's grid; none for the default grid."""
+    notes: list[str] = []
+    if model.alphas is None:
+        return notes
+    for end, n_targets in grid_ends_with_best(scores).items():
+        alpha = scores.alphas.min() if end == "smallest" else scores.alphas.max()
+        of_targets = ""
+        if scores.has_target_scores:
+            of_targets = f" of {n_targets} of {scores.mean_score.shape[1]} targets"
+        notes.append(
+            f"The best alpha{of_targets} is the {end} of alphas, {alpha:g}: a better one may lie "
+            "beyond. Pass a wider grid, or alphas=None for one that follows from the data."
+        )
+    return notes
 
 
 def _chosen_dof(strategy: CVStrategy, problem: Problem) -> Array | None:

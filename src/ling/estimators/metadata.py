@@ -120,7 +120,9 @@ def make_splits(model: Any, X: Any, y: Any, parameters: dict[str, Any]) -> Split
         return None
     n = X.shape[0]
     splitter = check_cv(model.cv, y, classifier=is_classifier(model))
-    if type(splitter) is KFold and not splitter.shuffle and n >= splitter.n_splits:
+    has_groups = parameters.get("groups") is not None  # KFold warns that it ignores them
+    is_consecutive = type(splitter) is KFold and not splitter.shuffle and not has_groups
+    if is_consecutive and n >= splitter.n_splits:
         # Consecutive folds need no index arrays, which would take memory for all rows.
         return Splits.consecutive_folds(n, splitter.n_splits)
     if isinstance(X, Storage | Design):  # splitters use only the number of rows of X

@@ -45,7 +45,7 @@ from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.uncertainty import UncertaintyMixin
 from ling.estimators.validation import training_data
 from ling.model_selection import (
-    CVResults,
+    CVScores,
     MeanScore,
     NegMeanSquaredError,
     R2Score,
@@ -93,8 +93,7 @@ class RidgeCV(
         numbers fit in `memory_budget`; then it is "stochastic". The others are scikit-learn's names
         for exact leave-one-out.
     store_cv_results : bool, default=False
-        For cv=None: whether `cv_results_` stores the squared error of every sample, or with
-        `scoring` its prediction.
+        Whether to set `cv_results_`; for cv=None only.
     alpha_per_target : bool, default=False
         Whether to choose alpha for each target separately; works with any `cv`.
     selection_rule : {"best", "one_standard_error"}, default="best"
@@ -118,10 +117,16 @@ class RidgeCV(
         The chosen alpha, with which `coef_` is fitted.
     alpha_1se_ : float, or array of shape (n_targets,) with `alpha_per_target`
         The largest alpha whose score is within one standard error of the best.
+    alphas_ : array of shape (n_alphas,)
+        The alphas that were scored: `alphas`, or the default grid.
     best_score_ : float, or array of shape (n_targets,)
         The mean score of `alpha_`.
-    cv_results_ : CVResults
-        `alphas`, `mean_score`, `std_error`, `folds` (scores of the splits), `certified`, `method`.
+    cv_scores_ : CVScores
+        Scores of all alphas: `alphas`, `mean_score`, `std_error`, `split_scores`, `certified`,
+        `method` and `to_frame()`.
+    cv_results_ : array of shape (n_samples, n_alphas) or (n_samples, n_targets, n_alphas)
+        The squared error of every sample when it is left out, times its weight; with `scoring`, its
+        prediction. Only with `store_cv_results=True`, as in scikit-learn.
     coef_, intercept_, n_iter_, solver_, report_, edf_, noise_variance_
         As for `Ridge`.
 
@@ -138,8 +143,10 @@ class RidgeCV(
 
     alpha_: float | Array
     alpha_1se_: float | Array
+    alphas_: Array
     best_score_: float | Array
-    cv_results_: CVResults
+    cv_scores_: CVScores
+    cv_results_: Array
 
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012  (scikit-learn's way)
         "alphas": ["array-like", Interval(Real, 0, None, closed="neither"), None],
@@ -229,7 +236,7 @@ class RidgeCV(
             set_fit_attributes(self, chosen.fit, y.ndim)
             set_cv_attributes(self, chosen, y.ndim, data.design.dtype)
             self._uncertainty_state = uncertainty
-        warn_about_choice(self, chosen.results)
+        warn_about_choice(self, chosen, scoring)
         warn_unless_certified(self, chosen.fit)
         return self
 

@@ -88,7 +88,7 @@ def _fitted_attributes(model: Any) -> dict[str, Any]:
     # one in float64 would turn predictions in float32 into float64.
     attributes["intercept_"] = np.asarray(model.intercept_, dtype=model.coef_.dtype)[()]
     if has_cv and model.store_cv_results:
-        attributes["cv_results_"] = np.asarray(model.cv_results_)
+        attributes["cv_results_"] = model.cv_results_
     if hasattr(model, "_label_decoder"):
         attributes["_label_binarizer"] = _label_binarizer(model._label_decoder)
     return attributes

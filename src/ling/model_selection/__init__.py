@@ -2,11 +2,11 @@
 
 from ling.model_selection.alpha_grid import check_alphas, default_alpha_grid
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
+from ling.model_selection.cv_scores import CVScores, grid_ends_with_best
 from ling.model_selection.direct_folds import DirectFolds
 from ling.model_selection.iterated_folds import IteratedFolds, StochasticGCV
 from ling.model_selection.leave_one_out import ExactLeaveOneOut
-from ling.model_selection.results import CVResults
-from ling.model_selection.score_grid import score_alphas
+from ling.model_selection.score_grid import ScoredGrid, score_alphas
 from ling.model_selection.scoring import (
     MeanScore,
     NegMeanSquaredError,
@@ -18,7 +18,7 @@ from ling.model_selection.splits import Splits
 
 __all__ = [
     "CVProblem",
-    "CVResults",
+    "CVScores",
     "DirectFolds",
     "ExactLeaveOneOut",
     "HeldOutPredictor",
@@ -26,11 +26,13 @@ __all__ = [
     "MeanScore",
     "NegMeanSquaredError",
     "R2Score",
+    "ScoredGrid",
     "Scoring",
     "SklearnScorer",
     "Splits",
     "StochasticGCV",
     "check_alphas",
     "default_alpha_grid",
+    "grid_ends_with_best",
     "score_alphas",
 ]

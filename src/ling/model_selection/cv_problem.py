@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import AffineMap, Design
@@ -193,7 +194,7 @@ class HeldOutPredictor(ABC):
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
         """Yield (split index, alpha index, predictions for the test rows of that split)."""
 
-    def certified(self, alphas: Array) -> Array:
+    def certified(self, alphas: Array) -> NDArray[np.bool_]:
         """Boolean mask (n_alphas,): True where all fits are exact, or proved to be within tol."""
         return np.ones(len(alphas), dtype=bool)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import Design, as_design
@@ -147,7 +148,7 @@ class DirectFolds(HeldOutPredictor):
             self.splits, coef_and_intercepts, alphas, sample_loss
         )
 
-    def certified(self, alphas: Array) -> Array:
+    def certified(self, alphas: Array) -> NDArray[np.bool_]:
         """(n_alphas,): True where rounding leaves enough digits in the fits of all splits.
 
         `alphas` have to be those of the last call of `predictions` or `score_sums`.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import FoldMask
@@ -160,7 +161,7 @@ class IteratedFolds(HeldOutPredictor):
         n_bytes = subspace_bytes(self.cv_problem.shape[1], dimensions)
         return not self.cv_problem.memory.allows(n_bytes, MAX_BUDGET_FRACTION)
 
-    def certified(self, alphas: Array) -> Array:
+    def certified(self, alphas: Array) -> NDArray[np.bool_]:
         """Boolean mask (n_alphas,): True where every training fit is proved to be within tol."""
         is_certified = np.ones(len(alphas), dtype=bool)
         for number in range(len(self.spaces)):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.linalg.cholesky import CholeskyForm, symmetric_form
@@ -63,7 +64,7 @@ class ExactLeaveOneOut(HeldOutPredictor):
         dof = self._formulation.form(alphas).effective_dof(alphas)
         return dof - self._formulation.null_vector_dof(alphas), np.zeros(len(alphas))
 
-    def certified(self, alphas: Array) -> Array:
+    def certified(self, alphas: Array) -> NDArray[np.bool_]:
         """(n_alphas,): True where rounding leaves enough digits."""
         return np.asarray(
             self._formulation.form(alphas).relative_error(alphas) <= MAX_ROUNDING_ERROR

@@ -14,12 +14,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from ling._typing import Array
 from ling.design import Storage
 from ling.design.rows import take_rows
-from ling.errors import OptionError
 from ling.model_selection.score_accumulators import SampleLoss, SquaredError
 from ling.model_selection.splits import RowIndices
 
 # Number of groups of samples whose scores give the standard error of a score of all samples.
 N_SCORE_GROUPS = 10
+# R^2 of fewer samples is not defined.
+MIN_R2_SAMPLES = 2
 
 
 class Scoring(ABC):
@@ -133,12 +134,14 @@ class R2Score(Scoring):
         return SquaredError(weights=self.weights, y=self.y, per_target=True)
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
-        """R^2 as in scikit-learn, also for a constant y; the standard errors are NaN.
+        """R^2 as in scikit-learn, also for a constant y or one sample; the standard errors are NaN.
 
         Standard errors come from the spread of the splits.
         """
         y = self.y[rows]
-        _check_r2_defined(len(y))
+        if len(y) < MIN_R2_SAMPLES:
+            undefined = np.full_like(sums[:, :, 0] if self.per_target else sums[:, 0, 0], np.nan)
+            return undefined, undefined
         weights = None if self.weights is None else self.weights[rows]
         y = y - np.average(y, axis=0, weights=weights)
         y *= y
@@ -156,10 +159,11 @@ class R2Score(Scoring):
         return values, np.full_like(values, np.nan)
 
     def score(self, P: Array, rows: RowIndices) -> Array:
-        """R^2 as in scikit-learn, also for a constant y."""
+        """R^2 as in scikit-learn, also for a constant y; NaN for one sample."""
         from sklearn.metrics import r2_score
 
-        _check_r2_defined(len(rows))
+        if len(rows) < MIN_R2_SAMPLES:
+            return np.full(P.shape[1] if self.per_target else (), np.nan)
         weights = None if self.weights is None else self.weights[rows]
         r2 = np.asarray(r2_score(self.y[rows], P, sample_weight=weights, multioutput="raw_values"))
         return r2 if self.per_target else np.asarray(r2.mean())
@@ -240,14 +244,6 @@ class MeanScore(SklearnScorer):
         error = error if n > 1 else np.full_like(mean, np.nan)
         index = (slice(None),) if self.per_target else (slice(None), 0)
         return self.sign * mean[index], error[index]
-
-
-def _check_r2_defined(n: int) -> None:
-    if n < 2:
-        raise OptionError(
-            "scoring=None is R^2 with this cv, and a split has one test sample, of which R^2 "
-            "is not defined; pass scoring='neg_mean_squared_error', or cv=None."
-        )
 
 
 class _FixedPredictions(BaseEstimator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ling._typing import Array
 from ling.errors import InputTypeError, OptionError
 from ling.estimators import RidgeClassifierCV, RidgeCV
-from ling.model_selection import CVResults
+from ling.model_selection import CVScores, grid_ends_with_best
 from ling.report.fitted_model import nested_model_hint
 from ling.report.plot_style import (
     ALPHA_1SE_COLOR,
@@ -20,6 +21,7 @@ from ling.report.plot_style import (
     BACKGROUND_COLOR,
     DATA_COLOR,
     FAINT_OPACITY,
+    SMALL_FONT_SIZE,
     TICK_FORMAT,
     draw_alpha_line,
     draw_legend_above,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import FillBetweenPolyCollection
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.text import Annotation
 
 # Targets that are drawn one by one.
 MAX_TARGET_LINES = 50
@@ -52,6 +55,8 @@ class CVDisplay:
         What the score is, for the axis.
     method : str, default=""
         How it was found, for the legend's title.
+    edges : sequence of {"smallest", "largest"}, default=()
+        Ends of the user's grid that have the best score: a better alpha may lie beyond.
 
     Attributes
     ----------
@@ -65,6 +70,8 @@ class CVDisplay:
         One standard error to both sides.
     target_lines_ : list of Line2D
         The scores of single targets, up to 50 of them.
+    edge_texts_ : list of Annotation
+        A remark at each of `edges`.
 
     Examples
     --------
@@ -81,10 +88,12 @@ class CVDisplay:
     certified_line_: Line2D | None
     band_: FillBetweenPolyCollection | None
     target_lines_: list[Line2D]
+    edge_texts_: list[Annotation]
 
     def __init__(
-        self, *, alphas: Array, mean: Array, std_error: Array, certified: Array,
+        self, *, alphas: Array, mean: Array, std_error: Array, certified: NDArray[Any],
         alpha: float | Array, alpha_1se: float | Array, score: str = "score", method: str = "",
+        edges: Iterable[str] = (),
     ) -> None:  # fmt: skip
         self.alphas = np.asarray(alphas)
         self.mean = np.asarray(mean)
@@ -94,15 +103,16 @@ class CVDisplay:
         self.alpha_1se = alpha_1se
         self.score = score
         self.method = method
+        self.edges = tuple(edges)
 
     @classmethod
     def from_estimator(
         cls, model: RidgeCV | RidgeClassifierCV, *, ax: Axes | None = None
     ) -> CVDisplay:
-        """Draw the `cv_results_` of a fitted `RidgeCV` or `RidgeClassifierCV`."""
+        """Draw the `cv_scores_` of a fitted `RidgeCV` or `RidgeClassifierCV`."""
         check_is_fitted(model)
-        found = getattr(model, "cv_results_", None)
-        if not isinstance(found, CVResults):
+        found = getattr(model, "cv_scores_", None)
+        if not isinstance(found, CVScores):
             raise InputTypeError(
                 f"model is a {type(model).__name__}, which has no scores of ling's; pass a fitted "
                 f"ling.RidgeCV or ling.RidgeClassifierCV{nested_model_hint(model)}."
@@ -111,6 +121,7 @@ class CVDisplay:
             alphas=found.alphas, mean=found.mean_score, std_error=found.std_error,
             certified=found.certified, alpha=model.alpha_, alpha_1se=model.alpha_1se_,
             score=scoring_label(model), method=found.method,
+            edges=() if model.alphas is None else grid_ends_with_best(found),
         )  # fmt: skip
         return display.plot(ax=ax)
 
@@ -133,6 +144,7 @@ class CVDisplay:
         title = self.method + self._cut_low_scores(order)
         if self.mean.ndim > 1:
             self._draw_chosen_alphas()
+        self.edge_texts_ = [self._draw_edge(edge) for edge in self.edges]
         draw_legend_above(self.ax_, title=title)
         return self
 
@@ -162,7 +174,10 @@ class CVDisplay:
         )
         each = "each target" if len(some) == t else f"{len(some)} of {t} targets"
         self.target_lines_[0].set_label(each)
-        self._draw_line(order, np.nanmedian(mean, axis=1), "median")
+        scored = ~np.isnan(mean).all(axis=1)
+        median = np.full(len(mean), np.nan)
+        median[scored] = np.nanmedian(mean[scored], axis=1)
+        self._draw_line(order, median, "median")
 
     def _draw_line(self, order: NDArray[np.intp], mean: Array, label: str) -> None:
         """The score: faint, if some are not certified, and again in full where they are."""
@@ -192,6 +207,8 @@ class CVDisplay:
         """
         mean = self.mean[order].reshape(len(order), -1)
         some = np.isfinite(mean).any(axis=0)
+        if not some.any():
+            return f"{'; ' if self.method else ''}no score is finite"
         mean, error = mean[:, some], self.std_error[order].reshape(mean.shape)[:, some]
         at = np.expand_dims(np.nanargmax(mean, axis=0), 0)
         best = np.take_along_axis(mean, at, 0)
@@ -211,6 +228,25 @@ class CVDisplay:
             linewidth=4, transform=self.ax_.get_xaxis_transform(), label=words,
         )  # fmt: skip
         self.ax_.set_ylim(low - 0.2 * (high - low), high)
+
+    def _draw_edge(self, edge: str) -> Annotation:
+        """A remark that the best alpha is at this end of the grid, beside that alpha."""
+        is_left = edge == "smallest"
+        words = "best at the edge of the grid"
+        alphas = self.alphas[self.alphas > 0]
+        # Above the bars of chosen alphas, if there are any.
+        height = 0.03 if self.mean.ndim == 1 else 0.17
+        return self.ax_.annotate(
+            f"\N{LEFTWARDS ARROW} {words}" if is_left else f"{words} \N{RIGHTWARDS ARROW}",
+            (alphas.min() if is_left else alphas.max(), height),
+            xycoords=self.ax_.get_xaxis_transform(),
+            xytext=(6 if is_left else -6, 0),
+            textcoords="offset points",
+            ha="left" if is_left else "right",
+            fontsize=SMALL_FONT_SIZE,
+            color=ALPHA_COLOR,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+        )
 
 
 def scoring_label(model: Any) -> str:

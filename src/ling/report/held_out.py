@@ -51,7 +51,7 @@ def held_out_section(facts: ReportData) -> str:
             " They are over all rows together: the cross-validated score above is the mean of "
             "those of the folds, which is another number."
         )
-    if facts.cv_results is not None:
+    if facts.cv_scores is not None:
         words += " alpha was chosen with their help: for a last word use data that nobody touched."
     if isinstance(scores, ClassificationScores):
         return f"<p>{escape(words)}</p>{_class_tables(facts, scores)}" + target_views(

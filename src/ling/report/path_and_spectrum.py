@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -173,9 +172,9 @@ def _path_data(
 
 
 def _cv_alphas(again: FittedProblem) -> Array:
-    results: Any = getattr(again.model, "cv_results_", None)
-    if results is not None and np.ptp(results.alphas) > 0:
-        return np.asarray(results.alphas)
+    alphas = getattr(again.model, "alphas_", None)
+    if alphas is not None and np.ptp(alphas) > 0:
+        return np.asarray(alphas)
     return np.asarray(
         default_alpha_grid(again.cv_problem.problem) * again.cv_problem.standardization.x_scale**2
     )

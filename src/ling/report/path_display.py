@@ -18,7 +18,7 @@ from ling.estimators import RidgeModel
 from ling.estimators.open_data import split_dataset
 from ling.estimators.path import RidgePath, ridge_path
 from ling.estimators.validation import check_sample_weight, check_y_given
-from ling.model_selection import CVResults, default_alpha_grid
+from ling.model_selection import CVScores, default_alpha_grid
 from ling.report.fitted_model import check_fitted_model, problem_without_targets
 from ling.report.plot_style import (
     ALPHA_COLOR,
@@ -326,8 +326,8 @@ def _encode_targets(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any
 
 def _path_alphas(model: Any, X: Any, weights: Any, alpha: float) -> Array:
     """Smoothly over what cross-validation has tried, or would, and the one in use among them."""
-    found = getattr(model, "cv_results_", None)
-    if isinstance(found, CVResults) and np.ptp(found.alphas) > 0:
+    found = getattr(model, "cv_scores_", None)
+    if isinstance(found, CVScores) and np.ptp(found.alphas) > 0:
         tried = found.alphas
     else:
         problem, standardization = problem_without_targets(model, X, weights, np.ones(1))

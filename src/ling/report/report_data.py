@@ -13,11 +13,10 @@ from sklearn.base import is_classifier
 from ling._typing import Array
 from ling.design import ChunkedStorage
 from ling.errors import DataFileError, LingError, OptionError, ShapeError
-from ling.estimators.cv_fit import grid_edge_messages, uncertified_choice_message
 from ling.estimators.open_data import is_dask_collection
 from ling.estimators.out_of_sample import FittedProblem, HeldOut, predict_held_out, rebuild_problem
 from ling.io import Dataset
-from ling.model_selection import CVResults
+from ling.model_selection import CVScores
 from ling.report.cv_display import scoring_label
 from ling.report.held_out_scores import (
     ClassificationScores,
@@ -74,9 +73,9 @@ class ReportData:
         return found
 
     @property
-    def cv_results(self) -> CVResults | None:
+    def cv_scores(self) -> CVScores | None:
         """What cross-validation found, if there was one."""
-        return getattr(self.model, "cv_results_", None)
+        return getattr(self.model, "cv_scores_", None)
 
     @property
     def is_classification(self) -> bool:
@@ -104,21 +103,18 @@ class ReportData:
         None for models that did not choose, or where single rows were left out: their mean score
         says no more than those of all rows together.
         """
-        results = self.cv_results
-        if results is None or results.folds.shape[1] < 2:
+        scores = self.cv_scores
+        if scores is None or scores.split_scores.shape[1] < 2:
             return None
         score = float(np.median(self.model.best_score_))
-        return scoring_label(self.model), score, results.folds.shape[1]
+        return scoring_label(self.model), score, scores.split_scores.shape[1]
 
     @property
     def notes(self) -> list[str]:
         """What a reader should know before he believes the rest."""
-        found = [] if self.cv_results is None else grid_edge_messages(self.model, self.cv_results)
+        found = []
         if self.report.status is not Status.CERTIFIED:
             found.append(f"The fit is {self.report.status.value}")
-        doubts = "" if self.cv_results is None else uncertified_choice_message(self.cv_results)
-        if doubts:
-            found.append(f"{doubts[0].upper()}{doubts[1:].rstrip('.')}")
         if isinstance(self.held_out, HeldOut):
             found += self.held_out.notes
             left = self.fitted_problem.cv_problem.shape[0] - len(self.held_out.rows)

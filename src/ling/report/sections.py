@@ -83,13 +83,13 @@ def certificate_section(facts: ReportData) -> str:
 
 def alpha_section(facts: ReportData) -> str:
     """Scores against alpha; nothing for models that did not choose."""
-    model, results = facts.model, facts.cv_results
-    if results is None:
+    model, scores = facts.model, facts.cv_scores
+    if scores is None:
         return ""
-    if not (results.alphas > 0).any():
+    if not (scores.alphas > 0).any():
         return not_shown("Only alpha = 0 was tried.")
     words = (
-        f"{format_count(len(results.alphas))} alphas were scored by {results.method}. A larger "
+        f"{format_count(len(scores.alphas))} alphas were scored by {scores.method}. A larger "
         f"alpha "
         "means a more cautious model. Where scores differ by less than a standard error, data like "
         "these cannot tell them apart: the largest such alpha is the more cautious choice."
@@ -100,7 +100,7 @@ def alpha_section(facts: ReportData) -> str:
             ("largest within one standard error", _format_range(model.alpha_1se_)),
         ]
     )
-    alt = f"Cross-validated score of {len(results.alphas)} alphas, with standard errors"
+    alt = f"Cross-validated score of {len(scores.alphas)} alphas, with standard errors"
     drawn = render_svg("cv", alt, lambda ax: CVDisplay.from_estimator(model, ax=ax))
     return text_beside_figure(f"<p>{escape(words)}</p>{chosen}", drawn)
 

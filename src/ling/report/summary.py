@@ -154,12 +154,12 @@ def _held_out_sentence(facts: ReportData) -> str:
 
 
 def _alpha_sentence(facts: ReportData) -> str:
-    results, alphas = facts.cv_results, facts.fitted_problem.alphas
+    scores, alphas = facts.cv_scores, facts.fitted_problem.alphas
     several = alphas.min() < alphas.max()
     alpha = format_number(float(alphas[0]))
-    if results is None:
+    if scores is None:
         return f"Its penalty alpha was set to {alpha}." if not several else ""
-    words = f"chosen from {format_count(len(results.alphas))} by {results.method}"
+    words = f"chosen from {format_count(len(scores.alphas))} by {scores.method}"
     if several:
         return f"Each target has a penalty of its own, {words}."
     return f"Its penalty alpha = {alpha} was {words}."

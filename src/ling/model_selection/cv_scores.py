@@ -1,0 +1,157 @@
+"""`CVScores`: the cross-validation scores of every alpha."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling._typing import Array
+from ling.errors import MissingPackageError
+from ling.html_repr import MAX_ROWS, html_table_of_ends
+from ling.plain_state import register_plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@register_plain
+@dataclass(frozen=True, eq=False, repr=False)
+class CVScores:
+    """Cross-validation scores of every alpha, where higher is better.
+
+    Attributes
+    ----------
+    alphas : array of shape (n_alphas,)
+        The alphas that were scored.
+    mean_score, std_error : arrays of shape (n_alphas,)
+        Mean score of the splits and its standard error. The shape is (n_alphas, n_targets) if each
+        target has its own alpha.
+    split_scores : array of shape (n_alphas, n_splits) or (n_alphas, n_splits, n_targets)
+        The score of every split. Leave-one-out counts as one split, whose score is that of all
+        samples.
+    certified : boolean array of shape (n_alphas,)
+        True for alphas whose training fits are all exact up to rounding or, if they are iterated,
+        proved to be within ten times tol.
+    method : str
+        Description of the method that computed the scores.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from ling import RidgeCV
+    >>> model = RidgeCV([0.01, 0.1, 1.0], cv=5).fit(*load_diabetes(return_X_y=True))
+    >>> model.cv_scores_.mean_score.round(3)
+    array([0.482, 0.481, 0.41 ])
+    >>> model.cv_scores_.to_frame().round(3)
+       alpha  mean_score  std_error  certified
+    0   0.01       0.482      0.022       True
+    1   0.10       0.481      0.020       True
+    2   1.00       0.410      0.015       True
+    """
+
+    alphas: Array
+    mean_score: Array
+    std_error: Array
+    split_scores: Array
+    certified: NDArray[np.bool_]
+    method: str
+
+    @property
+    def has_target_scores(self) -> bool:
+        """True if every target has scores of its own, as with `alpha_per_target`."""
+        return self.mean_score.ndim > 1
+
+    def to_frame(self) -> pd.DataFrame:
+        """A pandas DataFrame with one row per alpha, or per alpha and target.
+
+        Its columns are `alpha`, `target` (if every target has scores of its own), `mean_score`,
+        `std_error` and `certified`.
+        """
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as missing:
+            raise MissingPackageError(
+                f"to_frame needs {missing.name}: pip install pandas. The arrays alphas, "
+                "mean_score, std_error and certified hold the same numbers."
+            ) from missing
+        n_alphas, n_targets = self.mean_score.reshape(len(self.alphas), -1).shape
+        columns: dict[str, Any] = {"alpha": np.repeat(self.alphas, n_targets)}
+        if self.has_target_scores:
+            columns["target"] = np.tile(np.arange(n_targets), n_alphas)
+        columns["mean_score"] = self.mean_score.ravel()
+        columns["std_error"] = self.std_error.ravel()
+        columns["certified"] = np.repeat(self.certified, n_targets)
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        n_alphas, n_certified = len(self.alphas), int(np.count_nonzero(self.certified))
+        alphas = f"alpha = {self.alphas[0]:.3g}"
+        if n_alphas > 1:
+            alphas = f"{n_alphas} alphas from {self.alphas.min():.3g} to {self.alphas.max():.3g}"
+        per_target = f" of {self.mean_score.shape[1]} targets" if self.has_target_scores else ""
+        finite = self.mean_score[np.isfinite(self.mean_score)]
+        scores = "none finite"
+        if finite.size:
+            scores = f"from {finite.min():.4g} to {finite.max():.4g}"
+        proved = "all" if n_certified == n_alphas else f"{n_certified} of {n_alphas}"
+        return (
+            f"CVScores({alphas}, by {self.method}; mean_score{per_target} {scores}; {proved} "
+            "certified)"
+        )
+
+    def _repr_html_(self) -> str:
+        return _scores_html(self)
+
+
+def grid_ends_with_best(scores: CVScores) -> dict[str, int]:
+    """Ends of a user's grid that have the best score: "smallest", "largest", or none of them.
+
+    The values are the numbers of targets whose best alpha it is. A target without a finite score,
+    or with the same score for all alphas, does not count. There is nothing below alpha = 0, and
+    fewer than three alphas are no grid.
+    """
+    alphas = scores.alphas
+    if len(alphas) < 3:
+        return {}
+    mean = scores.mean_score.reshape(len(alphas), -1)
+    mean = mean[:, np.isfinite(mean).any(axis=0) & (mean != mean[:1]).any(axis=0)]
+    best = alphas[best_indices(mean)]
+    ends = {"smallest": alphas.min(), "largest": alphas.max()}
+    counts = {name: int(np.count_nonzero(best == end)) for name, end in ends.items() if end > 0}
+    return {name: count for name, count in counts.items() if count}
+
+
+def best_indices(mean_score: Array) -> NDArray[np.intp]:
+    """Index of the first alpha with the highest score; NaN is lower than every number.
+
+    A scalar array for scores (n_alphas,), and (n_targets,) for (n_alphas, n_targets).
+    """
+    return np.asarray(np.argmax(np.where(np.isnan(mean_score), -np.inf, mean_score), axis=0))
+
+
+def _scores_html(scores: CVScores) -> str:
+    """Scores as an HTML table: the ends of the grid, and the alphas with the highest scores."""
+    n = len(scores.alphas)
+    means, errors = (values.reshape(n, -1) for values in (scores.mean_score, scores.std_error))
+    n_targets = means.shape[1]
+    remarks: list[list[str]] = [[] for _ in range(n)]
+    indices, counts = np.unique(best_indices(means), return_counts=True)
+    for index, count in zip(indices, counts, strict=True):
+        of_targets = f" ({count} of {n_targets} targets)" if n_targets > 1 else ""
+        remarks[index].append(f"highest score{of_targets}")
+    for index in np.flatnonzero(~scores.certified):
+        remarks[index].append("not certified")
+    numbers = zip(scores.alphas, means.mean(axis=1), errors.mean(axis=1), strict=True)
+    rows = [
+        [*(f"{number:.4g}" for number in row), ", ".join(remarks[index])]
+        for index, row in enumerate(numbers)
+    ]
+    marked = indices[np.argsort(-counts, kind="stable")[:MAX_ROWS]]
+    notes = [f"Scores and standard errors are means over {n_targets} targets."] * (n_targets > 1)
+    title = f"Scores of {n} alphas by {scores.method}"
+    return html_table_of_ends(
+        title, rows, notes, ["alpha", "mean score", "standard error", ""], marked
+    )
