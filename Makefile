@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test slow clients check format bench docs reproduction clean
+.PHONY: help demo test slow clients check matrix format bench docs reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
@@ -41,11 +41,20 @@ $(VENV)-clients/.ready: pyproject.toml
 clients: $(VENV)-clients/.ready  ## compare with scikit-learn inside other packages (aeon, shap, ...)
 	$(VENV)-clients/bin/python -m pytest -q -o filterwarnings=default clients
 
-check: $(VENV)/.dev      ## format, lint, types, import directions
+check: $(VENV)/.dev      ## format, lint, types, import directions, wheel and source distribution
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	rm -rf $(VENV)/dist
+	$(BIN)/python -m build --no-isolation --outdir $(VENV)/dist . >$(VENV)/build.log || (cat $(VENV)/build.log; false)
+	$(BIN)/python -m twine check --strict $(VENV)/dist/*
+	$(BIN)/python tools/check_dist.py $(VENV)/dist
+
+# uv, which nox installs with, reads no configuration of pip: UV_DEFAULT_INDEX names another index.
+matrix: | $(VENV)/bin/python  ## run tests and types with the oldest and newest versions (an hour)
+	$(PIP) 'nox[uv]>=2025.2.9'
+	$(BIN)/python -m nox
 
 format: $(VENV)/.dev     ## rewrite the code as `make check` wants it
 	$(BIN)/ruff format .
@@ -64,4 +73,4 @@ reproduction: $(VENV)/.dev  ## redo the paper and docs/reproduction.md (needs LI
 
 clean:                   ## remove everything that make made
 	rm -rf docs/_build docs/api/generated docs/auto_gallery
-	rm -rf $(VENV) $(VENV)-clients .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-clients .nox .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

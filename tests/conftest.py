@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.extras import SkippableModule
+
 # numba compiles on first use, which no deadline per example would survive.
 settings.register_profile("ling", deadline=None)
 settings.load_profile("ling")
@@ -18,6 +20,10 @@ if (
     and threading.current_thread() is threading.main_thread()
 ):
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    return SkippableModule.from_parent(parent, path=module_path)
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import pytest
 from sklearn.utils._param_validation import StrOptions
 
 import ling
+from tests.extras import needs
 
-pytest.importorskip("mypy")
+needs("mypy")
 
 SOURCES = Path(ling.__file__).parents[1]
 # A line that ends in a comment `# reveals: ...` has to be revealed as exactly that type.

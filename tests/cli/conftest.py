@@ -4,14 +4,19 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from ling.cli.app import app
+from tests.extras import needs
+
+needs("pyarrow", "typer")
+
+import pyarrow as pa  # noqa: E402
+import pyarrow.csv  # noqa: E402
+import pyarrow.feather  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
+from ling.cli.app import app  # noqa: E402
 
 N = 300
 WRITERS = {

@@ -4,7 +4,11 @@ from contextlib import contextmanager
 
 import pytest
 
-distributed = pytest.importorskip("distributed")
+from tests.extras import needs
+
+needs("dask", "distributed")
+
+import distributed  # noqa: E402
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
@@ -16,12 +18,8 @@ from ling.design.dask.failures import import_optional
 from ling.design.dask.partition import SPLIT_EVERY, RowLayout, merge_nodes
 from ling.design.dask.storage import _joined_heights
 from ling.errors import ClusterMemoryError, InputTypeError, MissingPackageError, ShapeError
-
-dask = pytest.importorskip("dask")
-da = pytest.importorskip("dask.array")
-
-from tests.design.arrays import ARRAYS, N, P, matrix, pair  # noqa: E402
-from tests.design.products import EVERYTHING  # noqa: E402
+from tests.design.arrays import ARRAYS, N, P, matrix, pair
+from tests.design.products import EVERYTHING
 
 
 @pytest.fixture(autouse=True)

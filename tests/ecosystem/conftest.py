@@ -1,11 +1,16 @@
 """Pictures are drawn without a screen, and closed."""
 
-import matplotlib
+import pytest
+
+from tests.extras import needs
+
+needs("matplotlib")
+
+import matplotlib  # noqa: E402
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
-import pytest
+import matplotlib.pyplot as plt  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

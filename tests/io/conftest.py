@@ -1,6 +1,10 @@
 import pytest
 
-from tests.io.registry import SOURCES, matrix
+from tests.extras import needs
+
+needs("pyarrow", "zarr")
+
+from tests.io.registry import SOURCES, matrix  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -132,8 +133,13 @@ class PassCache:
         """
         _delete(_pass_files(self.folder))
         _delete(_temporary_files(self.folder))
-        _delete([self.folder / HEADER_FILE, self.folder / LOCK_FILE])
-        self.lock.close()
+        _delete([self.folder / HEADER_FILE])
+        try:
+            _delete([self.folder / LOCK_FILE])
+            self.lock.close()
+        except PermissionError:  # Windows does not delete open files
+            self.lock.close()
+            _delete([self.folder / LOCK_FILE])
         with suppress(OSError):  # other files are in the folder
             self.folder.rmdir()
 
@@ -142,11 +148,7 @@ def _acquire_lock(folder: Path) -> IO[bytes]:
     """Lock the folder and return the lock file; the system releases it if the process dies."""
     lock = (folder / LOCK_FILE).open("ab")
     try:
-        import fcntl
-    except ImportError:  # not on all platforms; users then have to avoid concurrent use
-        return lock
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock_file(lock)
     except OSError as error:
         lock.close()
         raise CheckpointError(
@@ -154,6 +156,21 @@ def _acquire_lock(folder: Path) -> IO[bytes]:
             "each fit, or wait."
         ) from error
     return lock
+
+
+def _lock_file(file: IO[bytes]) -> None:
+    """Lock an open file, or raise OSError if another process has locked it.
+
+    Without a module for it, nothing is locked: users then have to avoid concurrent use.
+    """
+    try:
+        fcntl = import_module("fcntl")
+    except ImportError:  # Windows
+        with suppress(ImportError):
+            msvcrt = import_module("msvcrt")
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _check_same_fit(folder: Path, header: dict[str, Any], fingerprint: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import column_or_1d, compute_sample_weight
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import (
@@ -58,6 +57,7 @@ from ling.estimators.metadata import (
 )
 from ling.estimators.prediction import BlockPredictionMixin, PredictionTransform, predictions
 from ling.estimators.sklearn_export import sklearn_estimator
+from ling.estimators.sklearn_private import Interval, StrOptions
 from ling.estimators.validation import check_alpha_per_target, check_sample_weight, training_data
 from ling.model_selection import CVScores, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
 from ling.model_selection.score_accumulators import Accuracy

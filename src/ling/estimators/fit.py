@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
@@ -20,6 +19,7 @@ from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import ClusterLostError, NonFiniteError, OptionError
 from ling.estimators.callbacks import CallbackAdapter
 from ling.estimators.open_data import split_dataset
+from ling.estimators.sklearn_private import sklearn_fit_context
 from ling.progress import FitProgress, Listener, RemainingWork, track_fit
 from ling.progress_bar import progress_listener, write_stderr
 from ling.results import Certificate, FitReport, Status
@@ -77,7 +77,7 @@ KEPT_ON_FAILURE = "_partial_coef", "_callback_fit_ctx", "_skl_callbacks_to_teard
 
 def fit_context(method: Method) -> Method:
     """Apply scikit-learn's untyped `_fit_context` decorator without losing the method's type."""
-    return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
+    return cast(Method, sklearn_fit_context(prefer_skip_nested_validation=True)(method))
 
 
 def fit_options(model: Any) -> FitOptions:

@@ -10,12 +10,11 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring, get_scorer
-from sklearn.metrics._scorer import _BaseScorer
 from sklearn.model_selection import KFold, check_cv
-from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _routing_enabled
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from ling._typing import Array, CVLike, ScoringLike
 from ling.design import Design, Storage
@@ -45,7 +44,7 @@ class MetadataRoutingMixin:
         """Scorer for `scoring`, or the default scorer, accuracy or R^2."""
         if self.scoring is None:  # the default scorer always gets sample_weight
             scorer = get_scorer("accuracy" if is_classifier(self) else "r2")
-            return scorer.set_score_request(sample_weight=True) if _routing_enabled() else scorer
+            return scorer.set_score_request(sample_weight=True) if _is_routing_enabled() else scorer
         return check_scoring(self, scoring=self.scoring, allow_none=True)
 
     def _check_scorer(self) -> Any:
@@ -71,7 +70,7 @@ def route_fit_params(
     Without metadata routing only `groups` is allowed, and the scorer gets the weights if it accepts
     them.
     """
-    if _routing_enabled():
+    if _is_routing_enabled():
         if weights is not None:
             params = {**params, "sample_weight": weights}
         routed = process_routing(model, "fit", **params)
@@ -91,6 +90,10 @@ def route_fit_params(
     if weights is None or not _accepts_weights(model._resolve_scorer()):
         return {}, params
     return {"sample_weight": weights}, params
+
+
+def _is_routing_enabled() -> bool:
+    return bool(get_config()["enable_metadata_routing"])
 
 
 def _supported_responses(model: Any) -> str:
@@ -132,4 +135,4 @@ def make_splits(model: Any, X: Any, y: Any, parameters: dict[str, Any]) -> Split
 
 def is_prediction_scorer(call: Any) -> bool:
     """True if a scorer uses X only to compute predictions."""
-    return isinstance(call, _BaseScorer)
+    return isinstance(call, type(get_scorer("r2")))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling._typing import MatrixLike, Precision, RandomState, Solver
 from ling.design import ChunkedStorage, as_design
@@ -30,6 +29,7 @@ from ling.estimators.fit import (
 from ling.estimators.open_data import open_storage, planned_residency, split_dataset
 from ling.estimators.partial_fit import PartialFitMixin
 from ling.estimators.sklearn_export import sklearn_estimator
+from ling.estimators.sklearn_private import Interval, StrOptions
 from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions

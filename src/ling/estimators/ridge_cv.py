@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import get_scorer_names
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ling._typing import (
     Array,
@@ -42,6 +41,7 @@ from ling.estimators.metadata import (
     route_fit_params,
 )
 from ling.estimators.sklearn_export import sklearn_estimator
+from ling.estimators.sklearn_private import Interval, StrOptions
 from ling.estimators.uncertainty import UncertaintyMixin
 from ling.estimators.validation import training_data
 from ling.model_selection import (

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import _check_sample_weight, validate_data
-from sklearn.utils.validation import _check_y as check_y
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
 from ling._typing import Array
 from ling.design import ChunkedStorage, DenseStorage, Design, Meter, Storage, as_design
@@ -160,7 +161,8 @@ def _check_targets(estimator_name: str, storage: Storage, y: Any, numeric: dict[
     if n == 0:
         raise ShapeError("X has no rows; at least one is needed.")
     with locate_nonfinite_in_errors(y=y), name_argument_in_errors(**numeric):
-        y = check_y(y, multi_output=True, y_numeric=bool(numeric), estimator=estimator_name)
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator_name)
+        y = y.astype(np.float64) if numeric and y.dtype.kind == "O" else y
         _check_numeric_y(y, numeric)
     if len(y) != n:
         raise ShapeError(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
@@ -340,12 +342,27 @@ def check_sample_weight(sample_weight: Any, X: Any) -> Array | None:
         locate_nonfinite_in_errors(sample_weight=sample_weight),
         name_argument_in_errors(sample_weight=sample_weight),
     ):
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weights = _as_weights(sample_weight, X.shape[0])
     is_valid = weights >= 0  # False for NaN too
     if not is_valid.all():
         row = int(np.flatnonzero(~is_valid)[0])
         raise NegativeWeightError(
             f"sample_weight[{row}] is {weights[row]}; weights must be >= 0. "
             "To leave a row out, give it weight 0."
+        )
+    return np.asarray(weights)
+
+
+def _as_weights(sample_weight: Any, n: int) -> Array:
+    """Finite sample weights (n,) in float64, from an array or one number."""
+    if isinstance(sample_weight, Number):
+        return np.full(n, sample_weight, dtype=np.float64)
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, order="C", input_name="sample_weight"
+    )
+    if weights.shape != (n,):
+        raise ShapeError(
+            f"sample_weight has shape {weights.shape}. Sample weights must be 1D array or scalar: "
+            f"pass one number, or one for each of the {n} rows of X."
         )
     return np.asarray(weights)

@@ -47,7 +47,7 @@ class ClassificationScores:
     majority_accuracy: float
     confusion: NDArray[Any] | None
     class_accuracy: Array
-    class_counts: Array
+    class_counts: NDArray[np.integer[Any]]
 
     @property
     def worst_first(self) -> NDArray[np.intp]:

@@ -122,6 +122,6 @@ def _resource_limit() -> float:
     except ImportError:  # Windows has no such module
         return math.inf
     soft_limits = (resource.getrlimit(getattr(resource, name))[0]
-                   for name in ("RLIMIT_AS", "RLIMIT_DATA"))  # fmt: skip
+                   for name in ("RLIMIT_AS", "RLIMIT_DATA") if hasattr(resource, name))  # fmt: skip
     return min((float(soft) for soft in soft_limits if soft != resource.RLIM_INFINITY),
                default=math.inf)  # fmt: skip

@@ -8,9 +8,10 @@ effective number of degrees of freedom.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -53,7 +54,7 @@ class Posterior(ABC):
         """How the posterior was computed, for the user."""
         return "exact"
 
-    def _per_target(self, by_alpha: dict[float, Array]) -> Array:
+    def _per_target(self, by_alpha: Mapping[float, Array | np.floating[Any]]) -> Array:
         """Stack the arrays (k,) of each alpha into (k, t), or scalars into (t,)."""
         return np.stack([by_alpha[float(alpha)] for alpha in self.alphas], axis=-1)
 

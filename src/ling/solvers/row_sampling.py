@@ -174,13 +174,10 @@ def estimate_spectrum(
     # bias. The diagonal ones do not, so their part is subtracted.
     diagonal = sample.eigenvectors[:, rank:] ** 2 @ tail
     unevenness = sample.n_rows * (diagonal @ diagonal) / max(diagonal.sum() ** 2, FLOAT64_TINY)
-    tail_squares = (
-        n**2 * max((tail @ tail) - tail.sum() ** 2 / tail_size * unevenness, 0.0) / tail_size**2
-    )
+    off_diagonal = float((tail @ tail) - tail.sum() ** 2 / tail_size * unevenness)
+    tail_squares = n**2 * max(off_diagonal, 0.0) / tail_size**2
     count = max(0, min(n, p) - rank)
-    return SpectrumEstimate(
-        leading, fit_power_law_tail(float(tail_sum), float(tail_squares), rank, count)
-    )
+    return SpectrumEstimate(leading, fit_power_law_tail(float(tail_sum), tail_squares, rank, count))
 
 
 def detect_spikes(values: Array, size: int, shape: tuple[int, int], least: float) -> Array:
