@@ -95,6 +95,7 @@ ling.RidgeCV(cv="five")
 ling.RidgeCV(selection_rule="1se")
 ling.RidgeClassifier(class_weight="balance")
 ling.scan_csv("table.csv", missing="median")
+ling.scan_arrow("table.parquet")
 ling.save("model", "model.ling")
 ling.paper.models.model1(random_state="zero")
 """

@@ -23,6 +23,14 @@ class HasShape(Protocol):
         """Number of rows, and number of columns."""
 
 
+class HasSchema(Protocol):
+    """A pyarrow Table, RecordBatch or Dataset; pyarrow has no types of its own."""
+
+    @property
+    def schema(self) -> Any:
+        """Names and types of the columns."""
+
+
 class DaskCollection(Protocol):
     """A Dask array or data frame, for which predictions are Dask arrays as well."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ling._typing import Array, FilePath, MissingRule, UnknownRule
+from ling._typing import Array, FilePath, HasSchema, MissingRule, UnknownRule
 from ling.design.chunked import prefetch
 from ling.design.row_source import FileVersions, RowSource
 from ling.errors import InputTypeError, MissingValueError, OptionError
@@ -43,10 +43,6 @@ from ling.io.tables import (
     integer_inferred_columns,
     open_arrow_dataset,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
 
 
 class ArrowSource(RowSource):
@@ -430,7 +426,7 @@ def scan_feather(
 
 
 def scan_arrow(
-    data: pa.Table | pa.RecordBatch | ds.Dataset,
+    data: HasSchema,
     target: str | Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     *,
