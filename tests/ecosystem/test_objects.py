@@ -28,7 +28,7 @@ OPTIONS = {
     "Ridge": {
         "alpha": 0.3, "fit_intercept": False, "copy_X": False, "max_iter": 99, "tol": 1e-3,
         "solver": "direct", "positive": True, "random_state": 7, "precision": "float64",
-        "memory_budget": "1GiB", "verbose": 1, "store_covariance": False, "warm_start": True,
+        "memory_budget": "1GiB", "verbose": 1, "store_covariance": True, "warm_start": True,
         "checkpoint": Path("nowhere"), "speeds": SPEEDS,
     },
     "RidgeCV": {

@@ -97,7 +97,9 @@ REGRESSION = {
     "fit": lambda *data: Ridge().fit(*data).coef_,
     "fit, weights": lambda *data: Ridge().fit(*data, sample_weight=WEIGHTS).coef_,
     "predict": lambda *data: Ridge().fit(*data).predict(data[0]),
-    "predict, std": lambda *data: Ridge().fit(*data).predict(data[0], return_std=True),
+    "predict, std": lambda *data: (
+        Ridge(store_covariance=True).fit(*data).predict(data[0], return_std=True)
+    ),
     "predict_blocks": lambda *data: next(Ridge().fit(*data).predict_blocks(data[0]))[1],
     "score": lambda *data: Ridge().fit(*data).score(*data),
     "score, weights": lambda *data: Ridge().fit(*data).score(*data, sample_weight=WEIGHTS),
@@ -105,8 +107,8 @@ REGRESSION = {
     "partial_fit, remove": lambda *data: (
         Ridge().partial_fit(*data).partial_fit(*data).partial_fit(*data, remove=True).coef_
     ),
-    "leave-one-out": lambda *data: RidgeCV().fit(*data).cv_results_.folds,
-    "folds": lambda *data: RidgeCV(cv=3).fit(*data).cv_results_.folds,
+    "leave-one-out": lambda *data: RidgeCV().fit(*data).cv_scores_.split_scores,
+    "folds": lambda *data: RidgeCV(cv=3).fit(*data).cv_scores_.split_scores,
     "pipeline": lambda *data: make_pipeline(Ridge()).fit(*data).predict(data[0]),
     "pipeline, score": lambda *data: make_pipeline(Ridge()).fit(*data).score(*data),
     "path": lambda *data: ridge_path(*data, alphas=ALPHAS).coef,
@@ -128,7 +130,7 @@ CLASSIFICATION = {
     "predict": lambda *data: RidgeClassifier().fit(*data).predict(data[0]),
     "decision_function": lambda *data: RidgeClassifier().fit(*data).decision_function(data[0]),
     "score": lambda *data: RidgeClassifier().fit(*data).score(*data),
-    "folds": lambda *data: RidgeClassifierCV(cv=3).fit(*data).cv_results_.folds,
+    "folds": lambda *data: RidgeClassifierCV(cv=3).fit(*data).cv_scores_.split_scores,
     "PathDisplay": lambda *data: (
         PathDisplay.from_estimator(RidgeClassifier(class_weight="balanced").fit(*data), *data).coef
     ),

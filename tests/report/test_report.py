@@ -78,7 +78,7 @@ class TestEstimators:
     def test_coefficients_compare_and_have_intervals(self, diabetes, tmp_path, undrawn):
         X, y = diabetes
         X = X * 10.0 ** np.arange(10)  # units should not matter to the order
-        model = Ridge(alpha=1e-3).fit(X, y)
+        model = Ridge(alpha=1e-3, store_covariance=True).fit(X, y)
         page = report(tmp_path, model, X, y)
         scaled = model.coef_ * X.std(ddof=0).to_numpy()
         rows = re.findall(r'<th scope="row" class="name" title="(\w+)">', page.source)[:10]

@@ -44,12 +44,12 @@ class CVScores:
     >>> from ling import RidgeCV
     >>> model = RidgeCV([0.01, 0.1, 1.0], cv=5).fit(*load_diabetes(return_X_y=True))
     >>> model.cv_scores_.mean_score.round(3)
-    array([0.482, 0.481, 0.41 ])
+    array([0.481, 0.48 , 0.41 ])
     >>> model.cv_scores_.to_frame().round(3)
        alpha  mean_score  std_error  certified
-    0   0.01       0.482      0.022       True
-    1   0.10       0.481      0.020       True
-    2   1.00       0.410      0.015       True
+    0   0.01       0.481      0.024       True
+    1   0.10       0.480      0.024       True
+    2   1.00       0.410      0.022       True
     """
 
     alphas: Array
