@@ -1,13 +1,7 @@
-"""Displays draw what the models found: every number here is read back from the picture."""
+"""CVDisplay and PathDisplay: every number here is read back from the picture."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
-
-import matplotlib
-
-matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,29 +10,21 @@ import sklearn.linear_model
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
-from scipy import sparse
 from sklearn.datasets import load_diabetes
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import make_scorer, mean_absolute_error
-from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from ling import (
     CVDisplay,
-    DecisionDisplay,
     LingError,
     PathDisplay,
-    PredictionDisplay,
     Ridge,
     RidgeClassifier,
     RidgeClassifierCV,
     RidgeCV,
-    SpectrumDisplay,
     ridge_path,
 )
-from ling.report import spectrum_display
 from ling.report.path_display import _separate_labels
+from tests.displays import drawn, legend, vertical
 
 
 @pytest.fixture(autouse=True)
@@ -57,20 +43,6 @@ def targets(rng):
     X = rng.standard_normal((80, 6))
     Y = X @ rng.standard_normal((6, 3)) + rng.standard_normal((80, 3)) * [1, 5, 20]
     return X, Y
-
-
-def legend(shown) -> list[str]:
-    return [text.get_text() for text in shown.ax_.get_legend().get_texts()]
-
-
-def vertical(shown) -> list[float]:
-    lines = [np.asarray(line.get_xdata(), dtype=float) for line in shown.ax_.lines]
-    return [x[0] for x in lines if len(x) == 2 and x[0] == x[1]]
-
-
-def drawn(shown) -> None:
-    """Laid out and drawn, which warns of what does not fit."""
-    shown.figure_.canvas.draw()
 
 
 class TestCV:
@@ -234,94 +206,6 @@ class TestCV:
     def test_refuses_0_alone(self, diabetes):
         with pytest.raises(LingError, match="nothing above 0"):
             CVDisplay.from_estimator(RidgeCV([0.0], cv=3).fit(*diabetes))
-
-
-class TestPredictions:
-    def test_draws_what_fits_that_have_not_seen_it_predict(self, diabetes):
-        X, y = diabetes
-        model = RidgeCV(cv=5).fit(X, y)
-        shown = PredictionDisplay.from_estimator(model, X, y, name="progress")
-        drawn(shown)
-        expected = cross_val_predict(Ridge(alpha=model.alpha_), X, y, cv=5)
-        x, height = shown.points_.get_offsets().T
-        np.testing.assert_allclose(x, expected)
-        np.testing.assert_allclose(height, y, rtol=1e-14)
-        assert shown.ax_.get_xlabel() == "predicted progress"
-        assert shown.ax_.get_legend().get_title().get_text() == "held out: 5-fold cross-validation"
-        assert "442 samples" in legend(shown)
-
-    def test_residuals_their_means_and_their_distribution(self, diabetes):
-        X, y = diabetes
-        model = Ridge(alpha=0.1).fit(X, y)
-        shown = PredictionDisplay.from_estimator(model, X, y, kind="residual_vs_predicted")
-        drawn(shown)
-        residuals = shown.actual - shown.predicted
-        np.testing.assert_allclose(shown.points_.get_offsets()[:, 1], residuals)
-        tenths = np.array_split(np.argsort(shown.predicted), 10)
-        np.testing.assert_allclose(
-            shown.means_.get_ydata(), [residuals[some].mean() for some in tenths]
-        )
-        assert sum(bar.get_width() for bar in shown.bars_ax_.patches) == len(y)
-
-    def test_of_many_samples_some_are_drawn_and_the_worst(self, rng):
-        predicted = rng.standard_normal(5000)
-        actual = predicted + rng.standard_normal(5000)
-        actual[7] = 50
-        shown = PredictionDisplay(actual=actual, predicted=predicted).plot()
-        assert len(shown.points_.get_offsets()) == 2000
-        assert len(np.unique(shown.points_.get_offsets(), axis=0)) == 2000
-        assert shown.points_.get_offsets()[:, 1].max() == 50
-        assert "2,000 of 5,000 samples, the 20 worst too" in legend(shown)
-
-    def test_few_samples_have_no_means(self):
-        shown = PredictionDisplay(actual=np.ones(5), predicted=np.ones(5))
-        assert shown.plot(kind="residual_vs_predicted").means_ is None
-        drawn(shown)
-
-    def test_a_target(self, targets):
-        X, Y = targets
-        model = Ridge().fit(X, Y)
-        shown = PredictionDisplay.from_estimator(model, X, Y, target=2)
-        np.testing.assert_allclose(shown.actual, Y[:, 2])
-        with pytest.raises(LingError, match="target is 3; pass one of 0 to 2"):
-            PredictionDisplay.from_estimator(model, X, Y, target=3)
-
-    def test_what_it_cannot_draw(self, targets):
-        X, Y = targets
-        with pytest.raises(LingError, match="use DecisionDisplay"):
-            PredictionDisplay.from_estimator(RidgeClassifier().fit(X, Y[:, 0] > 0), X, Y[:, 0] > 0)
-        with pytest.raises(LingError, match="kind is 'both'"):
-            PredictionDisplay(actual=Y[:, 0], predicted=Y[:, 0]).plot(kind="both")
-
-
-class TestDecisions:
-    def test_shares_of_both_classes(self, targets):
-        X, Y = targets
-        labels = np.where(Y[:, 0] > 0, "$up$ and $", "down")
-        model = RidgeClassifier().fit(X, labels)
-        shown = DecisionDisplay.from_estimator(model, X, labels)
-        drawn(shown)
-        assert shown.name == "class down"
-        assert [sum(shares) for shares in shown.counts_] == pytest.approx([100, 100])
-        assert legend(shown)[1] == f"class $up$ and $ ({np.sum(labels != 'down')})"
-        np.testing.assert_array_equal(shown.belongs, labels == "down")
-        assert vertical(shown) == [0]
-
-    def test_one_of_three_classes_has_no_threshold(self, targets):
-        X, Y = targets
-        labels = np.digitize(Y[:, 0], [-1, 1])
-        model = RidgeClassifierCV(cv=4).fit(X, labels)
-        shown = DecisionDisplay.from_estimator(model, X, labels, target=1)
-        theirs = cross_val_predict(
-            RidgeClassifier(alpha=model.alpha_), X, labels, cv=4, method="decision_function"
-        )
-        np.testing.assert_allclose(shown.values, theirs[:, 1])
-        assert not vertical(shown)
-
-    def test_regressions_are_refused(self, targets):
-        X, Y = targets
-        with pytest.raises(LingError, match="use PredictionDisplay"):
-            DecisionDisplay.from_estimator(Ridge().fit(X, Y), X, Y)
 
 
 @pytest.mark.parametrize("width", [4.8, 6.4])
@@ -491,161 +375,6 @@ class TestPath:
         assert all(a.x1 + 2 < b.x0 for a, b in pairwise(boxes))
 
 
-class TestSpectrum:
-    @pytest.mark.parametrize("fit_intercept", [True, False])
-    @pytest.mark.parametrize("shape", [(40, 8), (8, 40)])
-    @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-    def test_draws_the_eigenvalues(self, rng, shape, fit_intercept, make):
-        X = rng.standard_normal(shape) + 3
-        model = Ridge(alpha=2.0, fit_intercept=fit_intercept).fit(make(X), X[:, 0])
-        shown = SpectrumDisplay.from_estimator(model, make(X))
-        drawn(shown)
-        s = np.linalg.svd(X - X.mean(axis=0) if fit_intercept else X, compute_uv=False)
-        d = s[s > 1e-9] ** 2
-        points = shown.points_.get_offsets()
-        np.testing.assert_array_equal(points[:, 0], np.arange(1, len(d) + 1))
-        np.testing.assert_allclose(points[:, 1], d, rtol=1e-8)
-        np.testing.assert_allclose(shown.points_.get_array(), d / (d + 2))
-        assert shown.edf == pytest.approx(((d / (d + 2)).sum(),) * 2)
-        assert shown.line_.get_ydata()[0] == 2.0
-
-    def test_says_what_it_is(self, rng):
-        X = rng.standard_normal((20, 30))
-        model = Ridge(alpha=3.0, store_covariance=True).fit(X, X[:, 0])
-        shown = SpectrumDisplay.from_estimator(model, X)
-        title = shown.ax_.get_title(loc="left").splitlines()
-        assert title == [
-            f"effective degrees of freedom: {model.edf_:.3g} of 30",
-            "11 eigenvalues are 0",
-        ]
-        assert "alpha = 3" in [text.get_text() for text in shown.ax_.texts]
-
-    def test_the_right_axis_says_what_is_kept(self, diabetes):
-        X, y = diabetes
-        shown = SpectrumDisplay.from_estimator(Ridge(alpha=0.5).fit(X, y), X)
-        (right,) = shown.ax_.child_axes
-        kept = [float(label.get_text()[:-1]) / 100 for label in right.get_yticklabels()]
-        at = np.asarray(right.get_yticks())
-        np.testing.assert_allclose(at / (at + 0.5), kept)
-        assert 0.5 in kept
-
-    def test_weights_and_units(self, rng):
-        X = rng.standard_normal((30, 4)) * 1e-40
-        weights = rng.uniform(0.1, 3, 30)
-        model = Ridge(alpha=1e-80).fit(X, X[:, 0], weights)
-        shown = SpectrumDisplay.from_estimator(model, X, sample_weight=weights)
-        centred = (X - weights @ X / weights.sum()) * np.sqrt(weights)[:, None] * 1e40
-        d = np.linalg.svd(centred, compute_uv=False) ** 2
-        np.testing.assert_allclose(shown.eigenvalues * 1e80, d, rtol=1e-8)
-        assert shown.edf[0] == pytest.approx((d / (d + 1)).sum())
-
-    def test_some_of_many(self, rng):
-        X = rng.standard_normal((40, 8))
-        shown = SpectrumDisplay.from_estimator(Ridge().fit(X, X[:, 0]), X, n_values=3)
-        assert len(shown.points_.get_offsets()) == 3
-        assert shown.edf[0] > 3
-        assert "the 3 largest of 8" in shown.ax_.get_title(loc="left")
-
-    @pytest.mark.parametrize("shape", [(90, 60), (60, 90)])
-    @pytest.mark.parametrize("alpha", [1e-3, 10.0, 1e4])
-    def test_large_data_is_bounded(self, rng, monkeypatch, shape, alpha):
-        X = rng.standard_normal(shape) * np.arange(1, shape[1] + 1) ** -0.5
-        model = Ridge(alpha=alpha).fit(X, X[:, 0])
-        exact = SpectrumDisplay.from_estimator(model, X)
-        monkeypatch.setattr(spectrum_display, "MAX_EXACT_SIZE", 50)
-        shown = SpectrumDisplay.from_estimator(model, X, n_values=20)
-        np.testing.assert_allclose(shown.eigenvalues, exact.eigenvalues[:20], rtol=1e-8)
-        assert shown.edf[0] <= exact.edf[0] <= shown.edf[1]
-        assert "from the 20 largest eigenvalues" in shown.ax_.get_title(loc="left")
-
-    def test_an_alpha_for_each_target(self, targets):
-        X, Y = targets
-        model = RidgeCV(alpha_per_target=True).fit(X, Y)
-        shown = SpectrumDisplay.from_estimator(model, X)
-        assert shown.line_.get_ydata()[0] == np.median(model.alpha_)
-        assert "at the median alpha" in shown.ax_.get_title(loc="left")
-
-    def test_nothing_to_show(self):
-        X = np.ones((9, 3))
-        shown = SpectrumDisplay.from_estimator(Ridge().fit(X, np.arange(9.0)), X)
-        drawn(shown)
-        assert shown.edf == (0, 0)
-
-    def test_no_penalty_has_no_line(self, diabetes):
-        X, y = diabetes
-        shown = SpectrumDisplay.from_estimator(Ridge(alpha=0.0).fit(X, y), X)
-        drawn(shown)
-        assert shown.line_ is None
-        assert shown.edf[0] == pytest.approx(10)
-
-    def test_refusals(self, diabetes):
-        X, y = diabetes
-        with pytest.raises(LingError, match="n_values is 0"):
-            SpectrumDisplay.from_estimator(Ridge().fit(X, y), X, n_values=0)
-        with pytest.raises(ValueError, match="expecting 10 features"):
-            SpectrumDisplay.from_estimator(Ridge().fit(X.to_numpy(), y), np.ones((4, 3)))
-
-
-ALL = {
-    "cv": lambda model, X, y, ax=None: CVDisplay.from_estimator(model, ax=ax),
-    "path": lambda model, X, y, ax=None: PathDisplay.from_estimator(model, X, y, ax=ax),
-    "spectrum": lambda model, X, y, ax=None: SpectrumDisplay.from_estimator(model, X, ax=ax),
-}
-
-
-@pytest.mark.parametrize("show", ALL.values(), ids=ALL)
-class TestAll:
-    def test_a_given_ax_is_used(self, diabetes, show):
-        figure, (left, right) = plt.subplots(1, 2)
-        shown = show(RidgeCV().fit(*diabetes), *diabetes, ax=right)
-        drawn(shown)
-        assert shown.ax_ is right
-        assert shown.figure_ is figure
-        assert not left.lines
-        assert plt.get_fignums() == [figure.number]
-
-    def test_nothing_is_cut_off(self, diabetes, show):
-        _, ax = plt.subplots()
-        shown = show(RidgeCV().fit(*diabetes), *diabetes, ax=ax)
-        drawn(shown)
-        box = ax.get_tightbbox()
-        width, height = shown.figure_.canvas.get_width_height()
-        assert box.x0 >= 0
-        assert box.y0 >= 0
-        assert box.x1 <= width + 1
-        assert box.y1 <= height + 1
-
-    def test_a_layout_of_the_users_own_is_kept(self, diabetes, show):
-        figure, ax = plt.subplots(layout="compressed")
-        engine = figure.get_layout_engine()
-        show(RidgeCV().fit(*diabetes), *diabetes, ax=ax)
-        assert figure.get_layout_engine() is engine
-
-    def test_plot_can_be_called_again(self, diabetes, show):
-        shown = show(RidgeCV().fit(*diabetes), *diabetes)
-        first = shown.ax_
-        assert shown.plot() is shown
-        assert shown.ax_ is not first
-        assert len(shown.ax_.lines) == len(first.lines)
-
-    def test_a_model_that_is_not_fitted(self, diabetes, show):
-        with pytest.raises(NotFittedError):
-            show(RidgeCV(), *diabetes)
-
-    def test_says_how_to_install_matplotlib(self, diabetes, show, monkeypatch):
-        model = RidgeCV().fit(*diabetes)
-        monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        with pytest.raises(ImportError, match=r"Display.plot needs matplotlib.*ling\[plot\]"):
-            show(model, *diabetes)
-
-
-def test_matplotlib_is_loaded_by_plot_alone():
-    code = "from ling import CVDisplay; import sys; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 @given(
     wanted=st.lists(st.floats(0, 100), min_size=1, max_size=12).map(sorted), gap=st.floats(0.1, 8)
 )
@@ -656,23 +385,3 @@ def test_labels_are_moved_apart(wanted, gap):
     assert found.max() <= 100 + 1e-9
     if (np.diff(wanted) >= gap).all():
         np.testing.assert_allclose(found, wanted, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda model, X, y: CVDisplay.from_estimator(model),
-        lambda model, X, y: PathDisplay.from_estimator(model, X, y),
-        lambda model, X, y: SpectrumDisplay.from_estimator(model, X),
-    ],
-)
-def test_models_inside_of_others_are_pointed_at(diabetes, draw):
-    X, y = diabetes
-    pipeline = make_pipeline(StandardScaler(), RidgeCV()).fit(X, y)
-    with pytest.raises(LingError, match=r"is a Pipeline.*the last step.*pipeline\[-1\]"):
-        draw(pipeline, X, y)
-    draw(pipeline[-1], pipeline[:-1].transform(X), y)
-    search = GridSearchCV(RidgeCV(), {"fit_intercept": [True, False]}, cv=2).fit(X, y)
-    with pytest.raises(LingError, match=r"is a GridSearchCV.*best_estimator_"):
-        draw(search, X, y)
-    draw(search.best_estimator_, X, y)

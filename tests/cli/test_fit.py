@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import ling as library
+from ling.cli.training_table import MANY_CATEGORIES
 from ling.model_file import read_model_file
 from tests.cli.conftest import BASIC, WRITERS, N, goods
 
@@ -340,7 +341,7 @@ def test_naming_an_identifier_insists(folder, ling):
     assert done.json["shape"] == [N, 301]
 
 
-def test_hints(folder, ling, monkeypatch):
+def test_hints(folder, ling):
     done = ling("fit", "goods.csv", "-t", "count", "--drop", "id")
     assert done.code == 0
     assert "'count' has only 9 different values; if they are classes" in done.err
@@ -350,8 +351,12 @@ def test_hints(folder, ling, monkeypatch):
     assert "pass --shuffle" in done.err
     assert "'house_id' is used as a number" in done.err
     assert "--shuffle" not in ling("fit", "sorted.parquet", *BASIC, "--shuffle").err
-    monkeypatch.setattr("ling.cli.training_table.MANY_CATEGORIES", 2)
-    assert "'colour' becomes 3 columns" in ling("fit", "goods.csv", *BASIC).err
+    texts = [f"c{i}" for i in range(MANY_CATEGORIES + 1)]
+    for n_texts, hinted in ((MANY_CATEGORIES, False), (MANY_CATEGORIES + 1, True)):
+        wide = {"colour": texts[:n_texts] * 2, "price": np.arange(2.0 * n_texts)}
+        pq.write_table(pa.table(wide), "wide.parquet")
+        done = ling("plan", "wide.parquet", "-t", "price")
+        assert ("'colour' becomes 1,001 columns" in done.err) is hinted
 
 
 def test_names_are_shown_as_they_are_and_obeyed_by_nobody(folder, ling, rng):

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
 import ling as library
-from tests.cli.conftest import goods
+from tests.cli.conftest import BASIC, goods
 
 READERS = {
     "p.parquet": pq.read_table,
@@ -20,6 +20,8 @@ READERS = {
     "p.arrow": pa.feather.read_table,
 }
 NEW = goods(120, seed=1)
+#: For a fit: as little memory as can be, so that its model predicts in the smallest blocks.
+SMALL_BUDGET = ("--memory-budget", "4MB")
 
 
 @pytest.fixture
@@ -29,24 +31,28 @@ def new(model):
     return "new.parquet"
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """So that there are many."""
-    for name in ("MIN_BLOCK_BYTES", "MAX_BLOCK_BYTES"):
-        monkeypatch.setattr(f"ling.design.chunked.{name}", 6 * 8 * 7)
+@pytest.fixture(scope="module")
+def many():
+    """Goods that a model with `SMALL_BUDGET` reads in several blocks, of 1 MiB or 21,824 rows."""
+    return goods(50_000, seed=1)
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_predictions_are_those_of_the_model(name, model, new, ling, small_blocks):
-    done = ling("predict", model, new, "--out", name, "--keep", "id,colour")
+def test_predictions_are_those_of_the_model(name, folder, many, ling):
+    ling("fit", "goods.parquet", *BASIC, *SMALL_BUDGET, "-q")
+    pq.write_table(many.select(many.column_names[::-1]), "new.parquet", row_group_size=7000)
+    done = ling("predict", "model.ling", "new.parquet", "--out", name, "--keep", "id,colour")
     assert done.code == 0, done.err
     found = READERS[name](name)
     assert found.column_names == ["id", "colour", "prediction"]
-    assert found["id"].to_pylist() == NEW["id"].to_pylist()
-    assert found["colour"].to_pylist() == NEW["colour"].to_pylist()
-    expected = library.load(model).predict(NEW)
+    assert found["id"].to_pylist() == many["id"].to_pylist()
+    assert found["colour"].to_pylist() == many["colour"].to_pylist()
+    model = library.load("model.ling")
+    expected = model.predict(many)
     np.testing.assert_allclose(found["prediction"].to_numpy(), expected, rtol=1e-12)
-    assert f"R² {r2_score(NEW['price'].to_numpy(), expected):.4f} on the 120 rows" in done.out
+    assert f"R² {r2_score(many['price'].to_numpy(), expected):.4f} on the 50,000 rows" in done.out
+    blocks = list(model.predict_blocks(library.scan_parquet("new.parquet", like=model).X))
+    assert [rows.stop for rows, _ in blocks] == [21_824, 43_648, 50_000]
 
 
 def test_all_formats_in(model, ling):
@@ -62,13 +68,13 @@ def test_all_formats_in(model, ling):
         )
 
 
-def test_classes(folder, ling, small_blocks):
-    ling("fit", "goods.csv", "-t", "kind", "--drop", "id,price", "--classify", "-q")
-    pq.write_table(NEW, "new.parquet")
-    expected = library.load("model.ling").predict(NEW)
+def test_classes(folder, many, ling):
+    ling("fit", "goods.csv", "-t", "kind", "--drop", "id,price", "--classify", *SMALL_BUDGET, "-q")
+    pq.write_table(many, "new.parquet")
+    expected = library.load("model.ling").predict(many)
     done = ling("predict", "model.ling", "new.parquet", "-o", "p.csv", "--json")
     assert pa.csv.read_csv("p.csv")["prediction"].to_pylist() == list(expected)
-    truth = np.array(NEW["kind"].to_pylist())
+    truth = np.array(many["kind"].to_pylist())
     assert done.json["score"]["value"] == accuracy_score(truth, expected)
     recall = {kind: (expected[truth == kind] == kind).mean() for kind in ("cheap", "dear")}
     assert done.json["score"]["recall"] == pytest.approx(recall)
@@ -159,16 +165,18 @@ def test_refused_in_one_line_and_nothing_written(change, options, advice, model,
     assert sorted(model.parent.iterdir()) == before
 
 
-def test_what_fails_half_way_leaves_what_was_there(model, ling, small_blocks):
-    colours = pa.array([*NEW["colour"].to_pylist()[:-1], "pink"])
-    pq.write_table(NEW.set_column(2, "colour", colours), "late.parquet")
-    (model.parent / "p.csv").write_text("precious")
-    before = sorted(model.parent.iterdir())
-    assert ling("predict", model, "late.parquet", "-o", "p.csv").code == 1
-    assert (model.parent / "p.csv").read_text() == "precious"
-    assert sorted(model.parent.iterdir()) == before
-    assert ling("predict", model, "late.parquet", "-o", "p.csv", "--unknown", "ignore").code == 0
-    assert len((model.parent / "p.csv").read_text().splitlines()) == 121
+def test_what_fails_half_way_leaves_what_was_there(folder, many, ling):
+    ling("fit", "goods.parquet", *BASIC, *SMALL_BUDGET, "-q")
+    colours = pa.array([*many["colour"].to_pylist()[:-1], "pink"])
+    pq.write_table(many.set_column(2, "colour", colours), "late.parquet")
+    (folder / "p.csv").write_text("precious")
+    before = sorted(folder.iterdir())
+    predict = ("predict", "model.ling", "late.parquet", "-o", "p.csv")
+    assert ling(*predict).code == 1
+    assert (folder / "p.csv").read_text() == "precious"
+    assert sorted(folder.iterdir()) == before
+    assert ling(*predict, "--unknown", "ignore").code == 0
+    assert len((folder / "p.csv").read_text().splitlines()) == 50_001
 
 
 def test_model_files_that_are_none(folder, ling):
@@ -213,17 +221,20 @@ def test_a_target_that_is_text_gets_no_score(model, ling):
     assert done.json["rows"] == 120
 
 
-def test_what_was_filled_in_or_ignored_is_told(folder, ling, small_blocks):
-    ling("fit", "goods.parquet", "-t", "price", "--drop", "id,kind", "--missing", "mean", "-q")
-    colours = pa.array(["pink" if i % 4 == 0 else "red" for i in range(120)])
-    gone = pa.array([None] * 120, pa.float64())
-    pq.write_table(NEW.set_column(2, "colour", colours).set_column(1, "size", gone), "odd.parquet")
+def test_what_was_filled_in_or_ignored_is_told(folder, many, ling):
+    ling("fit", "goods.parquet", *BASIC, "--missing", "mean", *SMALL_BUDGET, "-q")
+    n = many.num_rows
+    colours = pa.array(["pink" if i % 4 == 0 else "red" for i in range(n)])
+    gone = pa.array([None] * n, pa.float64())
+    pq.write_table(many.set_column(2, "colour", colours).set_column(1, "size", gone), "odd.parquet")
     done = ling("predict", "model.ling", "odd.parquet", "-o", "p.csv", "--unknown", "ignore",
                 "--json")  # fmt: skip
-    assert "the fit has not seen, treated as no category: 'colour' (30 of 120 rows)" in done.err
+    assert (
+        "the fit has not seen, treated as no category: 'colour' (12,500 of 50,000 rows)" in done.err
+    )
     assert "(or no category) stands: 'size' (every row)" in done.err
-    assert done.json["unknown"] == {"colour": 30}
-    assert done.json["filled"] == {"size": 120}
+    assert done.json["unknown"] == {"colour": 12_500}
+    assert done.json["filled"] == {"size": 50_000}
 
 
 def test_numbers_that_became_text(model, ling):

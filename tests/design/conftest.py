@@ -1,10 +1,12 @@
 """The fixtures of the design layer's tests."""
 
-import pytest
+from contextlib import ExitStack
 
-from ling.design import dense, sparse
-from ling.linalg import threads
-from tests.design.registry import case_of
+import pytest
+from threadpoolctl import threadpool_limits
+
+from ling.design.tuning import DEFAULT_TUNING
+from tests.design.registry import LARGE, case_of
 
 
 @pytest.fixture
@@ -20,14 +22,19 @@ def tall_case(storage, wrapper):
 
 
 @pytest.fixture
-def treat_as_large(monkeypatch):
-    """Makes small matrices take the way of large ones: compiled kernels, blocks, and threads."""
+def large_case(storage, wrapper):
+    """The same of a tall matrix that is treated as a large one."""
+    return case_of(storage, wrapper, "tall", LARGE)
 
-    def apply(n_threads):
-        monkeypatch.setattr(dense, "MAX_CACHED_BYTES", 0)
-        monkeypatch.setattr(dense, "MIB", 2**8)
-        monkeypatch.setattr(sparse, "MIN_PARALLEL_ENTRIES", 0)
-        monkeypatch.setattr(sparse, "BLOCK_ENTRIES", 2**7)
-        monkeypatch.setattr(threads, "n_threads", lambda: n_threads)
 
-    return apply
+@pytest.fixture(params=[DEFAULT_TUNING, LARGE], ids=["small", "large"])
+def any_case(request, storage, wrapper):
+    """The same of a tall matrix, treated as a small one and as a large one."""
+    return case_of(storage, wrapper, "tall", request.param)
+
+
+@pytest.fixture
+def limit_threads():
+    """Called with a number: as many threads, of BLAS and so of ling, until the test ends."""
+    with ExitStack() as stack:
+        yield lambda n: stack.enter_context(threadpool_limits(limits=n, user_api="blas"))

@@ -1,6 +1,6 @@
 """Everything X can be: each storage, wrapper, matrix and right-hand side is one line here.
 
-Every law of `tests/design` runs on all of them.
+Every law of `tests/design` runs on each of them, in the pairs of `every_design`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import ArraySource, ChunkedStorage, Design, as_design
+from ling.design import (
+    ArraySource,
+    ChunkedStorage,
+    DenseStorage,
+    Design,
+    SparseStorage,
+    as_design,
+)
+from ling.design.tuning import DEFAULT_TUNING, Tuning
 
 # --- values: every storage holds its numbers exactly, so that float64 accuracy can be asked of all
 
@@ -52,8 +60,22 @@ class Stored:
     values: Callable[[np.ndarray], np.ndarray] = single
     dtype: type = np.float64
 
-    def __call__(self, X: np.ndarray) -> Design:
-        return as_design(self.store(X))
+    def __call__(self, X: np.ndarray, tuning: Tuning = DEFAULT_TUNING) -> Design:
+        return tuned_design(self.store(X), tuning)
+
+
+#: Small matrices are treated as large ones: compiled kernels, several blocks, and threads.
+LARGE = Tuning(max_cached_bytes=0, block_bytes=2**8, block_entries=2**7, min_parallel_entries=0)
+
+
+def tuned_design(raw: Any, tuning: Tuning) -> Design:
+    """`as_design(raw)`, with another tuning if the storage has one."""
+    design = as_design(raw)
+    if isinstance(design.storage, DenseStorage):
+        return Design(DenseStorage(design.storage.array, tuning=tuning))
+    if isinstance(design.storage, SparseStorage):
+        return Design(SparseStorage(design.storage.csr, tuning=tuning))
+    return design
 
 
 def _spaced(X, rows=1, columns=1):
@@ -309,30 +331,52 @@ class Case:
         return np.result_type(self.design.dtype, operand.dtype)
 
 
-def build(storage: str, wrapper: str, X: np.ndarray, name: str = "") -> Case:
+def build(
+    storage: str,
+    wrapper: str,
+    X: np.ndarray,
+    name: str = "",
+    tuning: Tuning = DEFAULT_TUNING,
+) -> Case:
     """X in a storage, under a wrapper."""
     stored, layer = DESIGNS[storage], WRAPPERS[wrapper]
     X = stored.values(X)
     raw = stored.store(X)
-    return Case(name, layer.wrap(as_design(raw)), layer.dense(X), raw)
+    return Case(name, layer.wrap(tuned_design(raw, tuning)), layer.dense(X), raw)
 
 
 @cache
-def case_of(storage: str, wrapper: str = "plain", matrix: str = "square") -> Case:
+def case_of(
+    storage: str,
+    wrapper: str = "plain",
+    matrix: str = "square",
+    tuning: Tuning = DEFAULT_TUNING,
+) -> Case:
     """`MATRICES[matrix]` in a storage, under a wrapper; made once, since no product changes it."""
     X = MATRICES[matrix](np.random.default_rng(11))
-    return build(storage, wrapper, X, f"{storage}, {wrapper}, {matrix}")
+    return build(storage, wrapper, X, f"{storage}, {wrapper}, {matrix}", tuning)
 
 
-def cases_of(storage: str, wrapper: str) -> list[Case]:
+def cases_of(storage: str, wrapper: str, tuning: Tuning = DEFAULT_TUNING) -> list[Case]:
     """Every matrix in a storage, under a wrapper."""
     possible = [m for m in MATRICES if m != "no-rows" or wrapper in WRAPPERS_OF_NO_ROWS]
-    return [case_of(storage, wrapper, matrix) for matrix in possible]
+    return [case_of(storage, wrapper, matrix, tuning) for matrix in possible]
+
+
+def _parametrized(pairs):
+    return pytest.mark.parametrize(("storage", "wrapper"), list(dict.fromkeys(pairs)))
 
 
 def designs(storages=tuple(DESIGNS), wrappers=tuple(WRAPPERS)):
-    """Parametrises a test, by `storage` and `wrapper`, over some or all of them."""
-    return pytest.mark.parametrize(("storage", "wrapper"), list(product(storages, wrappers)))
+    """Parametrises a test, by `storage` and `wrapper`, over all pairs of some or all of them."""
+    return _parametrized(product(storages, wrappers))
 
 
-every_design = designs()
+#: The wrapper with all that an affine map can have: scales of rows and columns, and rank 3.
+COMPOSITE = "standardised-after-corrected"
+# A storage sees a map only as an `AffineMap`, so that maps and storages need not be combined in
+# every way: every storage with no map and with one that has everything, and every map over each
+# class of storages.
+every_design = _parametrized(
+    [*product(DESIGNS, ["plain", COMPOSITE]), *product(["dense-c", "csr", "blocks"], WRAPPERS)]
+)

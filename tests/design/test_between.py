@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.design.laws import Multiply, assert_close, calling
-from tests.design.registry import case_of, every_design
+from tests.design.registry import designs, every_design
 
 
 @every_design
@@ -19,14 +19,12 @@ def test_blocks_have_the_dimensions_and_dtype_of_the_result(case, rng):
         assert {block.shape[1:] for block in blocks} == {V.shape[1:]}
 
 
-@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("shape", ["vector", "block"])
-@pytest.mark.parametrize("storage", ["dense-float32", "csr-float32"])
-def test_float64_weights_leave_float32_data_float32(storage, shape, large, treat_as_large, rng):
+@designs(["dense-float32", "csr-float32"], ["plain"])
+def test_float64_weights_leave_float32_data_float32(any_case, shape, limit_threads, rng):
     """Weights are float64 more often than not."""
-    if large:
-        treat_as_large(2)
-    case = case_of(storage, matrix="tall")
+    limit_threads(2)
+    case = any_case
     n, p = case.matrix.shape
     columns = () if shape == "vector" else (3,)
     V = rng.standard_normal((p, *columns), np.float32)

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import ling.design.dask.storage as module
 from ling.design import as_design
 from ling.design.blocked import BlockResult
 from ling.design.dask import DaskStorage
 from ling.design.dask.cluster import _group_rows
 from ling.design.dask.failures import import_optional
 from ling.design.dask.partition import SPLIT_EVERY, RowLayout, merge_nodes
-from ling.design.dask.storage import _joined_heights
+from ling.design.dask.storage import _join_small_chunks, _joined_heights
 from ling.errors import ClusterMemoryError, InputTypeError, MissingPackageError, ShapeError
 from tests.design.arrays import ARRAYS, N, P, matrix, pair
 from tests.design.products import EVERYTHING
@@ -51,14 +50,14 @@ def test_what_was_done_to_chunks_is_noted():
     assert DaskStorage.from_array(pair("even")[0]).notes == ()
 
 
-def test_very_many_small_chunks_are_put_together(monkeypatch, rng):
-    monkeypatch.setattr(module, "MAX_SMALL_CHUNKS", 20)
-    monkeypatch.setattr(module, "JOINED_CHUNK_BYTES", 9 * P * 8)
+def test_very_many_small_chunks_are_put_together():
     array, X = pair("many")
-    design = DaskStorage.from_array(array)
+    joined, (note,) = _join_small_chunks(array, max_small_chunks=20, joined_bytes=9 * P * 8)
+    assert "33 chunks" in note
+    design = DaskStorage.from_array(joined)
     assert design.block_rows == 9
-    assert "33 chunks" in design.notes[0]
     np.testing.assert_allclose(as_design(design).gram(), X.T @ X)
+    assert _join_small_chunks(array, max_small_chunks=33) == (array, ())
 
 
 @pytest.mark.parametrize("most", [1, 3, 10, 1000])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import as_design, dense
+from ling.design import as_design
+from ling.design.tuning import Tuning
 from tests.design.laws import PRODUCTS
 from tests.design.registry import WRAPPERS, build
 from tests.memory import peak_memory
@@ -34,10 +35,10 @@ def five_million():
     ("storage", "wrapper"),
     [*((storage, "plain") for storage in CONVERTED), ("dense-float32", "standardised")],
 )
-def test_dense_data_is_converted_block_by_block(storage, wrapper, five_million, monkeypatch):
+def test_dense_data_is_converted_block_by_block(storage, wrapper, five_million):
     # The blocks of a Gram matrix are as large as this whole matrix, if they are not made smaller.
-    monkeypatch.setattr(dense, "MIB", 2**16)
-    design = build(storage, wrapper, five_million).design
+    small_blocks = Tuning(block_bytes=2**16)
+    design = build(storage, wrapper, five_million, tuning=small_blocks).design
     for method, call in {**calls(design), "gram": partial(design.gram, np.float64)}.items():
         assert peak_memory(call) < 12 * MB, method
 

@@ -3,26 +3,22 @@
 import numpy as np
 import pytest
 
-from ling.design import DenseStorage, as_design, dense
+from ling.design import DenseStorage, as_design
 from tests.design.laws import assert_close
-from tests.design.registry import designs
-
-large_or_not = pytest.mark.parametrize("large", [False, True])
+from tests.design.registry import LARGE, designs
 
 
-@large_or_not
 @pytest.mark.parametrize("columns", [1, 2, 4, 6])
 @pytest.mark.parametrize("weighted", [False, True])
 @designs(wrappers=["plain"])
 def test_moments_are_sums_of_products_and_of_squares(
-    tall_case, columns, weighted, large, treat_as_large, rng
+    any_case, columns, weighted, limit_threads, rng
 ):
-    if large:
-        treat_as_large(2)
-    X, sizes = tall_case.matrix, tall_case.magnitude
+    limit_threads(2)
+    X, sizes = any_case.matrix, any_case.magnitude
     U = rng.standard_normal((len(X), columns))
     weights = rng.uniform(0, 2, len(X)) if weighted else None
-    sums, products, squares = tall_case.design.storage.moments(weights, U)
+    sums, products, squares = any_case.design.storage.moments(weights, U)
     assert sums.dtype == products.dtype == squares.dtype == np.float64
     assert_close(products, X.T @ U, sizes.T @ np.abs(U))
     w = np.ones(len(X)) if weights is None else weights
@@ -33,10 +29,10 @@ def test_moments_are_sums_of_products_and_of_squares(
 @pytest.mark.parametrize("p", [1, 3, 4, 5, 30, 131])
 @pytest.mark.parametrize("n", [1, 127, 128, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_gram_matrix_of_few_columns(n, p, dtype, treat_as_large, rng):
-    treat_as_large(2)
+def test_the_gram_matrix_of_few_columns(n, p, dtype, limit_threads, rng):
+    limit_threads(2)
     X = (3 + rng.standard_normal((n, p))).astype(dtype)
-    design = as_design(X).centered(rng.uniform(0.5, 2, n))
+    design = as_design(DenseStorage(X, tuning=LARGE)).centered(rng.uniform(0.5, 2, n))
     exact = design.take(np.arange(n))
     assert_close(design.gram(np.float64), exact.T @ exact, 20 * (np.abs(X).T @ np.abs(X)) + 1)
 
@@ -48,4 +44,3 @@ def test_a_dense_design_can_be_told_to_be_compiled(rng):
         design = DenseStorage(X, compiled=compiled)
         assert (design.max_compiled_columns > 0) is (compiled is True)
         assert np.allclose(as_design(design).gram_matmat(V), X.T @ (X @ V))
-    assert X.nbytes < dense.MAX_CACHED_BYTES

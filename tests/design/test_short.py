@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ling.design import as_design
+from ling.design import DenseStorage, as_design
+from tests.design.registry import LARGE
 
 SIZES = [(1, 1), (31, 3), (32, 5), (100, 7), (70, 4100)]
 
@@ -21,15 +22,20 @@ def numbers(copy, n):
     return (copy.codes * scales * copy.column_scales)[:n]
 
 
+def large(X):
+    """The design of an array that is treated as a large one."""
+    return as_design(DenseStorage(X, tuning=LARGE))
+
+
 def centred(rng, n, p, weighted=False, column_scales=1.0):
     X = (1e3 + rng.standard_t(2, (n, p))) * column_scales
-    return as_design(X).centered(rng.uniform(0, 2, n) if weighted else None)
+    return large(X).centered(rng.uniform(0, 2, n) if weighted else None)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("n", "p"), SIZES)
-def test_the_copy_is_of_the_centred_matrix_and_knows_its_error(n, p, weighted, treat_as_large, rng):
-    treat_as_large(2)
+def test_the_copy_is_of_the_centred_matrix_and_knows_its_error(n, p, weighted, limit_threads, rng):
+    limit_threads(2)
     design = centred(rng, n, p, weighted)
     exact = design.take(np.arange(n))
     copy = quantize(design)
@@ -41,8 +47,8 @@ def test_the_copy_is_of_the_centred_matrix_and_knows_its_error(n, p, weighted, t
 
 
 @pytest.mark.parametrize(("n", "p"), SIZES)
-def test_products_are_those_of_the_copy(n, p, treat_as_large, rng):
-    treat_as_large(2)
+def test_products_are_those_of_the_copy(n, p, limit_threads, rng):
+    limit_threads(2)
     copy = quantize(centred(rng, n, p))
     Z = numbers(copy, n)
     V = rng.standard_normal((p, 2))
@@ -52,8 +58,8 @@ def test_products_are_those_of_the_copy(n, p, treat_as_large, rng):
     assert np.array_equal(copy.gram_matmat(V[:, 0]), found[:, 0])
 
 
-def test_units_of_columns_do_not_matter(treat_as_large, rng):
-    treat_as_large(2)
+def test_units_of_columns_do_not_matter(limit_threads, rng):
+    limit_threads(2)
     column_scales = 10.0 ** rng.uniform(-20, 20, 6)
     design = centred(rng, 80, 6, column_scales=column_scales)
     exact = design.take(np.arange(80))
@@ -64,27 +70,27 @@ def test_units_of_columns_do_not_matter(treat_as_large, rng):
     assert np.allclose(found, exact.T @ (exact @ v) / column_scales, rtol=1e-3)
 
 
-def test_a_number_far_out_costs_only_its_neighbours_precision(treat_as_large, rng):
-    treat_as_large(2)
+def test_a_number_far_out_costs_only_its_neighbours_precision(limit_threads, rng):
+    limit_threads(2)
     X = rng.standard_normal((320, 4))
     X[5, 2] = 1e6
-    design = as_design(X).standardized()
+    design = large(X).standardized()
     error = np.abs(numbers(quantize(design), 320) - X)
     assert error[32:].max() < 1e-4
     assert error[:32, 2].max() > 1e-2
 
 
-def test_columns_of_zeros_stay_zero(treat_as_large):
-    treat_as_large(2)
-    copy = quantize(as_design(np.zeros((40, 3))).standardized())
+def test_columns_of_zeros_stay_zero(limit_threads):
+    limit_threads(2)
+    copy = quantize(large(np.zeros((40, 3))).standardized())
     assert copy.squared_error_bound == 0
     assert not copy.gram_matmat(np.ones(3)).any()
     assert not copy.gram_matmat(np.zeros(3)).any()
 
 
 @pytest.mark.parametrize("kind", ["float32", "read-only", "memory map", "rows of weight 0"])
-def test_whatever_x_is(kind, treat_as_large, rng, tmp_path):
-    treat_as_large(2)
+def test_whatever_x_is(kind, limit_threads, rng, tmp_path):
+    limit_threads(2)
     X = rng.standard_normal((70, 5))
     weights = np.where(rng.random(70) < 0.5, 0.0, 2.0) if "0" in kind else None
     if kind == "float32":
@@ -94,17 +100,19 @@ def test_whatever_x_is(kind, treat_as_large, rng, tmp_path):
     if kind == "memory map":
         np.save(tmp_path / "X.npy", X)
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    design = as_design(X).centered(weights)
+    design = large(X).centered(weights)
     copy = quantize(design)
     exact = design.take(np.arange(70))
     assert np.linalg.norm(numbers(copy, 70) - exact) ** 2 <= copy.squared_error_bound + 1e-20
     assert np.allclose(copy.gram_matmat(np.ones(5)), exact.T @ exact.sum(axis=1), atol=1e-2)
 
 
-def test_there_is_no_copy_where_loops_would_not_read_it(rng, treat_as_large):
-    small = as_design(rng.standard_normal((5, 3))).centered()
-    assert not small.storage.can_quantize(small.affine)
-    treat_as_large(1)
-    assert small.storage.can_quantize(small.affine)
-    turned = as_design(np.asfortranarray(rng.standard_normal((5, 3)))).centered()
-    assert not turned.storage.can_quantize(turned.affine)
+def test_there_is_no_copy_where_loops_would_not_read_it(rng):
+    X = rng.standard_normal((5, 3))
+    for design, possible in (
+        (large(X), True),
+        (as_design(X), False),
+        (large(np.asfortranarray(X)), False),
+    ):
+        centred = design.centered()
+        assert centred.storage.can_quantize(centred.affine) is possible

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from ling.linalg import threads
 from tests.design.laws import assert_close, call_everything, calling
-from tests.design.registry import DESIGNS, case_of, designs
+from tests.design.registry import DESIGNS, LARGE, case_of, designs
 
 compiled_designs = designs(["dense-c", "csr"])
 PATIENCE = 10.0
@@ -80,19 +80,19 @@ def test_an_error_in_a_part_is_raised():
 # A dense design hands blocks to `transform` in the thread that asked, and leaves the rest to BLAS.
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @designs(["csr"])
-def test_parts_run_side_by_side(tall_case, n_threads, treat_as_large):
-    treat_as_large(n_threads)
+def test_parts_run_side_by_side(large_case, n_threads, limit_threads):
+    limit_threads(n_threads)
     workers: set[int] = set()
-    meet = calling(tall_case.design, meeting(n_threads, workers))
-    tall_case.design.gram_matmat(np.ones(tall_case.design.shape[1]), meet)
+    meet = calling(large_case.design, meeting(n_threads, workers))
+    large_case.design.gram_matmat(np.ones(large_case.design.shape[1]), meet)
     assert len(workers) == n_threads
     assert (threading.get_ident() in workers) == (n_threads == 1)
 
 
 @compiled_designs
-def test_the_sum_does_not_depend_on_who_finishes_first(tall_case, treat_as_large, rng):
-    treat_as_large(3)
-    n, p = tall_case.design.shape
+def test_the_sum_does_not_depend_on_who_finishes_first(large_case, limit_threads, rng):
+    limit_threads(3)
+    n, p = large_case.design.shape
     v = rng.standard_normal(p)
 
     def with_late_block(is_late):
@@ -100,7 +100,7 @@ def test_the_sum_does_not_depend_on_who_finishes_first(tall_case, treat_as_large
             time.sleep(0.01 * is_late(rows))
             return U
 
-        return tall_case.design.gram_matmat(v, calling(tall_case.design, transform))
+        return large_case.design.gram_matmat(v, calling(large_case.design, transform))
 
     first_late = with_late_block(lambda rows: rows.start == 0)
     last_late = with_late_block(lambda rows: rows.stop == n)
@@ -108,13 +108,13 @@ def test_the_sum_does_not_depend_on_who_finishes_first(tall_case, treat_as_large
 
 
 @designs(DESIGNS, ["plain", "standardised"])
-def test_concurrent_calls_do_not_disturb_each_other(tall_case, treat_as_large, rng):
-    treat_as_large(2)
-    n, p = tall_case.design.shape
+def test_concurrent_calls_do_not_disturb_each_other(large_case, limit_threads, rng):
+    limit_threads(2)
+    n, p = large_case.design.shape
     pairs = [(rng.standard_normal(p), rng.standard_normal(n)) for _ in range(4)]
 
     def compute(pair):
-        results = call_everything(tall_case.design, *pair)
+        results = call_everything(large_case.design, *pair)
         return [result.tobytes() for result in results.values()]
 
     alone = [compute(pair) for pair in pairs]
@@ -124,21 +124,23 @@ def test_concurrent_calls_do_not_disturb_each_other(tall_case, treat_as_large, r
 
 @needs_fork
 @designs(["dense-c", "csr"], ["plain", "standardised"])
-def test_a_forked_child_still_computes(tall_case, treat_as_large, rng):
-    treat_as_large(2)
-    n, p = tall_case.design.shape
+def test_a_forked_child_still_computes(large_case, limit_threads, rng):
+    limit_threads(2)
+    n, p = large_case.design.shape
     v, u = rng.standard_normal(p), rng.standard_normal(n)
-    here = call_everything(tall_case.design, v, u)  # starts the threads, which a fork does not copy
-    there = run_in_forked_child(lambda: call_everything(tall_case.design, v, u))
+    here = call_everything(
+        large_case.design, v, u
+    )  # starts the threads, which a fork does not copy
+    there = run_in_forked_child(lambda: call_everything(large_case.design, v, u))
     for name, result in here.items():
         np.testing.assert_array_equal(there[name], result, err_msg=name)
 
 
 @needs_fork
-def test_between_may_multiply_with_a_design(treat_as_large, rng):
+def test_between_may_multiply_with_a_design(limit_threads, rng):
     """In a child, because a deadlock of the pool would also keep this process from ending."""
-    treat_as_large(2)
-    case = case_of("csr", matrix="tall")
+    limit_threads(2)
+    case = case_of("csr", matrix="tall", tuning=LARGE)
     v = rng.standard_normal(case.design.shape[1])
     meet = meeting(2, set())
 

@@ -1,5 +1,7 @@
 """Every way in which a matrix can lie outside of memory: a new source is one line here."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -9,6 +11,7 @@ import pyarrow.parquet as pq
 import zarr
 
 from ling.io import scan_arrow, scan_csv, scan_feather, scan_npy, scan_parquet, scan_zarr
+from ling.io.zarr import ZarrSource
 
 N, P = 97, 5
 
@@ -65,7 +68,10 @@ def feather(folder, X):
 def zarr_folder(folder, X, chunks=(7, 2)):
     array = zarr.create_array(folder / "X.zarr", shape=X.shape, chunks=chunks, dtype=X.dtype)
     array[:] = X
-    return scan_zarr(folder / "X.zarr")
+    data = scan_zarr(folder / "X.zarr")
+    # Reads that end inside of blocks.
+    source = ZarrSource(data.source.array, data.source.description, min_read_bytes=600)
+    return replace(data, source=source)
 
 
 def arrow_table(folder, X):

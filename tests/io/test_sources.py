@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ling.io.fragments
-import ling.io.zarr
 from ling.io import NpySource
 from ling.io.buffer_pool import BufferPool
 from tests.io.registry import PICKS, SOURCES, N
@@ -19,10 +18,9 @@ every_source = pytest.mark.parametrize("name", SOURCES)
 
 @pytest.fixture(scope="module", autouse=True)
 def small_steps():
-    """So that batches and reads end inside of blocks."""
+    """So that batches end inside of blocks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ling.io.fragments, "rows_per_batch", lambda n_columns: 6)
-        patch.setattr(ling.io.zarr, "MIN_READ_BYTES", 600)
         yield
 
 

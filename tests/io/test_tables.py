@@ -1,11 +1,8 @@
 """Columns as numbers: categories, gaps, targets, and the same again for new data."""
 
-import datetime
 import decimal
 import gzip
 import pickle
-import re
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,69 +11,15 @@ import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-import ling.io.column_profile
-from ling.errors import (
-    DataFileError,
-    InputTypeError,
-    LingError,
-    MissingPackageError,
-    MissingValueError,
-    NonFiniteError,
-    OptionError,
-    ShapeError,
-    UnknownCategoryError,
-    UnknownColumnError,
-)
-from ling.io import Encoding, Numeric, OneHot, scan_arrow, scan_csv, scan_feather, scan_parquet
+import ling.io.fragments
+from ling.errors import InputTypeError, MissingValueError, UnknownCategoryError
+from ling.io import Encoding, Numeric, OneHot, scan_arrow, scan_csv, scan_parquet
 from ling.io.column_writers import EncodingCounts
+from tests.io.tables import DAY, GAPS, HOMES, SCANS, read, write_parquet
 
-HOMES = {
-    "area": [50.0, 80.0, 65.0, 70.0],
-    "city": ["Oslo", "Bergen", "Oslo", "Tromsø"],
-    "new": [True, False, False, True],
-    "rent": [9, 11, 12, 10],
-}
 CITIES = ("Bergen", "Oslo", "Tromsø")
 ENCODED = np.array([[50, 0, 1, 0, 1], [80, 1, 0, 0, 0], [65, 0, 1, 0, 0], [70, 0, 0, 1, 1.0]])
-
-
-def write_parquet(folder, columns):
-    pq.write_table(pa.table(columns), folder / "homes.parquet", row_group_size=2)
-    return folder / "homes.parquet"
-
-
-def write_csv(folder, columns):
-    pa.csv.write_csv(pa.table(columns), folder / "homes.csv")
-    return folder / "homes.csv"
-
-
-def write_feather(folder, columns):
-    pa.feather.write_feather(pa.table(columns), folder / "homes.feather")
-    return folder / "homes.feather"
-
-
-SCANS = {
-    "arrow": lambda folder, columns, *a, **k: scan_arrow(pa.table(columns), *a, **k),
-    "parquet": lambda folder, columns, *a, **k: scan_parquet(
-        write_parquet(folder, columns), *a, **k
-    ),
-    "csv": lambda folder, columns, *a, **k: scan_csv(write_csv(folder, columns), *a, **k),
-    "feather": lambda folder, columns, *a, **k: scan_feather(
-        write_feather(folder, columns), *a, **k
-    ),
-}
-
-
-@pytest.fixture(params=SCANS)
-def scan(request, tmp_path):
-    """A table, written and scanned."""
-    return lambda columns, *a, **k: SCANS[request.param](tmp_path, columns, *a, **k)
-
-
-def read(dataset, height=3):
-    return np.vstack(list(dataset.source.blocks(slice(0, dataset.shape[0]), height)))
 
 
 def test_text_becomes_a_column_for_each_category(scan):
@@ -187,9 +130,6 @@ def test_categories_that_are_numbers(tmp_path):
     data = scan_arrow(pa.table({"a": pa.array([3, 10, 3]).dictionary_encode()}))
     assert data.feature_names == ("a=10", "a=3")
     np.testing.assert_array_equal(read(data), [[0, 1], [1, 0], [0, 1]])
-
-
-GAPS = {"area": [50.0, None, 65.0, 70.0], "city": ["Oslo", "Bergen", "Oslo", "Oslo"]}
 
 
 def test_missing_values_are_refused_where_they_are(scan):
@@ -306,213 +246,12 @@ def test_dialects_of_csv(text, pack, tmp_path):
     assert data.y.tolist() == [9, 11]
 
 
-DAY = datetime.date(2024, 2, 29)
-REFUSED = {
-    "dates": ({"a": [DAY]}, {}, InputTypeError, "column 'a' holds dates or times (date32[day])"),
-    "durations": ({"a": [datetime.timedelta(1)]}, {}, InputTypeError, "leave it out with drop="),
-    "lists": ({"a": [[1.0]]}, {}, InputTypeError, "column 'a' has type list<"),
-    "bytes": ({"a": [b"x"]}, {}, InputTypeError, "pass numbers or text"),
-    "typo": (
-        HOMES,
-        {"target": "rnet"},
-        UnknownColumnError,
-        "target names 'rnet', which is no column; did you mean 'rent'?",
-    ),
-    "no-such": (
-        HOMES,
-        {"features": ["zzz"]},
-        UnknownColumnError,
-        "the columns are 'area', 'city', 'new', 'rent'.",
-    ),
-    "target-in-features": (
-        HOMES,
-        {"target": "rent", "features": ["rent"]},
-        OptionError,
-        "target 'rent' is among the features",
-    ),
-    "twice": (
-        HOMES,
-        {"features": ["area", "area"]},
-        OptionError,
-        "column 'area' is there twice",
-    ),
-    "none": (HOMES, {"features": []}, ShapeError, "no feature columns"),
-    "missing": (
-        HOMES,
-        {"missing": "drop"},
-        OptionError,
-        "missing='drop'; pass 'error' or 'mean'",
-    ),
-    "unknown": (
-        HOMES,
-        {"unknown": "drop"},
-        OptionError,
-        "unknown='drop'; pass 'error' or 'ignore'",
-    ),
-    "like-and-features": (
-        HOMES,
-        {"like": Encoding(()), "features": ["area"]},
-        OptionError,
-        "both given",
-    ),
-    "drop-typo": (HOMES, {"drop": ["ctiy"]}, UnknownColumnError, "did you mean 'city'?"),
-    "drop-and-features": (
-        HOMES,
-        {"drop": ["city"], "features": ["area"]},
-        OptionError,
-        "drop is given along with features",
-    ),
-    "like-nothing": (
-        HOMES,
-        {"like": object()},
-        InputTypeError,
-        "like is a object without an encoding",
-    ),
-    "like-no-means": (
-        HOMES,
-        {"like": Encoding((Numeric("area"),)), "missing": "mean"},
-        OptionError,
-        "needs the means",
-    ),
-    "lacking": (
-        HOMES,
-        {"like": Encoding((Numeric("area"), Numeric("b"), OneHot("c", ())))},
-        UnknownColumnError,
-        "lacks 2 of the 3 columns that `like` was fitted to: 'b', 'c'",
-    ),
-    "no-mean": (
-        {"a": [None, None], "b": [1, 2]},
-        {"missing": "mean"},
-        MissingValueError,
-        "column 'a' has no value in any row",
-    ),
-    "infinite-mean": (
-        {"a": [np.inf, -np.inf]},
-        {"missing": "mean"},
-        NonFiniteError,
-        "column 'a' holds an infinity",
-    ),
-}
-
-
-@pytest.mark.parametrize(("columns", "options", "error", "advice"), REFUSED.values(), ids=REFUSED)
-def test_refused_with_advice(columns, options, error, advice):
-    assert issubclass(error, LingError)
-    with pytest.raises(error, match=re.escape(advice)):
-        scan_arrow(pa.table(columns), **options)
-
-
-def test_types_that_changed_are_refused():
-    with pytest.raises(
-        InputTypeError, match="column 'area' is text here, and was numbers in the fit"
-    ):
-        read(scan_arrow(pa.table({"area": ["x"]}), like=Encoding((Numeric("area"),))))
-
-
-def test_identifiers_are_refused(monkeypatch):
-    monkeypatch.setattr(ling.io.column_profile, "MAX_CATEGORIES", 3)
-    with pytest.raises(InputTypeError, match="column 'id' holds more than 3 different texts"):
-        scan_arrow(pa.table({"id": list("abcd")}))
-
-
-def test_targets_without_values(scan):
-    with pytest.raises(MissingValueError, match="target 'area' has no value in row 1"):
-        _ = scan(GAPS, "area").y
-    with pytest.raises(OptionError, match="scanned without a target"):
-        _ = scan(HOMES).y
-    with pytest.raises(MissingValueError, match="column 'area' has no value in row 1"):
-        scan(GAPS, features=["city"]).read("area")
-    with pytest.raises(UnknownColumnError, match=r"name names 'aera'.*'area'"):
-        scan(HOMES).read("aera")
-
-
-def test_paths_that_lead_nowhere(tmp_path):
-    for source, advice in {
-        tmp_path / "no.parquet": "is not there",
-        str(tmp_path / "*.parquet"): "matches no file",
-        tmp_path: "is a folder without Parquet files",
-        (): "source is an empty list",
-    }.items():
-        with pytest.raises(DataFileError, match=advice):
-            scan_parquet(source)
-    with pytest.raises(InputTypeError, match="source is a int; pass a path, a pattern"):
-        scan_parquet(3)
-    (tmp_path / "text.parquet").write_text("no")
-    with pytest.raises(DataFileError, match="cannot be read as Parquet"):
-        scan_parquet(tmp_path / "text.parquet")
-
-
-def test_other_objects_are_refused(tmp_path):
-    with pytest.raises(InputTypeError, match="data is a list; pass a pyarrow Table"):
-        scan_arrow([1])
-    files = pa.dataset.dataset(write_parquet(tmp_path, HOMES))
-    with pytest.raises(InputTypeError, match="X is a filtered dataset"):
-        scan_arrow(files.filter(pa.dataset.field("area") > 60))
-
-
-def test_files_that_became_shorter(tmp_path):
-    data = SCANS["csv"](tmp_path, HOMES, "rent")
-    # Through a file system of pyarrow's, nothing is known of the file but what it holds.
-    elsewhere = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
-    name = next(tmp_path.glob("*.csv")).name
-    remote = scan_arrow(pa.dataset.dataset(name, format="csv", filesystem=elsewhere), "rent")
-    write_csv(tmp_path, {name: values[:2] for name, values in HOMES.items()})
-    with pytest.raises(DataFileError, match="has another size or modification time"):
-        read(data)
-    with pytest.raises(DataFileError, match="now gives 2 rows, not 4"):
-        read(remote)
-
-
-def test_missing_packages_are_named(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
-    with pytest.raises(MissingPackageError, match=re.escape("pip install 'ling[parquet]'")):
-        scan_parquet(tmp_path)
-
-
 def test_float32_only_where_all_files_are(tmp_path):
     for name, kind in (("1", pa.float32()), ("2", pa.float64())):
         table = pa.table({"a": pa.array([0.1, 0.2], kind), "y": [1.0, 2.0]})
         pq.write_table(table, tmp_path / f"{name}.parquet")
     assert scan_parquet(tmp_path, target="y").X.dtype == np.float64
     assert scan_parquet(tmp_path / "1.parquet", target="y").X.dtype == np.float32
-
-
-def test_columns_that_would_share_a_name_are_refused():
-    table = pa.table({"a": ["x=1", "z"], "a=x": ["1", "2"]})
-    with pytest.raises(OptionError, match="two columns of X would be called 'a=x=1'"):
-        scan_arrow(table)
-
-
-@pytest.mark.parametrize("text", ["größe,y\n1,2\n", "a,y\nné,2\n"])
-def test_other_encodings_than_utf8_are_named(text, tmp_path):
-    (tmp_path / "t.csv").write_text(text, encoding="latin-1")
-    with pytest.raises(LingError, match=r"t.csv' is not UTF-8; convert it"):
-        scan_csv(tmp_path / "t.csv", target="y")
-
-
-def test_signs_that_are_not_utf8_far_down_in_a_second_file(tmp_path):
-    (tmp_path / "a.csv").write_text("a,y\nx,1\n")
-    (tmp_path / "b.csv").write_text("a,y\nné,1\n", encoding="latin-1")
-    with pytest.raises(LingError, match=r"b.csv' is not UTF-8"):
-        scan_csv(tmp_path, target="y")
-
-
-def test_empty_files_and_names_that_are_there_twice(tmp_path):
-    (tmp_path / "zero.csv").write_text("")
-    with pytest.raises(DataFileError, match=r"zero.csv' is empty"):
-        scan_csv(tmp_path / "zero.csv")
-    (tmp_path / "twins.csv").write_text("a,a,y\n1,2,3\n")
-    with pytest.raises(DataFileError, match=r"twins.csv' has two columns named 'a'"):
-        scan_csv(tmp_path / "twins.csv")
-
-
-def test_a_file_where_numbers_are_text_is_named(tmp_path):
-    for name, values in (("a", [1.0, 2.0]), ("b", ["1", "x"])):
-        pq.write_table(pa.table({"a": values, "y": [1.0, 2.0]}), tmp_path / f"{name}.parquet")
-    with pytest.raises(
-        InputTypeError, match=r"column 'a' is text in '.*b.parquet', and was numbers in"
-    ):
-        scan_parquet(tmp_path, target="y")
 
 
 def test_tabs_are_known_by_the_name_of_the_file(tmp_path):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from ling.linalg import tridiagonal as module
 from ling.linalg.tridiagonal import tridiagonalize
 
 
@@ -47,12 +46,11 @@ def test_solutions_for_all_alphas(matrix, rng):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("n_alphas", [1, 4, 7])
-def test_quadratic_forms(matrix, rng, compiled, n_alphas, monkeypatch):
-    monkeypatch.setattr(module, "MIN_COMPILED_STEPS", 0 if compiled else 10**9)
+def test_quadratic_forms(matrix, rng, compiled, n_alphas):
     form = tridiagonalize(matrix)
     alphas = np.geomspace(1e-2, 1e2, n_alphas)
     X = rng.standard_normal((9, len(matrix)))
-    found = form.quadratic_forms(X @ form.Q, alphas)
+    found = form.quadratic_forms(X @ form.Q, alphas, reuse_kernel=compiled)
     for at, alpha in enumerate(alphas):
         exact = np.linalg.solve(matrix + alpha * np.eye(len(matrix)), X.T)
         assert np.allclose(found[:, at], np.einsum("ij,ji->i", X, exact), rtol=1e-8)

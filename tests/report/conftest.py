@@ -1,14 +1,14 @@
-"""Pages without pictures, where they are not what is looked at: drawing takes most of the time."""
+"""Data of reports, and a folder for those that several tests read."""
 
 import pytest
+from sklearn.datasets import load_diabetes
 
-from ling.report import held_out, sections
+
+@pytest.fixture(scope="session")
+def diabetes():
+    return load_diabetes(return_X_y=True, as_frame=True)
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
-    def blank(name, alt, draw):
-        return f'<svg role="img" aria-label="{alt.replace(chr(34), "")}"></svg>'
-
-    for module in (held_out, sections):
-        monkeypatch.setattr(module, "render_svg", blank)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("reports")

@@ -7,7 +7,11 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from ling import write_report
+from ling.report import held_out, sections
+from ling.report.wording import MINUS_SIGN
 
 VOID = {"meta", "link", "input", "br", "wbr", "image"}
 SELF_CLOSED = {"path", "use", "image", "rect", "stop", "meta", "link", "input"}
@@ -16,9 +20,9 @@ SELF_CLOSED = {"path", "use", "image", "rect", "stop", "meta", "link", "input"}
 class Page(HTMLParser):
     """`text` is what is read, `ids` and `tags` what is there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, source: str) -> None:
         super().__init__()
-        self.source = path.read_text(encoding="utf-8")
+        self.source = source
         self.open: list[str] = []
         self.tags: list[tuple[str, dict]] = []
         self.cells: list[str] = []
@@ -76,8 +80,20 @@ class Page(HTMLParser):
         return self
 
 
-def report(tmp_path: Path, model, X, y=None, **options) -> Page:
-    """The page of a fit."""
-    path = write_report(tmp_path / "report.html", model, X, y, **options)
-    assert [one.name for one in tmp_path.glob("*.html*")] == ["report.html"]
-    return Page(path).check()
+def report(folder: Path, model, X, y=None, *, drawn: bool = True, **options) -> Page:
+    """The page of a fit; without its pictures, which take most of the time, unless `drawn`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in () if drawn else (held_out, sections):
+            patch.setattr(module, "render_svg", _blank)
+        path = write_report(folder / "report.html", model, X, y, **options)
+    assert [one.name for one in folder.glob("*.html*")] == ["report.html"]
+    return Page(path.read_text(encoding="utf-8")).check()
+
+
+def _blank(name, alt, draw):
+    return f'<svg role="img" aria-label="{alt.replace(chr(34), "")}"></svg>'
+
+
+def shown(value: float) -> str:
+    """A number as pages show it."""
+    return f"{value:.3g}".replace("-", MINUS_SIGN)

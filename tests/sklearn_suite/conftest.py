@@ -1,4 +1,4 @@
-"""Applies the suites: what a module's SUITE does not want is dropped, what it excludes skipped."""
+"""Applies a suite: what a module's SUITE does not want is dropped, what it excludes skipped."""
 
 import pytest
 

@@ -142,6 +142,9 @@ class BlockedStorage(Storage):
     The call runs where the block is stored. It takes one pass.
     """
 
+    #: Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass.
+    row_gram_block_bytes: int = ROW_GRAM_BLOCK_BYTES
+
     @property
     def fingerprint(self) -> str:
         """A fingerprint that changes if the data changes, as far as that can be detected."""
@@ -233,16 +236,16 @@ class BlockedStorage(Storage):
 
     @property
     def row_gram_passes(self) -> float:
-        """One if all rows fit into ROW_GRAM_BLOCK_BYTES, else one plus one per group of rows."""
+        """One if all rows fit into `row_gram_block_bytes`, else one plus one per group of rows."""
         n, p = self.shape
-        n_groups = float(np.ceil(8.0 * n * p / ROW_GRAM_BLOCK_BYTES))
+        n_groups = float(np.ceil(8.0 * n * p / self.row_gram_block_bytes))
         return 1.0 if n_groups <= 1 else 1.0 + n_groups
 
     def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """Return A C^2 A', (n, n): groups of rows are multiplied with all rows, a pass each."""
         n, p = self.shape
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
-        step = max(1, ROW_GRAM_BLOCK_BYTES // (8 * max(1, p)))
+        step = max(1, self.row_gram_block_bytes // (8 * max(1, p)))
         K = np.empty((n, n), out_dtype)
         for first in range(0, n, step):
             indices = np.arange(first, min(first + step, n))

@@ -14,13 +14,13 @@ from ling.design.arrays import FLOAT64_MAX, as_slice, float_dtype, n_columns
 from ling.design.quantized import QuantizedMatrix, quantize
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
+from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.errors import ShapeError
 from ling.linalg import threads
 from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 
-MIB = 2**20
-# Bytes. A smaller X stays in cache, and reading it a second time costs next to nothing.
-MAX_CACHED_BYTES = 32 * MIB
+# Size of the blocks of rows, or columns, of a Gram matrix, in units of `Tuning.block_bytes`.
+GRAM_BLOCK_SIZE = 32
 # Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
 MAX_THIN_COLUMNS = 4
 # Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
@@ -33,7 +33,7 @@ class DenseStorage(MemoryStorage):
     """A two-dimensional array of real numbers, used in place.
 
     `compiled` selects compiled loops instead of BLAS for products with few columns; None selects
-    them for arrays of more than MAX_CACHED_BYTES only.
+    them for arrays that do not stay in cache, by `tuning`.
 
     Integers, booleans, float16 and arrays with unusual strides are converted one block of rows at a
     time, never as a whole.
@@ -45,6 +45,7 @@ class DenseStorage(MemoryStorage):
         *,
         compiled: bool | None = None,
         feature_names: tuple[str, ...] | None = None,
+        tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
         if array.ndim != 2:
             raise ShapeError(
@@ -56,13 +57,14 @@ class DenseStorage(MemoryStorage):
         self.shape = array.shape
         self.feature_names = feature_names
         self._compiled = compiled
+        self._tuning = tuning
 
     def matmat(self, V: Array) -> Array:
         """Return X V; one pass."""
         if self._is_blas_ready(V.dtype):
             return np.asarray(self.array @ V)
         U = np.empty((self.shape[0], *V.shape[1:]), V.dtype)
-        for rows, block in self._row_blocks(V.dtype, 4 * MIB):
+        for rows, block in self._row_blocks(V.dtype, 4):
             U[rows] = block @ V
         return U
 
@@ -71,7 +73,7 @@ class DenseStorage(MemoryStorage):
         if self._is_blas_ready(U.dtype):
             return np.asarray(self.array.T @ U)
         V = np.zeros((self.shape[1], *U.shape[1:]), U.dtype)
-        for rows, block in self._row_blocks(U.dtype, 4 * MIB):
+        for rows, block in self._row_blocks(U.dtype, 4):
             V += block.T @ U[rows]
         return V
 
@@ -80,12 +82,11 @@ class DenseStorage(MemoryStorage):
         columns = n_columns(V)
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
-        # Block size in MiB. With many columns, adding to `out` takes time too; larger blocks do it
-        # less often.
+        # With many columns, adding to `out` takes time too; larger blocks do it less often.
         size = min(max(2, columns // 8), 16) if c_order else max(4, columns)
         # The block of U has to stay in cache too, so blocks shrink where U is wider than X.
         p = max(1, self.shape[1])
-        for rows, block in self._row_blocks(V.dtype, size * MIB * p // max(p, columns)):
+        for rows, block in self._row_blocks(V.dtype, size * p / max(p, columns)):
             U = block @ V
             out += block.T @ (U if function is None else function(U, rows))
         return out
@@ -101,9 +102,7 @@ class DenseStorage(MemoryStorage):
             return self._narrow_gram(affine)
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array)
-        return sum_of_grams(
-            self._mapped_blocks(affine, out_dtype, 32 * MIB), self.shape[1], out_dtype
-        )
+        return sum_of_grams(self._mapped_blocks(affine, out_dtype), self.shape[1], out_dtype)
 
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether compiled loops can quantise A."""
@@ -113,19 +112,18 @@ class DenseStorage(MemoryStorage):
         """Return A quantised to 16-bit integers; one pass."""
         return quantize(self.array, self.map_vectors(affine), column_scales)
 
-    def _mapped_blocks(
-        self, affine: AffineMap, dtype: np.dtype[Any], n_bytes: int
-    ) -> Iterator[Array]:
+    def _mapped_blocks(self, affine: AffineMap, dtype: np.dtype[Any]) -> Iterator[Array]:
         """Yield consecutive blocks of rows of A in `dtype`; each may overwrite the last one."""
         if not self._can_compile_map(affine):
             # Centred in float64, whatever `dtype` is: in float32 large means would cancel all
             # digits.
             for rows, block in self._row_blocks(
-                np.dtype(np.float64), n_bytes, _least_rows(self.shape[1])
+                np.dtype(np.float64), GRAM_BLOCK_SIZE, _least_rows(self.shape[1])
             ):
                 yield affine.apply(block, rows).astype(dtype, copy=False)
             return
         n, p = self.shape
+        n_bytes = GRAM_BLOCK_SIZE * self._tuning.block_bytes
         height = min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize)))
         buffer, vectors = np.empty((height, p), dtype), self.map_vectors(affine)
         for start in range(0, n, height):
@@ -174,7 +172,8 @@ class DenseStorage(MemoryStorage):
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array.T)
         n, p = self.shape
-        width = max(1, min(p, max(_least_rows(n), 32 * MIB // max(1, 8 * n))))
+        n_bytes = GRAM_BLOCK_SIZE * self._tuning.block_bytes
+        width = max(1, min(p, max(_least_rows(n), n_bytes // max(1, 8 * n))))
         # Centred in float64, whatever `dtype` is: in float32 large means would cancel all digits.
         mapped = np.empty((n, width))
 
@@ -196,7 +195,12 @@ class DenseStorage(MemoryStorage):
         """Return the storage of the given rows of X: a view if they are contiguous, else a copy."""
         row_slice = as_slice(rows)
         row_block = self.array[rows] if row_slice is None else self.array[row_slice]
-        return DenseStorage(row_block, compiled=self._compiled, feature_names=self.feature_names)
+        return DenseStorage(
+            row_block,
+            compiled=self._compiled,
+            feature_names=self.feature_names,
+            tuning=self._tuning,
+        )
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
@@ -207,7 +211,7 @@ class DenseStorage(MemoryStorage):
             return sums, products, squares
         p = self.shape[1]
         sums, products, squares = np.zeros(p), np.zeros((p, U.shape[1])), np.zeros(p)
-        for rows, block in self._row_blocks(np.dtype(np.float64), 2 * MIB):
+        for rows, block in self._row_blocks(np.dtype(np.float64), 2):
             w = np.ones(len(block)) if weights is None else weights[rows]
             sums += w @ block
             products += block.T @ U[rows]
@@ -220,7 +224,7 @@ class DenseStorage(MemoryStorage):
         """Return (row, column) of the first entry that is NaN or exceeds `limit` in magnitude."""
         if self.array.dtype.kind != "f":
             return None
-        for rows, block in self._row_blocks(self.dtype, 4 * MIB):
+        for rows, block in self._row_blocks(self.dtype, 4):
             bad = ~(np.abs(block) <= np.float64(limit))
             if bad.any():
                 i, j = np.argwhere(bad)[0]
@@ -277,7 +281,9 @@ class DenseStorage(MemoryStorage):
 
     @property
     def _can_use_kernels(self) -> bool:
-        enabled = self.array.nbytes > MAX_CACHED_BYTES if self._compiled is None else self._compiled
+        enabled = self._compiled
+        if enabled is None:
+            enabled = self.array.nbytes > self._tuning.max_cached_bytes
         enabled = enabled and self.array.size > 0
         return enabled and self.array.dtype == self.dtype and self.array.flags.c_contiguous
 
@@ -292,10 +298,14 @@ class DenseStorage(MemoryStorage):
         return by_rows or by_columns
 
     def _row_blocks(
-        self, dtype: np.dtype[Any], n_bytes: int, least: int = 4
+        self, dtype: np.dtype[Any], size: float, least: int = 4
     ) -> Iterator[tuple[slice, Array]]:
-        """Yield consecutive blocks of at least `least` rows and about `n_bytes`, ready for BLAS."""
+        """Yield consecutive blocks of at least `least` rows, ready for BLAS.
+
+        A block has about `size` times `Tuning.block_bytes`.
+        """
         n, p = self.shape
+        n_bytes = int(size * self._tuning.block_bytes)
         height = max(least, n_bytes // max(1, p * dtype.itemsize))
         ready = self._is_blas_ready(dtype)
         for start in range(0, n, height):

@@ -14,22 +14,16 @@ from ling.design.affine import AffineMap, scale_symmetric
 from ling.design.arrays import FLOAT64_MAX, float_dtype, scale_rows
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
+from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.errors import ShapeError
 from ling.linalg import threads
 from ling.linalg.gram import mirror_upper_triangle
-
-# A block of this many stored entries (12 bytes each) stays in a core's second-level cache.
-BLOCK_ENTRIES = 2**15
-# Number of stored entries below which starting threads costs more than it saves.
-MIN_PARALLEL_ENTRIES = 2**16
-# Bytes of a Gram matrix up to which each thread accumulates one of its own.
-MAX_THREAD_GRAM_BYTES = 2**25
 
 
 class SparseStorage(MemoryStorage):
     """A CSR matrix; compiled loops, parallel over rows, read it once per product."""
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Any, *, tuning: Tuning = DEFAULT_TUNING) -> None:
         if matrix.ndim != 2:
             raise ShapeError(
                 f"X is sparse with shape {matrix.shape}; pass two dimensions, "
@@ -46,6 +40,7 @@ class SparseStorage(MemoryStorage):
             values = csr.data.astype(self.dtype)
             csr = sparse.csr_array((values, csr.indices, csr.indptr), shape=csr.shape)
         self.csr = csr
+        self._tuning = tuning
         self.shape = csr.shape
 
     @property
@@ -75,7 +70,7 @@ class SparseStorage(MemoryStorage):
 
         def sweep(part: slice) -> Array:
             out = np.zeros_like(V, order="C")
-            for rows in self._split_by_entries(part, BLOCK_ENTRIES):
+            for rows in self._split_by_entries(part, self._tuning.block_entries):
                 U = self._matmat_rows(V, rows)
                 self._add_rmatmat(U if function is None else function(U, rows), rows, out)
             return out
@@ -109,7 +104,7 @@ class SparseStorage(MemoryStorage):
         # Every thread needs a Gram matrix of its own; if it is large, a single thread is used.
         parts = (
             self._thread_slices()
-            if p * p * out_dtype.itemsize <= MAX_THREAD_GRAM_BYTES
+            if p * p * out_dtype.itemsize <= self._tuning.max_thread_gram_bytes
             else [slice(0, n)]
         )
         stacked = threads.parallel_sum(sweep, parts)
@@ -139,7 +134,7 @@ class SparseStorage(MemoryStorage):
 
     def subset(self, rows: NDArray[np.intp]) -> SparseStorage:
         """Return the storage of a copy of the given rows of X."""
-        return SparseStorage(self.csr[rows])
+        return SparseStorage(self.csr[rows], tuning=self._tuning)
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
@@ -224,7 +219,7 @@ class SparseStorage(MemoryStorage):
 
     def _thread_slices(self, n_parts: int | None = None) -> list[slice]:
         """Return `n_parts` ranges of rows (default: one per thread) with similar entry counts."""
-        if self.csr.nnz <= MIN_PARALLEL_ENTRIES:
+        if self.csr.nnz <= self._tuning.min_parallel_entries:
             n_parts = 1
         elif n_parts is None:
             n_parts = threads.n_threads()

@@ -22,13 +22,17 @@ MIN_READ_BYTES = 2**25
 
 
 class ZarrSource(RowSource):
-    """The rows of a zarr array; whole rows of chunks are read, so that none is decoded twice."""
+    """The rows of a zarr array; whole rows of chunks are read, so that none is decoded twice.
 
-    def __init__(self, array: Any, called: str) -> None:
+    Rows of chunks that are smaller than `min_read_bytes` are read several at once.
+    """
+
+    def __init__(self, array: Any, called: str, min_read_bytes: int = MIN_READ_BYTES) -> None:
         self.array = array
         self.shape = tuple(array.shape)
         self.dtype = float_dtype(array.dtype)
         self._description = called
+        self._min_read_bytes = min_read_bytes
         self.versions = FileVersions.from_paths(self.files)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
@@ -70,7 +74,7 @@ class ZarrSource(RowSource):
         """Rows to read at once: those of some chunks (of a shard, if chunks lie in shards)."""
         stored = getattr(self.array, "shards", None) or self.array.chunks
         per_chunk = max(1, stored[0] * self.shape[1] * self.array.dtype.itemsize)
-        return int(stored[0] * max(1, MIN_READ_BYTES // per_chunk))
+        return int(stored[0] * max(1, self._min_read_bytes // per_chunk))
 
 
 def scan_zarr(X: FilePath | HasShape, y: FilePath | HasShape | ArrayLike | None = None) -> Dataset:

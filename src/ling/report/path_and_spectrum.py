@@ -68,7 +68,9 @@ class SpectrumData:
 
 
 def tridiagonal_form(
-    again: FittedProblem, form: HouseholderTridiagonal | None = None
+    again: FittedProblem,
+    form: HouseholderTridiagonal | None = None,
+    max_exact_size: int = MAX_EXACT_SIZE,
 ) -> HouseholderTridiagonal:
     """X'X, or X X' if that is smaller, in tridiagonal form; `form` if that is it already."""
     if form is not None:
@@ -78,7 +80,7 @@ def tridiagonal_form(
     problem, (n, p) = again.cv_problem.problem, again.cv_problem.shape
     m = min(n, p)
     kind = f"a matrix of {m:,} x {m:,} numbers"
-    if m > MAX_EXACT_SIZE or not again.plan.memory.allows(eigenvalue_bytes(m, m)):
+    if m > max_exact_size or not again.plan.memory.allows(eigenvalue_bytes(m, m)):
         raise OmittedError(f"Factoring {kind} would take too long, or too much memory.")
     _check_seconds(again, _factorization_seconds(again), f"Factoring {kind}")
     problem.design.meter.add(4 / 3 * float(m) ** 3)

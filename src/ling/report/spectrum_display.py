@@ -202,11 +202,11 @@ class SpectrumDisplay:
 
 
 def compute_spectrum(
-    problem: Problem, alpha: float, n_values: int | None
+    problem: Problem, alpha: float, n_values: int | None, max_exact_size: int = MAX_EXACT_SIZE
 ) -> tuple[Array, tuple[float, float], str]:
     """Eigenvalues of X'X, decreasing; bounds on the effective degrees of freedom; what is left."""
     n, p = problem.shape
-    if min(n, p) > MAX_EXACT_SIZE:
+    if min(n, p) > max_exact_size:
         return _lanczos_spectrum(
             problem, alpha, min(n_values or N_LANCZOS_EIGENVALUES, min(n, p) - 1)
         )

@@ -366,7 +366,11 @@ def _moments_about_rounded_mean(
 
 
 def _blockwise_moments(
-    storage: Storage, shift: Array, Y: Array, weights: Array | None
+    storage: Storage,
+    shift: Array,
+    Y: Array,
+    weights: Array | None,
+    block_bytes: int = CENTERED_BLOCK_BYTES,
 ) -> tuple[Array, Array, Array]:
     """sum w (x - shift)(x - shift)', sum w (x - shift) y' and sum w (x - shift); one pass.
 
@@ -374,7 +378,7 @@ def _blockwise_moments(
     """
     n, p = storage.shape
     gram, cross, sums = np.zeros((p, p)), np.zeros((p, Y.shape[1])), np.zeros(p)
-    height = max(1, CENTERED_BLOCK_BYTES // (8 * max(1, p)))
+    height = max(1, block_bytes // (8 * max(1, p)))
     for rows in row_slices(n, height):
         block = storage.take(np.arange(rows.start, rows.stop)) - shift
         if weights is None:

@@ -226,15 +226,17 @@ def _join_column_chunks(X: Any, notes: tuple[str, ...]) -> tuple[Any, tuple[str,
     return with_checked_shapes(X, "X").rechunk({1: -1}), (*notes, note)
 
 
-def _join_small_chunks(X: Any) -> tuple[Any, tuple[str, ...]]:
+def _join_small_chunks(
+    X: Any, max_small_chunks: int = MAX_SMALL_CHUNKS, joined_bytes: int = JOINED_CHUNK_BYTES
+) -> tuple[Any, tuple[str, ...]]:
     """Return X with consecutive chunks joined if it has very many small ones, and notes."""
     heights = X.chunks[0]
     row_bytes = max(1, X.shape[1] * X.dtype.itemsize)
-    if len(heights) <= MAX_SMALL_CHUNKS or (
+    if len(heights) <= max_small_chunks or (
         sum(heights) * row_bytes > SMALL_CHUNK_BYTES * len(heights)
     ):
         return X, ()
-    joined_heights = tuple(_joined_heights(heights, JOINED_CHUNK_BYTES // row_bytes))
+    joined_heights = tuple(_joined_heights(heights, joined_bytes // row_bytes))
     note = (
         f"X had {len(heights)} chunks of less than 1 MB on average, which were put together to "
         f"{len(joined_heights)}; larger chunks (X.rechunk) save that."

@@ -1,0 +1,37 @@
+"""Sizes at which storages in memory change how they compute; they affect speed, not results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes for `DenseStorage` and `SparseStorage`.
+
+    Attributes
+    ----------
+    max_cached_bytes : int
+        A dense X up to this size stays in cache, where reading it a second time costs next to
+        nothing; larger ones are read by compiled loops.
+    block_bytes : int
+        Unit of the sizes of blocks of rows of a dense X.
+    block_entries : int
+        Stored entries (12 bytes each) of a block of rows of a sparse X; it stays in a core's
+        second-level cache.
+    min_parallel_entries : int
+        Stored entries of a sparse X below which starting threads costs more than it saves.
+    max_thread_gram_bytes : int
+        Size of a Gram matrix of a sparse X up to which each thread sums up one of its own.
+    """
+
+    max_cached_bytes: int = 32 * MIB
+    block_bytes: int = MIB
+    block_entries: int = 2**15
+    min_parallel_entries: int = 2**16
+    max_thread_gram_bytes: int = 32 * MIB
+
+
+DEFAULT_TUNING = Tuning()
