@@ -6,6 +6,7 @@ import pytest
 EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
+    "eli5": "dev",
     "matplotlib": "plot",
     "mypy": "dev",
     "numpydoc": "docs",
@@ -14,7 +15,7 @@ EXTRAS = {
     "polars": "dev",
     "pyarrow": "parquet",
     "rich": "cli",
-    "skl2onnx": "onnx",
+    "skl2onnx": "dev",
     "typer": "cli",
     "yaml": "dev",
     "zarr": "zarr",
