@@ -9,7 +9,7 @@ from html import escape
 MAX_ROWS, N_END_ROWS = 12, 4
 # Grey lines and inherited text colours suit light and dark notebooks.
 STYLE = """\
-.ling-table table {border-collapse: collapse; margin: 0; font-size: 13px}
+.ling-table table {border-collapse: collapse; margin: 0; font-size: 13px; color: inherit}
 .ling-table caption {caption-side: top; text-align: left; font-weight: 600; color: inherit;
   padding: 0 0 4px}
 .ling-table tr > * {text-align: right; vertical-align: top; padding: 3px 12px; border: 0;

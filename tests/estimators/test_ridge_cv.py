@@ -400,7 +400,7 @@ def test_a_report_says_what_was_done():
     X, y, _ = random_problem(1)
     text = str(RidgeCV(ALPHAS).fit(X, y).report_)
     assert "choose alpha" in text
-    assert "the Gram matrix was there" in text
+    assert "it uses the Gram matrix of the cross-validation" in text
     assert "alpha was chosen from 21 by exact leave-one-out" in text
 
 

@@ -192,7 +192,7 @@ def _fit_chosen_alpha(
     reason, find_candidate = "", None
     if strategy.is_direct:
         options = replace(options, solver="direct", precision="float64")
-        reason = "the Gram matrix was there"
+        reason = "it uses the Gram matrix of the cross-validation"
         find_candidate = strategy.predictor.final_fit
     notes = _choice_notes(model, scored)
     plan = plan_training(data, len(problem.distinct_alphas), options)

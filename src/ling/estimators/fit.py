@@ -358,7 +358,7 @@ def _engine_reason(options: FitOptions, context: FitContext, solution: Solution)
     if options.solver != "auto":
         return "as asked for"
     if solution.abandoned_engines:
-        return "as others did not get there, or would have taken longer"
+        return "engines tried before did not converge, or would have taken longer"
     if not solution.estimate.fits:
         return "which needs the least memory; nothing fits memory_budget"
     return "first choice of the plan"
