@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test slow clients check matrix format bench docs reproduction clean
+.PHONY: help demo test site slow clients check matrix format bench docs reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
@@ -26,8 +26,11 @@ demo: $(VENV)/.run       ## fit a table and choose alpha beside scikit-learn, an
 	$(BIN)/ling demo
 
 # As many processes as cores, each with one thread of BLAS; a file stays in one process.
-test: $(VENV)/.dev       ## run all tests, in random order, warnings as errors
+test: $(VENV)/.dev       ## run the tests, in random order, warnings as errors
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+site: $(VENV)/.dev       ## build the site without examples, run the examples, and test both
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m site
 
 slow: $(VENV)/.dev       ## run the tests that take minutes (some need LING_DATA)
 	$(BIN)/python -m pytest -m slow

@@ -18,6 +18,7 @@ from ling.reproduction import datasets
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
 PUBLIC = {"ling", "ling.reproduction.datasets", "ling.paper"}
+pytestmark = pytest.mark.site
 over_examples = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 
 

@@ -23,6 +23,7 @@ PAGES = (
     *("index", "start", "guide", "solvers", "alpha", "memory", "scaling", "certificate"),
     *("reproduction", "coming-from", "benchmarks", "design", "api/index", "auto_gallery/index"),
 )
+pytestmark = pytest.mark.site
 MADE = ("_build", "auto_gallery", "generated", "__pycache__")
 
 
