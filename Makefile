@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test site slow clients check matrix format bench docs reproduction clean
+.PHONY: help demo test site slow coverage clients check matrix format bench docs reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
@@ -34,6 +34,9 @@ site: $(VENV)/.dev       ## build the site without examples, run the examples, a
 
 slow: $(VENV)/.dev       ## run the tests that take minutes (some need LING_DATA)
 	$(BIN)/python -m pytest -m slow
+
+coverage: $(VENV)/.dev   ## run the tests and list the lines that none of them runs
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -q --cov
 
 # Other people's packages, in an environment of their own: they restrict versions.
 $(VENV)-clients/.ready: pyproject.toml
