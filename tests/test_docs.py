@@ -11,11 +11,18 @@ from pathlib import Path
 import pytest
 
 import ling
+from tests.extras import needs
 
 ROOT = Path(__file__).parent.parent
 #: Packages that some code needs and that only `make clients` installs; it runs that code.
 CLIENT_PACKAGES = ("mlflow", "skops")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.fixture
+def extras():
+    """The examples use packages of all extras."""
+    needs("dask", "distributed", "matplotlib", "pandas", "pyarrow", "rich", "typer", "zarr")
 
 
 def found(pattern: str) -> list:
@@ -27,7 +34,7 @@ def found(pattern: str) -> list:
 
 
 @pytest.mark.parametrize("code", found(r"^```python\n(.*?)^```"))
-def test_code_runs(code, capsys, tmp_path, monkeypatch):
+def test_code_runs(code, capsys, tmp_path, monkeypatch, extras):
     for package in CLIENT_PACKAGES:
         if f"import {package}" in code:
             pytest.importorskip(package, reason=f"{package} is not installed; make clients has it")
@@ -50,7 +57,7 @@ def test_links_lead_somewhere(path):
 
 
 @pytest.mark.parametrize("command", found(r"`ling ([a-z]+)`"))
-def test_commands_exist(command):
+def test_commands_exist(command, extras):
     program = shutil.which("ling", path=str(Path(importlib.sys.executable).parent))
     subprocess.run([program, command, "--help"], check=True, capture_output=True)
 
@@ -61,7 +68,7 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_docstring_examples_run(module):
+def test_docstring_examples_run(module, extras):
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 

@@ -20,9 +20,12 @@ from tests.ecosystem.pairs import (
     regressors,
     same,
 )
+from tests.versions import reads_polars
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
-every_frame = pytest.mark.parametrize("library", FRAMES)
+every_frame = pytest.mark.parametrize(
+    "library", ["pandas", pytest.param("polars", marks=reads_polars)]
+)
 
 
 def goods(library):

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_arrow
 from ling.design import ArraySource, ChunkedStorage
 from ling.errors import FitStoppedError, LingError
+from tests.extras import needs
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has them from 1.9 on")
 ProgressBar, ScoringMonitor = callback.ProgressBar, callback.ScoringMonitor
@@ -84,6 +85,7 @@ def state(model):
 
 @every_model
 def test_progress_bars_are_drawn(name, data, capsys):
+    needs("rich")
     model = fitted(MODELS[name](random_state=0).set_callbacks(ProgressBar()), data)
     assert f"{type(model).__name__} - fit" in capsys.readouterr().out
     alone = fitted(MODELS[name](random_state=0), data)
@@ -220,6 +222,7 @@ def test_an_error_at_the_very_end_leaves_the_estimator_as_it_was(data):
 
 
 def test_inside_of_a_pipeline(data, capsys):
+    needs("rich")
     recorder = Recorder()
     pipeline = make_pipeline(StandardScaler(), Ridge()).set_callbacks(recorder, ProgressBar())
     pipeline.fit(*data)
@@ -230,6 +233,7 @@ def test_inside_of_a_pipeline(data, capsys):
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_inside_of_a_search(n_jobs, data, capsys):
+    needs("rich")
     search = GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}, cv=3, n_jobs=n_jobs)
     search.set_callbacks(ProgressBar()).fit(*data)
     shown = capsys.readouterr().out

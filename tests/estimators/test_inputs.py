@@ -25,6 +25,7 @@ from ling.estimators.fit import SKLEARN_SOLVERS
 from ling.results import Status
 from ling.solvers.engines import ENGINES
 from tests import reference
+from tests.versions import reads_polars
 
 SOLVERS = ["auto", *ENGINES]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -43,8 +44,14 @@ def weights(rng):
 
 # What comes in.
 
+every_frame = pytest.mark.parametrize(
+    "frame",
+    [pd.DataFrame, pytest.param(pl.DataFrame, marks=reads_polars)],
+    ids=["pandas", "polars"],
+)
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+
+@every_frame
 def test_a_frame_gives_its_column_names(data, frame):
     X, y = data
     names = [f"x{j}" for j in range(7)]
@@ -55,7 +62,7 @@ def test_a_frame_gives_its_column_names(data, frame):
     assert np.allclose(model.predict(table), X @ model.coef_ + model.intercept_)
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@every_frame
 def test_other_column_names_are_refused(data, frame):
     X, y = data
     model = Ridge().fit(frame({f"x{j}": X[:, j] for j in range(7)}), y)
@@ -502,7 +509,7 @@ def test_paths_and_batches_ask_for_a_target_too(data):
 
 
 @every_model
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@every_frame
 def test_a_column_of_a_frame_is_named_when_it_is_at_fault(model, data, frame):
     X, y = data[0], data[1] > 0
     names = [f"x{j}" for j in range(7)]

@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import ling
 from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.solvers.engines import ENGINES
+from tests.sklearn_suite.suite import list_parameters
 
 SOLVERS = ["auto", *ENGINES]
 N_ITER = "check_non_transformer_estimators_n_iter"
@@ -29,6 +30,7 @@ def expected_failures(model):
 
 
 # Some of the checks fit noise with a single iteration.
+@list_parameters
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [

@@ -16,6 +16,7 @@ from ling.report.path_and_spectrum import (
     tridiagonal_form,
 )
 from ling.results import Cost
+from tests.extras import needs
 from tests.report.pages import report
 
 
@@ -64,6 +65,7 @@ def test_without_a_factorisation_the_path_is_shorter(data):
 
 @pytest.mark.parametrize("cv", [None, 3])
 def test_one_factorisation_does_for_both(data, cv, tmp_path, monkeypatch):
+    needs("matplotlib")
     X, Y = data
     made = []
     monkeypatch.setattr(

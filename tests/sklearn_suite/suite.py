@@ -9,9 +9,12 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
+from typing import TypeVar
 from unittest import mock
 
 import pytest
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Suite:
                 stack.enter_context(mock.patch.object(package, name, ours))
             exec(compile(source, original.__file__, "exec"), module.__dict__)
         for found in vars(module).values():
-            _materialise(found)
+            list_parameters(found)
         return module
 
     def tests(self) -> dict[str, object]:
@@ -81,13 +84,14 @@ class Suite:
         )
 
 
-def _materialise(test: object) -> None:
+def list_parameters(test: T) -> T:
     """Turn parameters that are a generator, of which pytest 9 warns, into a list."""
     marks = getattr(test, "pytestmark", [])
     for at, mark in enumerate(marks):
         if mark.name == "parametrize" and not isinstance(mark.args[1], Collection):
             names, values = mark.args
             marks[at] = pytest.mark.parametrize(names, list(values), **mark.kwargs).mark
+    return test
 
 
 def _names(code: CodeType) -> set[str]:

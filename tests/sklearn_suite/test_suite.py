@@ -9,10 +9,13 @@ import pytest
 import ling
 from tests.sklearn_suite import test_estimators
 from tests.sklearn_suite.test_estimators import SUITE
+from tests.versions import sklearn_from
 
 THEIRS = SUITE.load()
+of_this_version = sklearn_from(9, "exclusions and changes are those of scikit-learn 1.9")
 
 
+@of_this_version
 def test_every_exclusion_names_a_test():
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly"]
     found = subprocess.run(
@@ -28,6 +31,7 @@ def test_every_exclusion_and_change_has_a_reason():
     assert all(len(reason.split()) > 4 for reason in reasons)
 
 
+@of_this_version
 def test_what_is_changed_occurs_once_in_their_source():
     counts = {piece: SUITE.source.count(piece) for piece in SUITE.changed}
     assert counts == dict.fromkeys(SUITE.changed, 1)

@@ -31,7 +31,7 @@ class MetadataRoutingMixin:
     def get_metadata_routing(self) -> MetadataRouter:
         """Metadata routing of this estimator, as a scikit-learn `MetadataRouter`."""
         return (
-            MetadataRouter(owner=self)
+            MetadataRouter(owner=type(self).__name__)
             .add_self_request(self)
             .add(
                 scorer=self._resolve_scorer(),

@@ -362,7 +362,7 @@ def _as_weights(sample_weight: Any, n: int) -> Array:
     )
     if weights.shape != (n,):
         raise ShapeError(
-            f"sample_weight has shape {weights.shape}. Sample weights must be 1D array or scalar: "
-            f"pass one number, or one for each of the {n} rows of X."
+            f"sample_weight has shape {weights.shape}, expected ({n},). Sample weights must be 1D "
+            "array or scalar: pass a weight for every row of X, or one number for all."
         )
     return np.asarray(weights)
