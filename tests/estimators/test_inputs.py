@@ -403,7 +403,7 @@ REFUSED = {
         r"inconsistent.*\[60, 59\].*rows of y as of X",
     ),
     "y: none": (lambda X, y, w: (X, None, w), "requires y to be passed.*pass y, a target"),
-    "weights: too short": (lambda X, y, w: (X, y, w[:-1]), r"sample_weight.*\(59,\).*60 rows"),
+    "weights: too short": (lambda X, y, w: (X, y, w[:-1]), r"sample_weight.*\(59,\).*\(60,\)"),
     "weights: a table": (lambda X, y, w: (X, y, w[:, None]), "Sample weights must be 1D"),
     "weights: negative": (
         lambda X, y, w: (X, y, spoilt(w, 17, -0.5)),

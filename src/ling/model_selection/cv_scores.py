@@ -55,9 +55,14 @@ class CVScores:
     alphas: Array
     mean_score: Array
     std_error: Array
-    split_scores: Array
+    _split_scores: Array | None  # None for one split, whose scores are the mean scores
     certified: NDArray[np.bool_]
     method: str
+
+    @property
+    def split_scores(self) -> Array:
+        """The score of every split: (n_alphas, n_splits) or (n_alphas, n_splits, n_targets)."""
+        return self.mean_score[:, None] if self._split_scores is None else self._split_scores
 
     @property
     def has_target_scores(self) -> bool:

@@ -134,7 +134,8 @@ def _score_table(
     if validation.n_splits > 1:
         std_error = split_scores.std(axis=1, ddof=1) / np.sqrt(validation.n_splits)
     certified, mean = validation.certified(alphas), split_scores.mean(axis=1)
-    return CVScores(alphas, mean, std_error, split_scores, certified, method), sample_values
+    stored = split_scores if validation.n_splits > 1 else None
+    return CVScores(alphas, mean, std_error, stored, certified, method), sample_values
 
 
 def _scores_from_sums(
