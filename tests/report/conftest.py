@@ -1,4 +1,4 @@
-"""Data of reports, and a folder for those that several tests read."""
+"""Data of reports and displays, and a folder for reports that several tests read."""
 
 import pytest
 from sklearn.datasets import load_diabetes
@@ -12,3 +12,19 @@ def diabetes():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("reports")
+
+
+@pytest.fixture
+def targets(rng):
+    X = rng.standard_normal((80, 6))
+    Y = X @ rng.standard_normal((6, 3)) + rng.standard_normal((80, 3)) * [1, 5, 20]
+    return X, Y
+
+
+@pytest.fixture
+def closed_figures():
+    """Close all figures after the test."""
+    import matplotlib.pyplot as plt  # here, because tests without matplotlib are skipped
+
+    yield
+    plt.close("all")

@@ -32,7 +32,7 @@ def sklearn_estimator(model: Any, class_name: str) -> Any:
 
 
 def _parameters(model: Any, names: Any) -> dict[str, Any]:
-    """Those parameters of `model` that are in `names`, with values that scikit-learn accepts."""
+    """Parameters of `model` for scikit-learn: those in `names`, with values that it accepts."""
     parameters = {
         name: value for name, value in model.get_params(deep=False).items() if name in names
     }

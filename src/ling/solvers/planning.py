@@ -147,11 +147,10 @@ def _discounted_seconds(prediction: EngineEstimate) -> float:
 
 def plan_as_dict(plan: Plan, options: FitOptions) -> dict[str, Any]:
     """The plan of a fit with these options in plain numbers and text, as in `FitReport.plan`."""
-    speeds = None  # of a small problem: no speeds are measured for it
-    if plan.machine is not DEFAULT_MACHINE or plan.dimensions.read_bandwidth is not None:
-        speeds = dict(vars(plan.machine))
-    if speeds is not None and plan.dimensions.read_bandwidth is not None:
-        speeds["read_bandwidth"] = plan.dimensions.read_bandwidth
+    # A small problem is planned with fixed speeds, which are not recorded.
+    speeds = {} if plan.machine is DEFAULT_MACHINE else dict(vars(plan.machine))
+    if plan.dimensions.read_bandwidth is not None:
+        speeds = {**vars(plan.machine), "read_bandwidth": plan.dimensions.read_bandwidth}
     return {
         "steps": tuple(
             {
@@ -163,7 +162,7 @@ def plan_as_dict(plan: Plan, options: FitOptions) -> dict[str, Any]:
             }
             for step in plan.steps
         ),
-        "speeds": speeds,
+        "speeds": speeds or None,
         "memory_budget": parse_memory_budget(options.memory_budget),
         "threads": threads.n_threads(),
     }

@@ -1,9 +1,7 @@
 """PredictionDisplay and DecisionDisplay: every number here is read back from the picture."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
 from sklearn.model_selection import cross_val_predict
 
 from ling import (
@@ -15,25 +13,9 @@ from ling import (
     RidgeClassifierCV,
     RidgeCV,
 )
-from tests.displays import drawn, legend, vertical
+from tests.report.displays import drawn, legend, vertical
 
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture(scope="module")
-def diabetes():
-    return load_diabetes(return_X_y=True, as_frame=True)
-
-
-@pytest.fixture
-def targets(rng):
-    X = rng.standard_normal((80, 6))
-    Y = X @ rng.standard_normal((6, 3)) + rng.standard_normal((80, 3)) * [1, 5, 20]
-    return X, Y
+pytestmark = pytest.mark.usefixtures("closed_figures")
 
 
 class TestPredictions:

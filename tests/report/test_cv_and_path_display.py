@@ -10,7 +10,6 @@ import sklearn.linear_model
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
-from sklearn.datasets import load_diabetes
 from sklearn.metrics import make_scorer, mean_absolute_error
 
 from ling import (
@@ -24,25 +23,9 @@ from ling import (
     ridge_path,
 )
 from ling.report.path_display import _separate_labels
-from tests.displays import drawn, legend, vertical
+from tests.report.displays import drawn, legend, vertical
 
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture(scope="module")
-def diabetes():
-    return load_diabetes(return_X_y=True, as_frame=True)
-
-
-@pytest.fixture
-def targets(rng):
-    X = rng.standard_normal((80, 6))
-    Y = X @ rng.standard_normal((6, 3)) + rng.standard_normal((80, 3)) * [1, 5, 20]
-    return X, Y
+pytestmark = pytest.mark.usefixtures("closed_figures")
 
 
 class TestCV:

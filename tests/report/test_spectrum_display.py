@@ -1,10 +1,8 @@
 """SpectrumDisplay: every number here is read back from the picture."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_diabetes
 
 from ling import (
     LingError,
@@ -14,25 +12,9 @@ from ling import (
 )
 from ling.report.fitted_model import problem_without_targets
 from ling.report.spectrum_display import compute_spectrum
-from tests.displays import drawn
+from tests.report.displays import drawn
 
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture(scope="module")
-def diabetes():
-    return load_diabetes(return_X_y=True, as_frame=True)
-
-
-@pytest.fixture
-def targets(rng):
-    X = rng.standard_normal((80, 6))
-    Y = X @ rng.standard_normal((6, 3)) + rng.standard_normal((80, 3)) * [1, 5, 20]
-    return X, Y
+pytestmark = pytest.mark.usefixtures("closed_figures")
 
 
 class TestSpectrum:

@@ -5,7 +5,6 @@ import sys
 
 import matplotlib.pyplot as plt
 import pytest
-from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -18,18 +17,9 @@ from ling import (
     RidgeCV,
     SpectrumDisplay,
 )
-from tests.displays import drawn
+from tests.report.displays import drawn
 
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture(scope="module")
-def diabetes():
-    return load_diabetes(return_X_y=True, as_frame=True)
+pytestmark = pytest.mark.usefixtures("closed_figures")
 
 
 ALL = {
