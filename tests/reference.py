@@ -41,12 +41,14 @@ def extreme_ridge(X, y, alpha, digits=80):
     with mpmath.workdps(digits):
         A = mpmath.matrix(np.asarray(X, dtype=np.float64).tolist())
         b = mpmath.matrix(np.asarray(y, dtype=np.float64).tolist())
-        shift = mpmath.mpf(float(alpha))
-        if A.rows >= A.cols:
-            w = mpmath.lu_solve(A.T * A + shift * mpmath.eye(A.cols), A.T * b)
-        else:
-            w = A.T * mpmath.lu_solve(A * A.T + shift * mpmath.eye(A.rows), b)
-        return np.array([float(value) for value in w])
+        return np.array([float(value) for value in _solve(A, b, mpmath.mpf(float(alpha)))])
+
+
+def _solve(A, b, alpha):
+    """(A'A + alpha I)^-1 A'b by the smaller of A'A and A A', in the digits of mpmath's context."""
+    if A.rows >= A.cols:
+        return mpmath.lu_solve(A.T * A + alpha * mpmath.eye(A.cols), A.T * b)
+    return A.T * mpmath.lu_solve(A * A.T + alpha * mpmath.eye(A.rows), b)
 
 
 def inverse_diagonal(X, alpha, digits=80):
@@ -88,9 +90,7 @@ def prediction_error(
             b[i] *= roots[i]
             for j in range(A.cols):
                 A[i, j] *= roots[i]
-        shift = mpmath.mpf(float(alpha))
-        exact = mpmath.lu_solve(A.T * A + shift * mpmath.eye(A.cols), A.T * b)
-        off = A * (found - exact)
+        off = A * (found - _solve(A, b, mpmath.mpf(float(alpha))))
         if intercept is not None:
             off += shift_of_all * mpmath.matrix(roots)
         error, spread = mpmath.norm(off), mpmath.norm(b)
