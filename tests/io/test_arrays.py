@@ -1,6 +1,5 @@
 """Arrays in files: what is accepted, refused, and how much memory it takes."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +13,12 @@ import zarr
 from ling.errors import (
     DataFileError,
     InputTypeError,
-    LingError,
     MissingValueError,
     OptionError,
     ShapeError,
 )
 from ling.io import scan_npy, scan_zarr
+from tests.raising import raises
 
 ONES = np.ones((3, 2))
 
@@ -55,50 +54,50 @@ def test_without_names(saved):
     data = scan_npy(saved(ONES))
     assert data.encoding is None
     assert data.feature_names is None
-    with pytest.raises(OptionError, match="scanned without a target"):
+    with raises(OptionError, "target"):
         _ = data.y
-    with pytest.raises(OptionError, match="arrays have no named columns"):
+    with raises(OptionError, "name", column="w"):
         data.read("w")
 
 
 REFUSED = {
-    "vector": (np.ones(3), ShapeError, "has shape (3,); pass a matrix"),
-    "no-columns": (np.ones((3, 0)), ShapeError, "has shape (3, 0); pass a matrix"),
-    "complex": (ONES * 1j, InputTypeError, "X.npy' has dtype complex128"),
-    "text": (np.array([["a"]]), InputTypeError, "X.npy' has dtype <U1"),
-    "objects": (np.array([[None]]), InputTypeError, "holds Python objects"),
+    "vector": (np.ones(3), ShapeError, "(3,)"),
+    "no-columns": (np.ones((3, 0)), ShapeError, "(3, 0)"),
+    "complex": (ONES * 1j, InputTypeError, "complex128"),
+    "text": (np.array([["a"]]), InputTypeError, "<U1"),
+    "objects": (np.array([[None]]), InputTypeError, "Python objects"),
 }
 
 
-@pytest.mark.parametrize(("array", "error", "advice"), REFUSED.values(), ids=REFUSED)
-def test_refused_with_advice(array, error, advice, saved):
-    assert issubclass(error, LingError)
-    with pytest.raises(error, match=re.escape(advice)):
-        scan_npy(saved(array))
+@pytest.mark.parametrize(("array", "kind", "mentions"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_advice(array, kind, mentions, saved):
+    path = saved(array)
+    with raises(kind, "X", file=str(path), mentions=mentions):
+        scan_npy(path)
 
 
 def test_files_that_are_not_npy(tmp_path, saved):
-    with pytest.raises(DataFileError, match=r"cannot be read \(No such file"):
+    with raises(DataFileError, "X", file=str(tmp_path / "no.npy"), mentions="No such file"):
         scan_npy(tmp_path / "no.npy")
     (tmp_path / "no.npy").write_bytes(b"PK not at all")
-    with pytest.raises(DataFileError, match=r"is no \.npy file"):
+    with raises(DataFileError, "X", file=str(tmp_path / "no.npy"), mentions="magic string"):
         scan_npy(tmp_path / "no.npy")
     path = saved(ONES)
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(DataFileError, match="it is cut off"):
+    with raises(DataFileError, "X", file=str(path), mentions="has 168 bytes"):
         scan_npy(path)
-    with pytest.raises(InputTypeError, match="X is a ndarray; pass the path"):
+    with raises(InputTypeError, "X", mentions="ndarray"):
         scan_npy(ONES)
 
 
 def test_targets_that_do_not_fit(saved, tmp_path):
-    path = saved(ONES)
-    for y in ([1, 2], saved(np.ones(2), "y.npy")):
-        with pytest.raises(ShapeError, match=r"^y.* has shape \(2,\); X has 3 rows"):
+    path, short = saved(ONES), saved(np.ones(2), "y.npy")
+    for y, file in (([1, 2], None), (short, str(short))):
+        with raises(ShapeError, "y", file=file, mentions="shape (2,), but X has 3 rows"):
             scan_npy(path, y)
-    with pytest.raises(MissingValueError, match="target 'y' has no value in row 1"):
+    with raises(MissingValueError, "y", row=1):
         _ = scan_npy(path, [1, np.nan, 2]).y
-    with pytest.raises(ShapeError, match=r"y has shape \(2,\)"):
+    with raises(ShapeError, "y", mentions="(2,)"):
         scan_zarr(zarr.array(ONES), [1, 2])
 
 
@@ -109,19 +108,24 @@ def test_files_that_became_shorter(order, saved):
     blocks = source.blocks(slice(0, 4000), 1000)
     next(blocks)
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(DataFileError, match="it is cut off"):
+    with raises(DataFileError, "X", file=str(path)):
         next(blocks)
 
 
 def test_zarr_refusals(tmp_path):
-    with pytest.raises(DataFileError, match="cannot be opened as a zarr array"):
+    with raises(DataFileError, "X", file=str(tmp_path / "no.zarr")):
         scan_zarr(tmp_path / "no.zarr")
     zarr.open_group(tmp_path / "group.zarr", mode="w")
-    with pytest.raises(DataFileError, match="not of a group"):
+    with raises(DataFileError, "X", file=str(tmp_path / "group.zarr")):
         scan_zarr(tmp_path / "group.zarr")
-    with pytest.raises(ShapeError, match=r"X has shape \(3,\)"):
+    with raises(ShapeError, "X", mentions="(3,)"):
         scan_zarr(zarr.array(np.ones(3)))
-    with pytest.raises(InputTypeError, match="X is a ndarray; pass a zarr array"):
+    zarr.create_array(tmp_path / "vector.zarr", data=np.ones(3))
+    with raises(ShapeError, "X", file=str(tmp_path / "vector.zarr")):
+        scan_zarr(tmp_path / "vector.zarr")
+    with raises(ShapeError, "y", file=str(tmp_path / "vector.zarr")):
+        scan_zarr(zarr.array(np.ones((2, 2))), tmp_path / "vector.zarr")
+    with raises(InputTypeError, "X", mentions="ndarray"):
         scan_zarr(ONES)
 
 
@@ -154,4 +158,4 @@ def test_memory_does_not_grow_with_the_file(scan, tmp_path):
         )  # fmt: skip
     run = [sys.executable, "-c", READ, scan, str(path)]
     peak = float(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
-    assert peak < 140
+    assert peak < 0.7 * X.nbytes / 2**20
