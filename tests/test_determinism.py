@@ -36,6 +36,7 @@ from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import plan_solve
+from tests.raising import raises
 
 # Bytes. X takes 9.6 MB, so that it is read block by block from files and memory maps.
 BUDGET = 9e6
@@ -419,7 +420,7 @@ def test_the_plan_of_a_report_is_small_and_plain(kind, data, tmp_path):
 )  # fmt: skip
 @pytest.mark.parametrize("make", [Ridge, RidgeCV, RidgeClassifier, RidgeClassifierCV])
 def test_speeds_that_are_not_those_of_a_report_are_refused(make, speeds):
-    with pytest.raises(OptionError, match="pass report_"):
+    with raises(OptionError, "speeds", change=("speeds", None)):
         make(speeds=speeds).fit(np.eye(6), [0, 0, 0, 1, 1, 1])
 
 

@@ -18,6 +18,7 @@ from ling.solvers.machine import DEFAULT_MACHINE, parse_memory_budget
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import plan_solve
 from tests.memory import peak_memory
+from tests.raising import raises
 
 BIG = ProblemDimensions(20_000, 4_000, 80_000_000, 8, True, 1, 1)
 
@@ -97,7 +98,7 @@ def test_budgets_are_bytes_or_words(given, wanted):
 
 @pytest.mark.parametrize("given", ["much", "GB", "", "-1GB", "0MB", "nanGB", 0, -1])
 def test_other_budgets_are_refused(given):
-    with pytest.raises(OptionError, match="memory_budget"):
+    with raises(OptionError, "memory_budget", mentions=repr(given)):
         parse_memory_budget(given)
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 
 from ling.design.pass_cache import PassCache
 from ling.errors import CheckpointError
 from ling.io import scan_npy
 from ling.solvers.machine import parse_memory_budget
 from ling.solvers.memory_limits import memory_limit
+from tests.raising import raises
 
 
 def test_without_sysconf_the_machine_has_8_gb(monkeypatch, tmp_path):
@@ -81,7 +81,7 @@ def test_checkpoints_are_locked_on_windows(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "fcntl", None)
     monkeypatch.setitem(sys.modules, "msvcrt", Msvcrt())
     cache = open_cache(tmp_path / "kept")
-    with pytest.raises(CheckpointError, match="in use by another fit"):
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path / "kept")):
         open_cache(tmp_path / "kept")
     cache.delete()
     assert not (tmp_path / "kept").exists()

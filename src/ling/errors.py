@@ -1,17 +1,23 @@
-"""Errors that ling raises.
+"""Errors that ling raises, with what they are about as fields.
 
-Every message names the argument, says what is wrong with it, and says what to pass.
+An `InvalidInputError` knows the argument, what is wrong with it, what to do about it and where in
+the data the problem is. Its message is made of these fields by a `Wording`: this module has the
+wording of Python, `ling.cli.error_wording` that of the command line.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # `import ling` alone does not load NumPy
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
+    "Change",
     "CheckpointError",
     "ClusterLostError",
     "ClusterMemoryError",
@@ -31,7 +37,92 @@ __all__ = [
     "ShapeError",
     "UnknownCategoryError",
     "UnknownColumnError",
+    "Where",
+    "Wording",
 ]
+
+PARAMETER_IN_BACKTICKS = re.compile(r"`(\w+)`")
+
+
+class Change(NamedTuple):
+    """A remedy: call again with `parameter=value`, which has the `effect`, such as "to ..."."""
+
+    parameter: str
+    value: object
+    effect: str = ""
+
+
+class Where(NamedTuple):
+    """The place in the data that an error is about; None where it does not apply.
+
+    Rows count from 0, lines of text files from 1. A `column` is its name, or its number if the
+    columns have no names.
+    """
+
+    row: int | None = None
+    column: str | int | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+class Wording:
+    """How messages call parameters and places: as arguments of a Python function."""
+
+    def name(self, parameter: str) -> str:
+        """A parameter in a sentence."""
+        return parameter
+
+    def changes(self, changes: Sequence[Change]) -> str:
+        """The instruction to make all of these changes."""
+        return f"pass {', '.join(f'{change.parameter}={change.value!r}' for change in changes)}"
+
+    def file(self, argument: str, path: str) -> str:
+        """A file or folder that was passed as `argument`."""
+        return f"{argument}={path!r}"
+
+    def column(self, argument: str, column: str | int) -> str:
+        """A column of the data in `argument`, or a column that `argument` names."""
+        if argument in ("X", "y"):
+            return f"column {column!r} of {argument}"
+        return f"{argument} {column!r}"
+
+    def subject(self, argument: str, where: Where) -> str:
+        """What an error is about, as the subject of its message."""
+        if where.column is not None:
+            return self.column(argument, where.column)
+        if where.file is not None and where.row is None and where.line is None:
+            return self.file(argument, where.file)
+        return self.name(argument)
+
+    def place(self, where: Where) -> str:
+        """Where the subject has the problem: " in row 3 (rows count from 0)", or nothing."""
+        file = "" if where.file is None else f" of {where.file!r}"
+        if where.line is not None:
+            return f" in line {where.line}{file}"
+        if where.row is not None:
+            return f" in row {where.row}{file} (rows count from 0)"
+        return f" in {where.file!r}" if file and where.column is not None else ""
+
+    def message(self, error: InvalidInputError) -> str:
+        """The whole message of an error."""
+        subject = self.subject(error.argument, error.where)
+        problem, count = re.subn(f"`{re.escape(error.argument)}`", lambda _: subject, error.problem)
+        sentence = problem if count else f"{subject} {problem}"
+        remedies = self._remedies(error)
+        end = "" if remedies.endswith("?") else "."
+        text = f"{sentence}{self.place(error.where)}{'; ' if remedies else ''}{remedies}{end}"
+        return PARAMETER_IN_BACKTICKS.sub(lambda match: self.name(match[1]), text)
+
+    def _remedies(self, error: InvalidInputError) -> str:
+        if error.needs_all_remedies:
+            return self.changes([each for each in error.remedies if isinstance(each, Change)])
+        return ", or ".join(self._remedy(remedy) for remedy in error.remedies)
+
+    def _remedy(self, remedy: Change | str) -> str:
+        if isinstance(remedy, str):
+            return remedy
+        instruction = self.changes([remedy])
+        return f"{instruction} {remedy.effect}" if remedy.effect else instruction
 
 
 class LingError(Exception):
@@ -39,7 +130,40 @@ class LingError(Exception):
 
 
 class InvalidInputError(LingError, ValueError):
-    """An argument, or the data in it, cannot be used."""
+    """An argument, or the data in it, cannot be used.
+
+    Parameters
+    ----------
+    argument : str
+        The name of the parameter.
+    problem : str
+        What is wrong with it: a predicate ("is -1"), or a sentence that names the argument in
+        backticks ("the norm of `y` is not finite"). Other parameters are in backticks too.
+    *remedies : Change or str
+        What to do, each an instruction ("pass a number >= 0").
+    where : Where, optional
+        The place in the data. The message mentions it after the problem.
+    needs_all_remedies : bool, default=False
+        Whether all remedies, which are changes, are needed together; otherwise any one will do.
+    """
+
+    def __init__(
+        self,
+        argument: str,
+        problem: str,
+        *remedies: Change | str,
+        where: Where | None = None,
+        needs_all_remedies: bool = False,
+    ) -> None:
+        super().__init__(argument, problem, *remedies)  # pickles are made of these
+        self.argument = argument
+        self.problem = problem
+        self.remedies = remedies
+        self.where = where or Where()
+        self.needs_all_remedies = needs_all_remedies
+
+    def __str__(self) -> str:
+        return Wording().message(self)
 
 
 class InputTypeError(InvalidInputError, TypeError):

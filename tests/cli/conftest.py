@@ -17,6 +17,9 @@ import pyarrow.parquet as pq  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from ling.cli.app import app  # noqa: E402
+from ling.cli.error_wording import to_cli_wording  # noqa: E402
+from ling.errors import LingError  # noqa: E402
+from tests.raising import raises  # noqa: E402
 
 N = 300
 WRITERS = {
@@ -54,16 +57,37 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ling():
-    """The command: its exit code, stdout and stderr; `json` is what it printed, if that is JSON."""
+    """The command: its exit code, stdout and stderr.
+
+    `json` is what it printed, if that is JSON, and `error` the error of ling that ended it.
+    """
 
     def run(*arguments):
         shown = CliRunner(env={"COLUMNS": "100"}).invoke(app, [str(a) for a in arguments])
         if shown.exception is not None and not isinstance(shown.exception, SystemExit):
             raise shown.exception
         found = json.loads(shown.stdout) if "--json" in arguments and shown.stdout else None
-        return SimpleNamespace(code=shown.exit_code, out=shown.stdout, err=shown.stderr, json=found)
+        return SimpleNamespace(
+            code=shown.exit_code, out=shown.stdout, err=shown.stderr, json=found,
+            error=_error_of_ling(shown.exception),
+        )  # fmt: skip
 
     return run
+
+
+def _error_of_ling(exception):
+    """The error that was turned into an exit code, or None."""
+    while exception is not None and not isinstance(exception, LingError):
+        exception = exception.__context__
+    return exception
+
+
+def assert_refused(done, kind, argument, **fields):
+    """The command ended with this error of ling, as one line (see `tests.raising.raises`)."""
+    assert done.code == 1
+    assert done.err == f"Error: {to_cli_wording(done.error)}\n"
+    with raises(kind, argument, **fields):
+        raise done.error
 
 
 BASIC = ("--target", "price", "--drop", "id,kind")

@@ -15,8 +15,16 @@ from sklearn.preprocessing import OneHotEncoder
 
 import ling as library
 from ling.cli.training_table import MANY_CATEGORIES
+from ling.errors import (
+    DataFileError,
+    InputTypeError,
+    MissingValueError,
+    OptionError,
+    ShapeError,
+    UnknownColumnError,
+)
 from ling.model_file import read_model_file
-from tests.cli.conftest import BASIC, WRITERS, N, goods
+from tests.cli.conftest import BASIC, WRITERS, N, assert_refused, goods
 
 FEATURES = ["size", "colour", "count", "weight"]
 
@@ -62,8 +70,20 @@ def test_arrays(folder, ling):
     assert "column 2" in done.out
     assert "alpha was given" in done.out
     np.testing.assert_allclose(library.load("model.ling").coef_, [1, 2, 3], rtol=1e-2)
-    assert "pass the .npy file of the target" in ling("fit", "X.npy", "-t", "price").err
-    assert "need columns with names" in ling("fit", "X.npy", "-t", "y.npy", "--drop", "a").err
+    assert_refused(ling("fit", "X.npy", "-t", "price"), DataFileError, "target", file="price")
+    for option in ("drop", "features"):
+        done = ling("fit", "X.npy", "-t", "y.npy", f"--{option}", "a")
+        assert_refused(done, OptionError, option)
+
+
+def test_arrays_of_targets_and_weights_that_cannot_be_used(folder, ling):
+    arrays = {"X": np.ones((5, 2)), "y": np.arange(5.0), "Y": np.ones((5, 2)), "t": np.array(["a"])}
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    assert_refused(ling("fit", "X.npy", "-t", "Y.npy"), OptionError, "target", file="Y.npy")
+    for name, kind in (("no.npy", DataFileError), ("t.npy", InputTypeError)):
+        done = ling("fit", "X.npy", "-t", "y.npy", "--weights", name)
+        assert_refused(done, kind, "weights", file=name)
 
 
 def test_json_is_all_there_is_on_stdout(folder, ling):
@@ -159,109 +179,79 @@ def test_alpha_zero_is_not_certified_but_asked_for(folder, ling):
     assert "alpha is 0, where no bound exists" in done.out
 
 
+GAPS = ["gaps.csv", "-t", "y", "--cv", "2"]
 REFUSED = {
-    "typo": (
-        ["goods.csv", "-t", "pirce"],
-        "--target names 'pirce', which is no column; did you mean 'price'?",
-    ),
-    "typo-drop": (["goods.csv", "-t", "price", "--drop", "idd"], "--drop names 'idd'"),
-    "typo-features": (["goods.csv", "-t", "price", "--features", "sise"], "did you mean 'size'"),
-    "typo-weights": (
-        ["goods.csv", *BASIC, "--weights", "wieght"], "--weights names 'wieght', which is no",
-    ),
-    "text-weights": (
-        ["goods.csv", *BASIC, "--weights", "colour"], "--weights names 'colour', which is text",
-    ),
-    "no-file": (["nothing.csv", "-t", "price"], "there is no file 'nothing.csv'"),
-    "no-match": (["no*.csv", "-t", "price"], "'no*.csv' matches no file"),
-    "other-kind": (["model.xlsx", "-t", "price"], "is of a kind that ling does not read"),
-    "identifiers": (
-        ["goods.parquet", "-t", "price"],
-        "'id' (300 different texts): names or identifiers rather than categories; list all columns "
-        "with --features to have one for each text all the same. Add to the command: --drop id",
-    ),
-    "text-target": (
-        ["goods.csv", "-t", "kind", "--drop", "id"], "in the first row); pass --classify",
-    ),
-    "many-classes": (
-        ["goods.csv", *BASIC, "--classify"], "300 different values, too many for classes",
-    ),
-    "drops-target": (["goods.csv", "-t", "price", "--drop", "price"], "which is the target"),
-    "no-folder": (
-        ["goods.csv", *BASIC, "--out", "no/model.ling"],
-        "'no/model.ling' cannot be written: there is no such folder",
-    ),
-    "budget": (["goods.csv", *BASIC, "--memory-budget", "lots"], "--memory-budget is 'lots'"),
-    "rows": (
-        ["few.csv", "-t", "y"],
-        "choosing alpha needs at least 4 rows, and there are 3; pass --alpha 1, say",
-    ),
-    "folds": (
-        ["goods.csv", *BASIC, "--cv", "200"],
-        "--cv 200 needs at least 400 rows, and there are 300; pass --cv 150, or --alpha 1",
-    ),
-    "constant": (["constant.csv", "-t", "y"], "is 1 in every row: there is nothing to predict"),
-    "empty": (["empty.csv", "-t", "y"], "'empty.csv' has no rows"),
-    "gaps": (
-        ["gaps.csv", "-t", "y", "--cv", "2"],
-        "missing values in 'a' (1), 'b' (2), the first in column 'a', row 2 (rows count from 0); "
-        "--missing mean puts the mean there (for text: no category). Add to the command: "
-        "--missing mean",
-    ),
-    "target-gaps": (
-        ["gaps.csv", "-t", "a", "--missing", "mean"],
-        "the target 'a' has no value in 1 of 5 rows; --skip-missing-target leaves them out",
-    ),
-    "dates": (
-        ["dates.parquet", "-t", "y"],
-        "'day' (date32[day]), 'time' (timestamp[us]): neither numbers nor text; turn dates into "
-        "days or years, say. Add to the command: --drop day,time",
-    ),
-    "few-of-a-class": (
-        ["classes.csv", "-t", "y", "--classify", "--cv", "5"],
-        "--cv 5 needs at least 5 rows of some class, and there are 2; pass --cv 2, or",
-    ),
-    "weights-target": (
-        ["goods.csv", *BASIC, "--weights", "price"], "--weights names 'price', which is the target",
-    ),
-    "far-name": (
-        ["goods.csv", *BASIC, "--weights", "nope"], "'nope', which is no column; the columns are",
-    ),
-    "one-column": (["one.csv", "-t", "y"], "'one.csv' has no column besides 'y'"),
-    "drops-all": (["few.csv", "-t", "y", "--drop", "a"], "--drop leaves no column to predict"),
-    "infinity": (
-        ["infinite.csv", "-t", "y"],
-        "'b' (row 2): infinite; mend the file, or leave the column out. Add to the command: "
-        "--drop b",
-    ),
-    "nearly-numbers": (
-        ["nearly.csv", "-t", "y"],
-        "'a' (but for '?'): nearly all numbers; leave the other fields empty",
-    ),
-    "all-at-once": (
-        ["odd.parquet", "-t", "y", "--drop", "c"],
-        "Add to the command: --drop c,day,none --missing mean --skip-missing-target",
-    ),
-    "all-at-once-named": (
-        ["odd.parquet", "-t", "y", "--features", "a,day"],
-        "Add to the command: --features a --missing mean --skip-missing-target",
-    ),
-    "nothing-left": (
-        ["odd.parquet", "-t", "none", "--features", "a", "--skip-missing-target"],
-        "the target 'none' has no value in any row",
-    ),
-    "latin-header": (["latin.csv", "-t", "y"], "'latin.csv' is not UTF-8; convert it (iconv"),
-    "latin-text": (["latin-1.csv", "-t", "y"], "'latin-1.csv' is not UTF-8; convert it (iconv"),
-    "nothing-in-it": (["zero.csv", "-t", "y"], "'zero.csv' is empty"),
-    "same-names": (["twins.csv", "-t", "y"], "'twins.csv' has two columns named 'a'"),
-    "same-names-parquet": (["twins.parquet", "-t", "y"], "'twins.parquet' has two columns named"),
-    "parts": (
-        ["parts", "-t", "y"],
-        "column 'a' is text in 'parts/1.parquet', and was numbers in the files before it",
-    ),
-    "skip-array": (
-        ["X.npy", "-t", "y.npy", "--skip-missing-target"], "--skip-missing-target needs a table",
-    ),
+    "typo": (["goods.csv", "-t", "pirce"], UnknownColumnError, "target",
+             {"column": "pirce", "mentions": "did you mean 'price'?"}),
+    "typo-drop": (["goods.csv", "-t", "price", "--drop", "idd"], UnknownColumnError, "drop",
+                  {"column": "idd", "mentions": "'id'"}),
+    "typo-features": (["goods.csv", "-t", "price", "--features", "sise"],
+                      UnknownColumnError, "features", {"column": "sise", "mentions": "'size'"}),
+    "typo-weights": (["goods.csv", *BASIC, "--weights", "wieght"], UnknownColumnError, "weights",
+                     {"column": "wieght", "mentions": "'weight'"}),
+    "text-weights": (["goods.csv", *BASIC, "--weights", "colour"], InputTypeError, "weights",
+                     {"column": "colour"}),
+    "gaps-weights": ([*GAPS, "--missing", "mean", "--weights", "a"], MissingValueError, "weights",
+                     {"column": "a", "row": 2}),
+    "dates-weights": (["odd.parquet", "-t", "a", "--features", "y", "--missing", "mean",
+                       "--skip-missing-target", "--weights", "day"], InputTypeError, "weights",
+                      {"column": "day", "mentions": "date32[day]"}),
+    "no-file": (["nothing.csv", "-t", "price"], DataFileError, "source", {"file": "nothing.csv"}),
+    "no-match": (["no*.csv", "-t", "price"], DataFileError, "source", {"file": "no*.csv"}),
+    "other-kind": (["model.xlsx", "-t", "price"], OptionError, "data", {"file": "model.xlsx"}),
+    "empty-folder": (["nothing", "-t", "price"], DataFileError, "data", {"file": "nothing"}),
+    "identifiers": (["goods.parquet", "-t", "price"], InputTypeError, "data",
+                    {"change": ("drop", ["id"]), "mentions": "'id' (300 different texts)"}),
+    "text-target": (["goods.csv", "-t", "kind", "--drop", "id"], InputTypeError, "target",
+                    {"column": "kind", "change": ("classify", True)}),
+    "dates-target": (["dates.parquet", "-t", "day", "--features", "y"], InputTypeError, "target",
+                     {"column": "day", "mentions": "date32[day]"}),
+    "many-classes": (["goods.csv", *BASIC, "--classify"], OptionError, "target",
+                     {"column": "price", "mentions": "300 different values"}),
+    "drops-target": (["goods.csv", "-t", "price", "--drop", "price"], OptionError, "drop",
+                     {"column": "price"}),
+    "budget": (["goods.csv", *BASIC, "--memory-budget", "lots"], OptionError, "memory_budget",
+               {"mentions": "'lots'"}),
+    "rows": (["few.csv", "-t", "y"], OptionError, "alpha",
+             {"change": ("alpha", 1), "mentions": "at least 4 rows, but there are 3"}),
+    "folds": (["goods.csv", *BASIC, "--cv", "200"], OptionError, "cv",
+              {"change": ("cv", 150), "mentions": "at least 400 rows, but there are 300"}),
+    "constant": (["constant.csv", "-t", "y"], OptionError, "target",
+                 {"column": "y", "mentions": "is 1 in every row"}),
+    "empty": (["empty.csv", "-t", "y"], ShapeError, "data", {"file": "empty.csv"}),
+    "gaps": (GAPS, MissingValueError, "data",
+             {"file": "gaps.csv", "change": ("missing", "mean"),
+              "mentions": "'a' (1), 'b' (2), the first in column 'a', row 2"}),
+    "target-gaps": (["gaps.csv", "-t", "a", "--missing", "mean"], MissingValueError, "data",
+                    {"change": ("skip_missing_target", True), "mentions": "1 of 5 rows"}),
+    "dates": (["dates.parquet", "-t", "y"], InputTypeError, "data",
+              {"change": ("drop", ["day", "time"]),
+               "mentions": "'day' (date32[day]), 'time' (timestamp[us])"}),
+    "few-of-a-class": (["classes.csv", "-t", "y", "--classify", "--cv", "5"], OptionError, "cv",
+                       {"change": ("cv", 2), "mentions": "5 rows of some class, but there are 2"}),
+    "weights-target": (["goods.csv", *BASIC, "--weights", "price"], OptionError, "weights",
+                       {"column": "price"}),
+    "far-name": (["goods.csv", *BASIC, "--weights", "nope"], UnknownColumnError, "weights",
+                 {"column": "nope", "mentions": "pass one of 'id', 'size'"}),
+    "one-column": (["one.csv", "-t", "y"], ShapeError, "data", {"file": "one.csv"}),
+    "drops-all": (["few.csv", "-t", "y", "--drop", "a"], ShapeError, "drop", {}),
+    "infinity": (["infinite.csv", "-t", "y"], InputTypeError, "data",
+                 {"change": ("drop", ["b"]), "mentions": "'b' (row 2): infinite"}),
+    "nearly-numbers": (["nearly.csv", "-t", "y"], InputTypeError, "data",
+                       {"change": ("drop", ["a"]), "mentions": "'a' (but for '?')"}),
+    "nothing-left": (["odd.parquet", "-t", "none", "--features", "a", "--skip-missing-target"],
+                     ShapeError, "target", {"column": "none"}),
+    "latin-header": (["latin.csv", "-t", "y"], InputTypeError, "source", {"file": "latin.csv"}),
+    "latin-text": (["latin-1.csv", "-t", "y"], InputTypeError, "source", {"file": "latin-1.csv"}),
+    "nothing-in-it": (["zero.csv", "-t", "y"], DataFileError, "source", {"file": "zero.csv"}),
+    "same-names": (["twins.csv", "-t", "y"], DataFileError, "source",
+                   {"file": "twins.csv", "mentions": "'a'"}),
+    "same-names-parquet": (["twins.parquet", "-t", "y"], DataFileError, "source",
+                           {"file": "twins.parquet"}),
+    "parts": (["parts", "-t", "y"], InputTypeError, "X",
+              {"column": "a", "file": "parts/1.parquet"}),
+    "skip-array": (["X.npy", "-t", "y.npy", "--skip-missing-target"],
+                   OptionError, "skip_missing_target", {}),
 }  # fmt: skip
 
 
@@ -269,6 +259,12 @@ def odd_files(folder):
     """Such as people have."""
     rows = "".join(f"{i},{i * i % 7}\n" for i in range(40))
     texts = {
+        "model.xlsx": "",
+        "few.csv": "a,y\n1,2\n2,3\n3,5\n",
+        "constant.csv": "a,y\n1,1\n2,1\n",
+        "empty.csv": "a,y\n",
+        "gaps.csv": "a,b,y\n1,x,2\n2,,3\n,,4\n3,x,5\n1,z,6\n",
+        "classes.csv": "a,y\n" + "".join(f"{i},c{i % 4}\n" for i in range(8)),
         "one.csv": "y\n1\n2\n3\n",
         "infinite.csv": "a,b,y\n1,2,3\n2,3,4\n3,-inf,5\n",
         "nearly.csv": "a,y\n?,1\n" + rows,
@@ -284,6 +280,9 @@ def odd_files(folder):
     pq.write_table(pa.table(odd), "odd.parquet")
     twins = pa.Table.from_arrays([pa.array([1.0])] * 3, names=["a", "a", "y"])
     pq.write_table(twins, "twins.parquet")
+    days = {"day": [datetime.date(2024, 2, 29)], "time": [datetime.datetime(2024, 2, 29)]}
+    pq.write_table(pa.table({**days, "y": [1.0]}), "dates.parquet")
+    (folder / "nothing").mkdir()
     (folder / "parts").mkdir()
     for i, values in enumerate(([1.0, 2.0], ["1", "x"])):
         pq.write_table(pa.table({"a": values, "y": [1.0, 2.0]}), folder / "parts" / f"{i}.parquet")
@@ -291,23 +290,49 @@ def odd_files(folder):
     np.save("y.npy", np.arange(5.0))
 
 
-@pytest.mark.parametrize(("arguments", "advice"), REFUSED.values(), ids=REFUSED)
-def test_refused_in_one_line(arguments, advice, folder, ling):
-    (folder / "model.xlsx").write_text("")
-    (folder / "few.csv").write_text("a,y\n1,2\n2,3\n3,5\n")
-    (folder / "constant.csv").write_text("a,y\n1,1\n2,1\n")
-    (folder / "empty.csv").write_text("a,y\n")
-    (folder / "gaps.csv").write_text("a,b,y\n1,x,2\n2,,3\n,,4\n3,x,5\n1,z,6\n")
-    (folder / "classes.csv").write_text("a,y\n" + "".join(f"{i},c{i % 4}\n" for i in range(8)))
-    days = {"day": [datetime.date(2024, 2, 29)], "time": [datetime.datetime(2024, 2, 29)]}
-    pq.write_table(pa.table({**days, "y": [1.0]}), "dates.parquet")
+@pytest.mark.parametrize(("arguments", "kind", "argument", "fields"), REFUSED.values(), ids=REFUSED)
+def test_refused_in_one_line(arguments, kind, argument, fields, folder, ling):
     odd_files(folder)
-    done = ling("fit", *arguments)
-    assert done.code == 1
-    assert done.err.startswith("Error: ")
-    assert advice in done.err
-    assert len(done.err.splitlines()) == 1
+    assert_refused(ling("fit", *arguments), kind, argument, **fields)
     assert not (folder / "model.ling").exists()
+
+
+#: Options, and what has to be added to them.
+ALL_AT_ONCE = {
+    "drop": (
+        ["--drop", "c"],
+        ("drop", ["c", "day", "none"]), "--drop c,day,none --missing mean --skip-missing-target",
+    ),
+    "features": (
+        ["--features", "a,day"],
+        ("features", ["a"]), "--features a --missing mean --skip-missing-target",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "first", "more"), ALL_AT_ONCE.values(), ids=ALL_AT_ONCE)
+def test_all_that_is_wrong_is_told_at_once(options, first, more, folder, ling):
+    odd_files(folder)
+    done = ling("fit", "odd.parquet", "-t", "y", *options)
+    assert_refused(done, InputTypeError, "data", file="odd.parquet")
+    changes = [remedy[:2] for remedy in done.error.remedies]
+    assert changes == [first, ("missing", "mean"), ("skip_missing_target", True)]
+    assert done.err.endswith(f"; pass {more}.\n")
+    done = ling("fit", "odd.parquet", "-t", "y", *options, *more.split(), "--alpha", "1")
+    assert done.code == 0, done.err
+
+
+def test_places_that_cannot_be_written(folder, ling):
+    done = ling("fit", "goods.csv", *BASIC, "--out", "no/model.ling")
+    assert done.code == 1
+    assert "'no/model.ling' cannot be written: there is no such folder" in done.err
+
+
+def test_errors_of_scikit_learn_are_told(folder, ling):
+    rows = "".join(f"{i},{i % 3 + 0.5}\n" for i in range(30))
+    (folder / "fractions.csv").write_text("a,y\n" + rows)
+    done = ling("fit", "fractions.csv", "-t", "y", "--classify")
+    assert_refused(done, OptionError, "data", mentions="Unknown label type")
 
 
 USAGE = {
@@ -395,12 +420,10 @@ def test_the_end_of_the_grid_is_told(folder, ling):
 
 
 OVERWRITES = {
-    "data": (["goods.csv", *BASIC, "-o", "goods.csv"], "ends like a file of data"),
     "data-by-report": (["goods.csv", *BASIC, "--report", "goods.csv"], "is a file that is read"),
     "link": (["goods.csv", *BASIC, "-o", "link.ling"], "'link.ling' is a file that is read"),
     "part": (["goods.*", *BASIC, "--report", "./goods.feather"], "is a file that is read"),
     "target": (["X.npy", "-t", "y.npy", "--report", "y.npy"], "'y.npy' is a file that is read"),
-    "other-data": (["goods.csv", *BASIC, "-o", "new.parquet"], "such as new.ling"),
     "twice": (
         ["goods.csv", *BASIC, "-o", "same.x", "--report", "./same.x"],
         "--out and --report are both 'same.x'",
@@ -418,6 +441,16 @@ def test_what_is_read_is_not_overwritten(arguments, advice, folder, ling):
     done = ling("fit", *arguments)
     assert done.code == 1
     assert advice in done.err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("goods.csv", "goods.ling"), ("new.parquet", "new.ling")]
+)
+def test_models_are_not_named_like_data(name, instead, folder, ling):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = ling("fit", "goods.csv", *BASIC, "-o", name)
+    assert_refused(done, OptionError, "out", file=name, mentions=instead)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

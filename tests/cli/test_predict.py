@@ -11,7 +11,17 @@ import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
 import ling as library
-from tests.cli.conftest import BASIC, goods
+from ling.errors import (
+    DataFileError,
+    InputTypeError,
+    MissingValueError,
+    ModelFileError,
+    OptionError,
+    ShapeError,
+    UnknownCategoryError,
+    UnknownColumnError,
+)
+from tests.cli.conftest import BASIC, assert_refused, goods
 
 READERS = {
     "p.parquet": pq.read_table,
@@ -99,7 +109,8 @@ def test_arrays(folder, ling):
     ling("fit", "X.npy", "-t", "y.npy", "-q")
     assert ling("predict", "model.ling", "X.npy", "-o", "p.npy").code == 0
     np.testing.assert_array_equal(np.load("p.npy"), library.load("model.ling").predict(X))
-    assert "a .npy file of as many" in ling("predict", "model.ling", "goods.csv", "-o", "p.npy").err
+    done = ling("predict", "model.ling", "goods.csv", "-o", "p.npy")
+    assert_refused(done, InputTypeError, "data", file="goods.csv", mentions="3 columns")
 
 
 def test_rows_without_a_target_do_not_count(model, ling):
@@ -119,8 +130,7 @@ def test_columns_that_nobody_knows(model, ling):
     assert done.code == 0
     assert "Note: ignored, as the model does not use them: extra" in done.err
     strict = ling("predict", model, "more.parquet", "-o", "strict.csv", "--strict")
-    assert strict.code == 1
-    assert "has columns that the model does not know: 'extra'" in strict.err
+    assert_refused(strict, UnknownColumnError, "data", file="more.parquet", mentions="'extra'")
     kept = ling("predict", model, "more.parquet", "-o", "p.csv", "--strict", "--keep", "extra")
     assert kept.code == 0
 
@@ -130,39 +140,43 @@ def other_colour(table):
 
 
 REFUSED = {
-    "lacks": (
-        lambda t: t.rename_columns({"size": "Size"}), [],
-        "lacks 1 of the 4 columns that the model was fitted to: 'size'; columns are matched by "
-        "name (is 'Size' there meant to be 'size'?)",
-    ),
-    "category": (
-        other_colour, [],
-        "column 'colour' is 'pink' in row 0 (rows count from 0), which is none of its 3 "
-        "categories ('blue', 'green', 'red'); pass --unknown ignore",
-    ),
-    "keep": (lambda t: t, ["--keep", "idd"], "--keep names 'idd', which is no column; did you"),
-    "keep-prediction": (lambda t: t, ["--keep", "prediction"], "which is what predictions are"),
-    "ending": (lambda t: t, ["--out", "p.xlsx"], "'p.xlsx' has no ending that ling writes"),
-    "npy-keep": (lambda t: t, ["--out", "p.npy", "--keep", "id"], "--keep needs columns with"),
-    "folder": (lambda t: t, ["--out", "no/p.csv"], "there is no such folder"),
-    "gaps": (
-        lambda t: t.set_column(1, "size", pa.array([None] * t.num_rows, pa.float64())), [],
-        "column 'size' has no value in row 0",
-    ),
-    "rows": (lambda t: t.slice(0, 0), [], "has no rows"),
+    "lacks": (lambda t: t.rename_columns({"size": "Size"}), [], UnknownColumnError, "X",
+              {"mentions": "rename 'Size' to 'size'"}),
+    "category": (other_colour, [], UnknownCategoryError, "X",
+                 {"column": "colour", "row": 0, "change": ("unknown", "ignore"),
+                  "mentions": "3 known categories ('blue', 'green', 'red'), but is 'pink'"}),
+    "keep": (lambda t: t, ["--keep", "idd"], UnknownColumnError, "keep",
+             {"column": "idd", "mentions": "'id'"}),
+    "keep-prediction": (lambda t: t, ["--keep", "prediction"], OptionError, "keep",
+                        {"column": "prediction"}),
+    "ending": (lambda t: t, ["--out", "p.xlsx"], OptionError, "out", {"file": "p.xlsx"}),
+    "npy-keep": (lambda t: t, ["--out", "p.npy", "--keep", "id"], OptionError, "keep",
+                 {"column": None}),
+    "gaps": (lambda t: t.set_column(1, "size", pa.array([None] * t.num_rows, pa.float64())), [],
+             MissingValueError, "X",
+             {"column": "size", "row": 0, "mentions": "fit the model again"}),
+    "rows": (lambda t: t.slice(0, 0), [], ShapeError, "data", {"file": "new.parquet"}),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "options", "advice"), REFUSED.values(), ids=REFUSED)
-def test_refused_in_one_line_and_nothing_written(change, options, advice, model, ling):
+@pytest.mark.parametrize(
+    ("change", "options", "kind", "argument", "fields"), REFUSED.values(), ids=REFUSED
+)
+def test_refused_in_one_line_and_nothing_written(
+    change, options, kind, argument, fields, model, ling
+):
     pq.write_table(change(NEW), "new.parquet")
     before = sorted(model.parent.iterdir())
     out = [] if "--out" in options else ["--out", "p.csv"]
     done = ling("predict", model, "new.parquet", *out, *options)
-    assert done.code == 1
-    assert advice in done.err
-    assert len(done.err.splitlines()) == 1
+    assert_refused(done, kind, argument, **fields)
     assert sorted(model.parent.iterdir()) == before
+
+
+def test_folders_that_are_not_there(model, ling):
+    done = ling("predict", model, "goods.csv", "--out", "no/p.csv")
+    assert done.code == 1
+    assert "there is no such folder" in done.err
 
 
 def test_what_fails_half_way_leaves_what_was_there(folder, many, ling):
@@ -182,14 +196,15 @@ def test_what_fails_half_way_leaves_what_was_there(folder, many, ling):
 def test_model_files_that_are_none(folder, ling):
     (folder / "bad.ling").write_text("not at all")
     done = ling("predict", "bad.ling", "goods.csv", "--out", "p.csv")
-    assert done.code == 1
-    assert "'bad.ling' is no model file" in done.err
-    assert "cannot be read" in ling("predict", "no.ling", "goods.csv", "--out", "p.csv").err
+    assert_refused(done, ModelFileError, "path", file="bad.ling")
+    done = ling("predict", "no.ling", "goods.csv", "--out", "p.csv")
+    assert_refused(done, DataFileError, "path", file="no.ling")
 
 
 def test_tables_need_names(model, ling):
     np.save("X.npy", np.ones((5, 6)))
-    assert "has no names of columns" in ling("predict", model, "X.npy", "-o", "p.npy").err
+    done = ling("predict", model, "X.npy", "-o", "p.npy")
+    assert_refused(done, InputTypeError, "data", file="X.npy", mentions="'size', 'colour'")
 
 
 def test_options(model, ling):
@@ -241,9 +256,7 @@ def test_numbers_that_became_text(model, ling):
     sizes = pa.array([f"{size:.0f} cm" for size in NEW["size"].to_pylist()])
     pq.write_table(NEW.set_column(1, "size", sizes), "text.parquet")
     done = ling("predict", model, "text.parquet", "-o", "p.csv")
-    assert done.code == 1
-    assert "column 'size' is text in " in done.err
-    assert "and was numbers in the fit" in done.err
+    assert_refused(done, InputTypeError, "X", column="size", file="text.parquet", mentions="text")
 
 
 def test_what_is_copied_from_csv_is_copied_as_it_is_written(folder, ling):

@@ -78,7 +78,7 @@ def test_errors_are_one_line_and_no_traceback(folder):
     shown = run("fit", "goods.parquet", "-t", "pirce")
     assert shown.returncode == 1
     assert shown.stdout == ""
-    assert shown.stderr.startswith("Error: --target names 'pirce'")
+    assert shown.stderr.startswith("Error: --target 'pirce' is not a column")
     assert len(shown.stderr.splitlines()) == 1
 
 

@@ -94,7 +94,7 @@ def test_help_and_errors(run):
         assert "Examples" in out or "Exit codes" in out
     code, out, err = run(encoding, "fit", "goods.parquet", "-t", "kind")
     assert (code, out) == (1, "")
-    assert err.startswith(r"Error: the target 'kind' is text ('teuer \u20ac' in the first row)")
+    assert err.startswith(r"Error: --target 'kind' is text ('teuer \u20ac' in the first row)")
     assert run(encoding, "fit", "goods.parquet", "--tärget", "price")[0] == 2
     assert run(encoding, "fit", "wäre.parquet", "-t", "price")[0] == 1
 

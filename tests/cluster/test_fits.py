@@ -14,7 +14,7 @@ from ling.errors import ClusterLostError, InputTypeError, ShapeError
 from ling.solvers.engines import ENGINES
 from tests.cluster.conftest import cluster
 from tests.cluster.test_faults import Killer
-from tests.design.bad_chunks import CHANGES, bad, numbers
+from tests.design.bad_chunks import CHANGES, bad, numbers, refused
 
 N, P = 600, 40
 SOLVERS = "auto", *ENGINES
@@ -64,7 +64,7 @@ def test_data_frames(client, data):
     np.testing.assert_allclose(model.coef_, known.coef_)
     assert list(model.feature_names_in_) == list(known.feature_names_in_)
     np.testing.assert_allclose(model.predict(features).compute(), known.predict(frame.iloc[:, :P]))
-    with pytest.raises(ShapeError, match="'c0' was there is 'c39' now"):
+    with pytest.raises(ShapeError, match="'c39'"):
         model.predict(features[list(features.columns[::-1])])
 
 
@@ -84,7 +84,7 @@ def test_data_frames_from_parquet(client, data, tmp_path):
         known.score(frame[columns], frame["y"])
     )
     text = table.assign(word="a")
-    with pytest.raises(InputTypeError, match=r"column 'word' of X has dtype .*get_dummies"):
+    with pytest.raises(InputTypeError, match="'word'"):
         Ridge().fit(text[["c0", "word"]], table["y"])
 
 
@@ -192,7 +192,7 @@ def test_all_workers_lost_and_a_warm_start_elsewhere(data, monkeypatch):
 def test_chunks_are_of_the_declared_shape(client, name, persisted):
     X, message = bad(name)
     X = X.persist() if persisted else X
-    with pytest.raises(ShapeError, match=message):
+    with refused(message):
         Ridge().fit(X, numbers()[1])
-    with pytest.raises(ShapeError, match=message):
+    with refused(message):
         Ridge().fit(*numbers()).predict(X).compute()

@@ -1,15 +1,15 @@
 """What `as_design` accepts, what it refuses and says then, and where it finds a NaN."""
 
 import pickle
-import re
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from ling.design import DenseStorage, SparseStorage, as_design
-from ling.errors import InputTypeError, LingError, ShapeError
+from ling.errors import InputTypeError, ShapeError
 from tests.design.registry import DESIGNS, LARGE, designs, single
+from tests.raising import raises
 
 TWO_BY_THREE = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
 
@@ -59,33 +59,35 @@ def test_csr_arrays_are_shared_with_the_input():
         assert np.shares_memory(getattr(stored, name), getattr(X, name)), name
 
 
+#: By name: X, the kind of error, and what the error names.
 REFUSED = {
-    "no-dimensions": (np.float64(1.0), ShapeError, "pass two dimensions"),
-    "none": (None, LingError, "pass"),
-    "vector": (np.ones(3), ShapeError, r"shape (3,); pass two dimensions"),
-    "list": ([1.0, 2.0], ShapeError, r"shape (2,); pass two dimensions"),
-    "cube": (np.ones((2, 3, 4)), ShapeError, r"shape (2, 3, 4); pass two dimensions"),
-    "ragged": ([[1.0, 2.0], [3.0]], LingError, "pass"),
-    "complex": (TWO_BY_THREE * 1j, InputTypeError, "complex; pass its real part"),
-    "text": (np.array([["a", "b"]]), InputTypeError, "pass numbers: encode text"),
-    "bytes": (np.array([[b"a", b"b"]]), InputTypeError, "pass numbers: encode text"),
-    "objects": (TWO_BY_THREE.astype(object), InputTypeError, "convert with X.astype(float)"),
-    "missing": ([[1.0, None]], InputTypeError, "convert with X.astype(float)"),
-    "dates": (np.array([["2024-02-29"]], "datetime64[D]"), InputTypeError, "pass numbers"),
-    "durations": (np.array([[1]], "timedelta64[s]"), InputTypeError, "pass numbers"),
-    "records": (np.zeros((2, 2), [("a", float)]), InputTypeError, "pass numbers"),
-    "masked": (np.ma.masked_equal(TWO_BY_THREE, 0.0), InputTypeError, "pass X.data"),
-    "sparse-complex": (sparse.csr_array(TWO_BY_THREE * 1j), InputTypeError, "pass its real part"),
-    "sparse-vector": (sparse.csr_array(np.ones(3)), ShapeError, "pass two dimensions"),
-    "sparse-cube": (sparse.coo_array(np.ones((2, 3, 4))), ShapeError, "pass two dimensions"),
+    "no-dimensions": (np.float64(1.0), ShapeError, "()"),
+    "none": (None, InputTypeError, "object"),
+    "vector": (np.ones(3), ShapeError, "(3,)"),
+    "list": ([1.0, 2.0], ShapeError, "(2,)"),
+    "cube": (np.ones((2, 3, 4)), ShapeError, "(2, 3, 4)"),
+    "ragged": ([[1.0, 2.0], [3.0]], InputTypeError, "inhomogeneous"),
+    "complex": (TWO_BY_THREE * 1j, InputTypeError, "complex"),
+    "text": (np.array([["a", "b"]]), InputTypeError, "<U1"),
+    "bytes": (np.array([[b"a", b"b"]]), InputTypeError, "|S1"),
+    "objects": (TWO_BY_THREE.astype(object), InputTypeError, "object"),
+    "missing": ([[1.0, None]], InputTypeError, "object"),
+    "dates": (np.array([["2024-02-29"]], "datetime64[D]"), InputTypeError, "datetime64"),
+    "durations": (np.array([[1]], "timedelta64[s]"), InputTypeError, "timedelta64"),
+    "records": (np.zeros((2, 2), [("a", float)]), InputTypeError, "'a'"),
+    "masked": (np.ma.masked_equal(TWO_BY_THREE, 0.0), InputTypeError, "masked"),
+    "sparse-complex": (sparse.csr_array(TWO_BY_THREE * 1j), InputTypeError, "complex"),
+    "sparse-vector": (sparse.csr_array(np.ones(3)), ShapeError, "(3,)"),
+    "sparse-cube": (sparse.coo_array(np.ones((2, 3, 4))), ShapeError, "(2, 3, 4)"),
 }
 
 
-@pytest.mark.parametrize(("X", "error", "advice"), REFUSED.values(), ids=REFUSED)
-def test_refused_with_advice(X, error, advice):
-    assert issubclass(error, LingError)
-    with pytest.raises(error, match=re.escape(advice)):
+@pytest.mark.parametrize(("X", "kind", "named"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_advice(X, kind, named):
+    with raises(kind, "X") as error:
         as_design(X)
+    assert named in error.value.problem
+    assert error.value.remedies
 
 
 FLOATS = [name for name, stored in DESIGNS.items() if stored.values is single]
@@ -118,7 +120,7 @@ def test_small_integers_stored_twice_are_added_up_as_floats():
 
 @pytest.mark.parametrize("X", [np.eye(2), sparse.csr_array(np.eye(2))], ids=["dense", "csr"])
 def test_operands_that_are_not_numbers_are_refused(X):
-    with pytest.raises(InputTypeError, match="V has dtype"):
+    with raises(InputTypeError, "V", mentions="<U1"):
         as_design(X).gram_matmat(np.array(["a", "b"]))
 
 

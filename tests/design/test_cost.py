@@ -15,6 +15,7 @@ from ling.errors import ShapeError
 from ling.results import Cost
 from tests.design.laws import Multiply
 from tests.design.registry import every_design
+from tests.raising import raises
 
 FOUR_BY_THREE = np.arange(12.0).reshape(4, 3)
 #: Rows of 2, 0 and 3 entries; columns of 2, 1 and 2.
@@ -114,7 +115,7 @@ def test_metering_any_design_adds_up_its_own_flops(case):
 
 def test_a_product_that_fails_costs_nothing():
     metered = as_design(DenseStorage(FOUR_BY_THREE))
-    with pytest.raises(ShapeError):
+    with raises(ShapeError, "V"):
         metered.matmat(np.ones(5))
     assert metered.cost == Cost()
 

@@ -19,6 +19,7 @@ from tests.design.bad_chunks import (
     bad,
     every_other_row,
     numbers,
+    refused,
     rows_shifted,
 )
 
@@ -35,7 +36,7 @@ def test_fits(name):
     X, message = bad(name)
     _, y = numbers()
     for model in (Ridge(), RidgeCV(), RidgeClassifier()):
-        with pytest.raises(ShapeError, match=message):
+        with refused(message):
             model.fit(X, y > 0 if isinstance(model, RidgeClassifier) else y)
         assert not hasattr(model, "coef_")
 
@@ -44,9 +45,9 @@ def test_fits(name):
 def test_predictions(name):
     X, message = bad(name)
     model = Ridge().fit(*numbers())
-    with pytest.raises(ShapeError, match=message):
+    with refused(message):
         model.predict(X).compute()
-    with pytest.raises(ShapeError, match=message):
+    with refused(message):
         model.score(X, numbers()[1])
 
 
@@ -63,7 +64,7 @@ def test_columns_in_several_chunks(name):
     """Which are put together before they are used."""
     array, message = bad(name)
     columns_apart = da.concatenate([array, array], axis=1)
-    with pytest.raises(ShapeError, match=message.replace(", 0", r", \d")):
+    with refused(message.replace(", 0", r", \d")):
         Ridge().fit(columns_apart, numbers()[1])
 
 
@@ -72,7 +73,7 @@ def test_very_many_small_chunks():
     array = da.ones((3003, P), chunks=(3, P)).map_blocks(rows_shifted, dtype=float)
     design = DaskStorage.from_array(array)
     assert design.block_rows == 3003
-    with pytest.raises(ShapeError, match=r"chunk \([12], 0\) of X has shape \([24], 4\)"):
+    with refused(r"\([12], 0\).*\([24], 4\)"):
         as_design(design).gram()
 
 
@@ -83,7 +84,7 @@ def test_columns_of_chunks_with_unknown_rows(number):
 
     array = da.from_array(numbers()[0], chunks=(HEIGHT, P))
     array = array.map_blocks(column_lost, dtype=float)[da.ones(N, chunks=HEIGHT, dtype=bool)]
-    with pytest.raises(ShapeError, match=rf"chunk \({number}, 0\) of X .* \({HEIGHT}, {P}\)"):
+    with refused(rf"\({number}, 0\).*\({HEIGHT}, {P - 1}\).*\({HEIGHT}, {P}\)"):
         Ridge().fit(array, numbers()[1])
 
 
@@ -97,10 +98,10 @@ def test_partitions_with_other_columns(names):
 
     table = dd.from_pandas(frame, npartitions=3)
     table = table.map_partitions(some, meta=frame.iloc[:0], enforce_metadata=False)
-    with pytest.raises(ShapeError, match=r"partition of X has the columns .*declares \['a', 'b'"):
+    with pytest.raises(ShapeError, match=r"\['a', 'b'"):
         Ridge().fit(table, y)
     model = Ridge().fit(frame, y)
-    with pytest.raises(ShapeError, match=r"partition of X has the columns .*declares \['a', 'b'"):
+    with pytest.raises(ShapeError, match=r"\['a', 'b'"):
         model.predict(table).compute()
 
 
@@ -110,11 +111,11 @@ def test_targets_and_weights():
     wrong = right.map_blocks(every_other_row, dtype=float)
     model = Ridge()
     for name, given in {"y": (wrong, None), "sample_weight": (right, abs(wrong))}.items():
-        message = rf"chunk \(\d\) of {name} has shape \({HEIGHT // 2},\), but .* \({HEIGHT},\)"
-        with pytest.raises(ShapeError, match=message):
+        message = rf"\(\d\).*\({HEIGHT // 2},\).*\({HEIGHT},\)"
+        with refused(message, name):
             model.fit(X, *given)
-        with pytest.raises(ShapeError, match=message):
+        with refused(message, name):
             model.fit(da.from_array(X, chunks=(HEIGHT, P)), *given)
-        with pytest.raises(ShapeError, match=message):
+        with refused(message, name):
             Ridge().fit(X, y).score(X, *given)
     assert not hasattr(model, "coef_")

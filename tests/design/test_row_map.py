@@ -11,6 +11,7 @@ from ling.design import AffineRowTransform
 from ling.errors import ShapeError
 from tests.design.laws import assert_close
 from tests.design.registry import designs
+from tests.raising import raises
 
 affine_or_not = designs(["dense-c", "csr"], ["plain", "standardised"])
 
@@ -24,7 +25,7 @@ def row_map(n, length):
 @affine_or_not
 def test_a_map_of_too_few_rows_is_refused(any_case, length):
     n, p = any_case.design.shape
-    with pytest.raises(ShapeError):
+    with raises(ShapeError, "transform", mentions=f"({length},)"):
         any_case.design.gram_matmat(np.ones(p), row_map(n, length))
 
 
@@ -32,15 +33,22 @@ def test_a_map_of_too_few_rows_is_refused(any_case, length):
 @affine_or_not
 def test_targets_of_too_few_or_too_many_rows_are_refused(any_case, length):
     p = any_case.design.shape[1]
-    with pytest.raises(ShapeError):
+    with raises(ShapeError, "Y", mentions=f"({length},)"):
         any_case.design.residual_gradient(np.ones(p), np.ones(length))
 
 
 @affine_or_not
 def test_a_map_of_one_column_is_refused_for_two(tall_case):
     n, p = tall_case.design.shape
-    with pytest.raises(ShapeError):
+    with raises(ShapeError, "transform", mentions=f"V has shape ({p}, 2)"):
         tall_case.design.gram_matmat(np.ones((p, 2)), row_map(n, n))
+
+
+@affine_or_not
+def test_targets_of_one_column_are_refused_for_two(tall_case):
+    n, p = tall_case.design.shape
+    with raises(ShapeError, "Y", mentions=f"({n}, 2)"):
+        tall_case.design.residual_gradient(np.ones((p, 2)), np.ones(n))
 
 
 @affine_or_not

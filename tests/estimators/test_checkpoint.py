@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from ling.design.pass_cache import HEADER_FILE, _acquire_lock, digest
 from ling.errors import CheckpointError, NonFiniteError, OptionError
 from ling.progress import watch
 from tests.blocks import keep_block_size
+from tests.raising import raises
 
 MODELS = {
     "two_stage": lambda **options: Ridge(0.5, solver="two_stage", tol=1e-8, **options),
@@ -136,6 +136,13 @@ def interrupted(data, folder, **options):
     Mortal.lives = 1000
 
 
+def raises_other_fit(folder, differing):
+    """Expect an error about a checkpoint of a fit that differs in these."""
+    return raises(
+        CheckpointError, "checkpoint", file=str(folder), mentions=f"differs in {differing}"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -149,7 +156,7 @@ def test_other_parameters_are_refused(data, tmp_path, change, named):
     interrupted(data, tmp_path)
     X, y = data
     model = MODELS["two_stage"](checkpoint=tmp_path, random_state=3).set_params(**change)
-    with pytest.raises(CheckpointError, match=rf"another fit: {named} differ"):
+    with raises_other_fit(tmp_path, named):
         model.fit(Mortal(ArraySource(X)), y)
 
 
@@ -157,9 +164,9 @@ def test_other_data_are_refused(data, tmp_path):
     interrupted(data, tmp_path)
     X, y = data
     for other, named in (((X + 1, y), "X"), ((X, y + 1), "y"), ((X[1:], y[1:]), "shape of X, X")):
-        with pytest.raises(CheckpointError, match=f"another fit: {named}"):
+        with raises_other_fit(tmp_path, named):
             fitted(MODELS["two_stage"], other, tmp_path, random_state=3)
-    with pytest.raises(CheckpointError, match="sample_weight"):
+    with raises_other_fit(tmp_path, "sample_weight"):
         Ridge(0.5, solver="two_stage", tol=1e-8, random_state=3, checkpoint=tmp_path).fit(
             Mortal(ArraySource(X)), y, np.ones(len(y))
         )
@@ -170,7 +177,7 @@ def test_other_data_in_the_same_shape_are_refused_wherever_they_differ(data, tmp
     interrupted(data, tmp_path)
     other = X.copy()
     other[137, 11] += 1e-9
-    with pytest.raises(CheckpointError, match="another fit: X differ"):
+    with raises_other_fit(tmp_path, "X"):
         fitted(MODELS["two_stage"], (other, y), tmp_path, random_state=3)
 
 
@@ -188,7 +195,7 @@ def test_a_file_that_was_written_again_is_another(data, tmp_path):
         fit()
     Mortal.lives = 1000
     np.save(tmp_path / "X.npy", X)
-    with pytest.raises(CheckpointError, match="another fit: X differ"):
+    with raises_other_fit(tmp_path / "kept", "X"):
         fit()
 
 
@@ -199,10 +206,10 @@ def test_an_error_keeps_the_checkpoint(data, tmp_path):
     spoilt[200, 3] = np.nan
     folder = tmp_path / "kept"
     for _ in range(2):  # the fault is found again
-        with pytest.raises(NonFiniteError, match="row 200, column 3"):
+        with raises(NonFiniteError, "X", row=200, column=3):
             fitted(MODELS["direct"], (spoilt, y), folder)
         assert (folder / HEADER_FILE).exists()
-    with pytest.raises(CheckpointError, match=r"another fit: X differ.*delete it to start anew"):
+    with raises_other_fit(folder, "X"):
         fitted(MODELS["direct"], data, folder)
     shutil.rmtree(folder)
     fitted(MODELS["direct"], data, folder)
@@ -261,7 +268,7 @@ def test_a_full_disk_keeps_the_checkpoint(tmp_path):
 def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
     X, y = data
     lock = _acquire_lock(tmp_path)
-    with pytest.raises(CheckpointError, match="in use by another fit"):
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path), mentions="in use"):
         Ridge(checkpoint=tmp_path).fit(X, y)
     lock.close()
     Ridge(checkpoint=tmp_path).fit(X, y)
@@ -285,7 +292,7 @@ def test_splits_are_part_of_a_fit(data, tmp_path):
     with pytest.raises(Killed):
         fitted(make, data, tmp_path / "kept", 3, random_state=3)
     Mortal.lives = 1000
-    with pytest.raises(CheckpointError, match="splits of cv"):
+    with raises_other_fit(tmp_path / "kept", "splits of cv"):
         RidgeCV(cv=KFold(5, shuffle=True, random_state=1), checkpoint=tmp_path / "kept",
                 random_state=3).fit(Mortal(ArraySource(X)), y)  # fmt: skip
 
@@ -296,24 +303,25 @@ def test_damage_is_noticed(data, tmp_path):
         whole = file.read_bytes()
         for damaged in (whole[:-1], whole[:40], b"", whole[:-50] + b"x" + whole[-49:]):
             file.write_bytes(damaged)
-            with pytest.raises(CheckpointError, match="is damaged; delete its folder"):
+            with raises(CheckpointError, "checkpoint", file=str(tmp_path), mentions=file.name):
                 fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
         file.write_bytes(whole)
     (tmp_path / HEADER_FILE).write_text("{")
-    with pytest.raises(CheckpointError, match="is damaged"):
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path), mentions=HEADER_FILE):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
     later = b'{"version": 99, "fingerprint": {}, "frozen_choices": {}}'
     (tmp_path / HEADER_FILE).write_bytes(later + b"\n" + sha256(later).hexdigest().encode())
-    with pytest.raises(CheckpointError, match="has format 99"):
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path), mentions="99"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
 
 
 def test_other_peoples_folders_are_left_alone(data, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(CheckpointError, match=r"not part of a checkpoint: 'thesis\.tex'"):
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path), mentions=": 'thesis.tex';"):
         fitted(MODELS["direct"], data, tmp_path)
-    with pytest.raises(CheckpointError, match="is a file"):
-        fitted(MODELS["direct"], data, tmp_path / "thesis.tex")
+    file = tmp_path / "thesis.tex"
+    with raises(CheckpointError, "checkpoint", file=str(file)):
+        fitted(MODELS["direct"], data, file)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -334,7 +342,7 @@ def test_foreign_files_are_refused_by_name(name, resumed, data, tmp_path):
         interrupted(data, tmp_path)
     (tmp_path / name).write_text("years of work")
     before = sorted(file.name for file in tmp_path.iterdir())
-    with pytest.raises(CheckpointError, match=re.escape(f"not part of a checkpoint: {name!r};")):
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path), mentions=f": {name!r};"):
         fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
     assert sorted(file.name for file in tmp_path.iterdir()) == before
     (tmp_path / name).unlink()
@@ -345,7 +353,7 @@ def test_foreign_files_are_refused_by_name(name, resumed, data, tmp_path):
 def test_of_many_foreign_files_some_are_named(data, tmp_path):
     for name in "abcde":
         (tmp_path / name).touch()
-    with pytest.raises(CheckpointError, match="'a', 'b', 'c' and 2 more; pass another folder"):
+    with raises(CheckpointError, "checkpoint", mentions="'a', 'b', 'c' and 2 more"):
         fitted(MODELS["direct"], data, tmp_path)
 
 
@@ -359,7 +367,7 @@ def test_folders_links_and_locks_of_others_are_foreign(data, tmp_path):
     }.items():
         folder.mkdir()
         make(folder / name)
-        with pytest.raises(CheckpointError, match=re.escape(repr(name))):
+        with raises(CheckpointError, "checkpoint", file=str(folder), mentions=repr(name)):
             fitted(MODELS["direct"], data, folder)
         assert os.listdir(folder) == [name]
         shutil.rmtree(folder)
@@ -396,7 +404,7 @@ def test_temporary_files_of_a_killed_process_are_deleted(resumed, data, tmp_path
 def test_sparse_data_say_so(data, tmp_path):
     from scipy import sparse
 
-    with pytest.raises(OptionError, match="checkpoint is for dense X"):
+    with raises(OptionError, "checkpoint", change=("checkpoint", None)):
         Ridge(checkpoint=tmp_path).fit(sparse.csr_array(data[0]), data[1])
 
 

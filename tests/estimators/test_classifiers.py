@@ -9,7 +9,9 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ling import RidgeClassifier, RidgeClassifierCV
+from ling.errors import NonFiniteError
 from ling.results import Status
+from tests.raising import raises
 
 ALPHAS = np.geomspace(1e-2, 1e4, 7)
 
@@ -145,7 +147,7 @@ def test_a_second_fit_that_fails_leaves_the_first(model):
     X, y = binary()
     model.fit(X, y)
     before = model.predict(X)
-    with pytest.raises(ValueError, match="NaN"):
+    with raises(NonFiniteError, "X", row=0, column=1):
         model.fit(np.where(np.arange(4) == 1, np.nan, X), np.where(y == "yes", "c", "d"))
     assert np.array_equal(model.predict(X), before)
     assert list(model.classes_) == ["no", "yes"]

@@ -12,6 +12,7 @@ from ling.errors import InputTypeError
 from ling.io import scan_csv, scan_parquet
 from ling.io.column_profile import MAX_CATEGORIES
 from ling.io.table_profile import OpenTable
+from tests.raising import raises
 
 ROWS = {
     "area": [50.0, None, 65.0, float("nan")],
@@ -46,7 +47,7 @@ def test_what_was_found_is_what_a_scan_finds(path):
     np.testing.assert_array_equal(data.X.matmat(np.eye(3)), scanned.X.matmat(np.eye(3)))
     np.testing.assert_array_equal(data.y, scanned.y)
     assert survey.encoding(["rent"][:0], "error").columns == ()
-    with pytest.raises(InputTypeError, match="column 'day' has type date32"):
+    with raises(InputTypeError, "X", column="day", mentions="date32"):
         table.profile(["day"]).encoding(["day"], "error")
 
 
@@ -56,9 +57,9 @@ def test_any_number_of_texts_is_borne(tmp_path):
     survey = OpenTable.open(tmp_path / "t.csv", "csv").profile(["id", "y"])
     assert survey.columns[0].n_distinct_texts > MAX_CATEGORIES
     assert survey.n_rows == n
-    with pytest.raises(InputTypeError, match="more than 10,000 different texts"):
+    with raises(InputTypeError, "X", column="id", change=("drop", ["id"])):
         survey.encoding(["id"], "error")
-    with pytest.raises(InputTypeError, match="more than 10,000 different texts"):
+    with raises(InputTypeError, "X", column="id", change=("drop", ["id"])):
         scan_csv(tmp_path / "t.csv")
 
 

@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold
 from ling.errors import OptionError
 from ling.model_selection import Splits
 from tests.model_selection.problems import SPLITTERS
+from tests.raising import raises
 
 N = 29
 
@@ -59,7 +60,7 @@ def test_masks_and_numbers_from_the_end_are_understood():
 
 @pytest.mark.parametrize("pairs", [[], [([0], [])], [([0], [7])], [([0], [0.5])]])
 def test_what_is_no_split_is_refused(pairs):
-    with pytest.raises(OptionError, match="cv"):
+    with raises(OptionError, "cv", mentions="split 0" if pairs else None):
         Splits.from_pairs(pairs, 3)
 
 

@@ -14,6 +14,7 @@ from tests.paper.registry import (
     over,
     relative_error,
 )
+from tests.raising import raises
 
 
 def with_spectrum(d, shape):
@@ -172,7 +173,7 @@ def test_zero_matrix_has_no_components(algorithm, storage, shape):
 @over("shape", SHAPES)
 @over("algorithm", FACTORISATIONS)
 def test_k_beyond_both_dimensions_is_refused(algorithm, shape):
-    with pytest.raises(OptionError, match="k is 41; pass a whole number >= 1 and <= 40"):
+    with raises(OptionError, "k", mentions=">= 1 and <= 40"):
         algorithm(np.ones(shape), None, None, k=41)
 
 

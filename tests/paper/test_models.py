@@ -6,9 +6,10 @@ from inspect import signature
 import numpy as np
 import pytest
 
-from ling.errors import LingError
+from ling.errors import InputTypeError, InvalidInputError, OptionError
 from ling.paper import models
 from tests.paper.registry import MODELS, SHAPES, over
+from tests.raising import raises
 
 
 @over("shape", SHAPES)
@@ -177,13 +178,17 @@ WRONG = {
 @over("case", MODELS)
 def test_wrong_arguments_are_named(case, name, value):
     options = {"random_state": 0, "n": 60, "p": 40, name: value}
-    with pytest.raises(LingError, match=rf"\b{name}\b is .*pass"):
+    with pytest.raises(InvalidInputError) as error:
         case.make(**options)
+    assert error.value.argument == name
+    assert str(value) in error.value.problem
+    assert error.value.remedies
 
 
 @pytest.mark.parametrize("tail", [-0.1, 18.0, np.nan, "0.1", None])
 def test_wrong_tail_is_named(tail):
-    with pytest.raises(LingError, match=r"tail is .*; pass"):
+    kind = OptionError if isinstance(tail, float) else InputTypeError
+    with raises(kind, "tail", mentions=repr(tail)):
         models.model1(0, n=60, p=40, tail=tail)
 
 
@@ -191,6 +196,6 @@ def test_wrong_tail_is_named(tail):
 def test_models_need_as_many_rows_and_columns_as_their_spectrum_has_parts(name, least):
     make = MODELS[name].make
     assert make(0, n=least, p=least).spectrum.shape == (least,)
-    for sizes in ({"n": least - 1, "p": 40}, {"n": 40, "p": least - 1}):
-        with pytest.raises(LingError, match=f"pass a whole number >= {least}"):
-            make(0, **sizes)
+    for argument in ("n", "p"):
+        with raises(OptionError, argument, mentions=f">= {least}"):
+            make(0, **{"n": 40, "p": 40, argument: least - 1})

@@ -27,6 +27,7 @@ from ling.reproduction.experiments import EXPERIMENTS, Choices, ParameterGrid
 from ling.reproduction.pages import render_page
 from ling.reproduction.runner import ReproductionSettings, run_experiment
 from ling.reproduction.summary import summarize_repeats
+from tests.raising import raises
 
 
 def tiny(name: str = "model1"):
@@ -200,7 +201,7 @@ def test_repeats_of_other_data_are_not_mixed_in(done):
         experiments.Repeat(name, (50, 35), 0.1, 1.0, p)
         for name, p in zip(("a", "b"), points, strict=False)
     ]
-    with pytest.raises(ShapeError, match="different data"):
+    with raises(ShapeError, "repeats"):
         summarize_repeats(other.experiment, mixed)
 
 
@@ -251,7 +252,7 @@ def test_the_command_runs_and_says_where_to_look(tmp_path, monkeypatch):
 
 def test_data_that_are_not_there_are_left_out_with_a_reason(tmp_path, monkeypatch):
     def nowhere(progress):
-        raise DataFileError("no data here")
+        raise DataFileError("variant", "has no data here")
 
     monkeypatch.setitem(EXPERIMENTS, "buzz", replace(EXPERIMENTS["buzz"], load=nowhere))
     shown = CliRunner().invoke(app, ["reproduce", "buzz", "--out", str(tmp_path)])

@@ -10,13 +10,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ling import (
-    CVDisplay,
-    LingError,
-    PathDisplay,
-    RidgeCV,
-    SpectrumDisplay,
-)
+from ling import CVDisplay, PathDisplay, RidgeCV, SpectrumDisplay
+from ling.errors import InputTypeError
+from tests.raising import raises
 from tests.report.displays import drawn
 
 pytestmark = pytest.mark.usefixtures("closed_figures")
@@ -93,10 +89,10 @@ def test_matplotlib_is_loaded_by_plot_alone():
 def test_models_inside_of_others_are_pointed_at(diabetes, draw):
     X, y = diabetes
     pipeline = make_pipeline(StandardScaler(), RidgeCV()).fit(X, y)
-    with pytest.raises(LingError, match=r"is a Pipeline.*the last step.*pipeline\[-1\]"):
+    with raises(InputTypeError, "model", mentions="pipeline[-1]"):
         draw(pipeline, X, y)
     draw(pipeline[-1], pipeline[:-1].transform(X), y)
     search = GridSearchCV(RidgeCV(), {"fit_intercept": [True, False]}, cv=2).fit(X, y)
-    with pytest.raises(LingError, match=r"is a GridSearchCV.*best_estimator_"):
+    with raises(InputTypeError, "model", mentions="best_estimator_"):
         draw(search, X, y)
     draw(search.best_estimator_, X, y)

@@ -14,7 +14,6 @@ from sklearn.metrics import make_scorer, mean_absolute_error
 
 from ling import (
     CVDisplay,
-    LingError,
     PathDisplay,
     Ridge,
     RidgeClassifier,
@@ -22,7 +21,9 @@ from ling import (
     RidgeCV,
     ridge_path,
 )
+from ling.errors import InputTypeError, OptionError
 from ling.report.path_display import _separate_labels
+from tests.raising import raises
 from tests.report.displays import drawn, legend, vertical
 
 pytestmark = pytest.mark.usefixtures("closed_figures")
@@ -183,11 +184,11 @@ class TestCV:
 
     def test_refuses_models_without_scores(self, diabetes):
         for model in (Ridge(), sklearn.linear_model.RidgeCV()):
-            with pytest.raises(LingError, match=r"pass a fitted ling\.RidgeCV"):
+            with raises(InputTypeError, "model", mentions="ling.RidgeCV"):
                 CVDisplay.from_estimator(model.fit(*diabetes))
 
     def test_refuses_0_alone(self, diabetes):
-        with pytest.raises(LingError, match="nothing above 0"):
+        with raises(OptionError, "alphas"):
             CVDisplay.from_estimator(RidgeCV([0.0], cv=3).fit(*diabetes))
 
 
@@ -286,7 +287,7 @@ class TestPath:
         at = np.flatnonzero(shown.alphas == model.alpha_[2])
         np.testing.assert_allclose(shown.coef[at[0]], model.coef_[2], rtol=1e-6)
         assert shown.ax_.get_ylabel() == "coefficient for y[:, 2]"
-        with pytest.raises(LingError, match="target is 3; pass one of 0 to 2"):
+        with raises(OptionError, "target", mentions="from 0 to 2"):
             PathDisplay.from_estimator(model, X, Y, target=3)
 
     def test_sample_weights(self, diabetes, rng):
@@ -329,12 +330,12 @@ class TestPath:
 
     def test_refusals(self, diabetes):
         X, y = diabetes
-        with pytest.raises(LingError, match="positive=True"):
+        with raises(OptionError, "model", mentions="positive=True"):
             PathDisplay.from_estimator(Ridge(positive=True).fit(X, y), X, y)
-        with pytest.raises(LingError, match="n_highlighted is -1"):
+        with raises(OptionError, "n_highlighted", mentions="-1"):
             PathDisplay.from_estimator(Ridge().fit(X, y), X, y, n_highlighted=-1)
         model = sklearn.linear_model.LinearRegression().fit(X, y)
-        with pytest.raises(LingError, match="which has no alpha; pass a fitted Ridge"):
+        with raises(InputTypeError, "model", mentions="LinearRegression"):
             PathDisplay.from_estimator(model, X, y)
 
     @pytest.mark.parametrize("p", [40, 4000, 400_000])

@@ -16,6 +16,7 @@ from ling import Ridge, RidgeClassifier, RidgeCV, scan_npy, scan_parquet
 from ling.cli.app import app
 from ling.errors import ShapeError
 from tests.memory import peak_memory
+from tests.raising import raises
 from tests.report.pages import Page, report, shown
 
 
@@ -88,7 +89,7 @@ def test_a_model_built_from_batches(rng, tmp_path):
     X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
     model = Ridge().partial_fit(X[:20], y[:20]).partial_fit(X[20:], y[20:])
     assert "40" in report(tmp_path, model, X, y, drawn=False).section("fitted")
-    with pytest.raises(ShapeError, match="fitted to 40"):
+    with raises(ShapeError, "X", mentions="40"):
         report(tmp_path, model, X[20:], y[20:])
 
 

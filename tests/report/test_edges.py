@@ -73,7 +73,7 @@ def test_one_row(X, tmp_path):
     """Its standard errors are not known, and are no intervals."""
     y = np.ones(1)
     page = report(tmp_path, Ridge(store_covariance=True).fit(X, y), X, y)
-    assert "Not shown. There is one sample" in page.section("quality")
+    assert "Not shown. X has only one sample" in page.section("quality")
     assert "0 to 0" not in page.text
 
 

@@ -17,6 +17,7 @@ from ling.report import report_file, summary
 from ling.report.report_data import collect_report_data
 from ling.report.report_file import render_page
 from ling.report.svg import render_svg
+from tests.raising import raises
 from tests.report.pages import Page, report
 
 
@@ -95,15 +96,16 @@ def test_a_page_is_written_whole_or_not_at_all(diabetes, tmp_path, monkeypatch):
 
 def test_says_what_it_cannot_report_on(diabetes, tmp_path):
     X, y = diabetes
-    for model, error, words in (
-        (LinearRegression().fit(X, y), InputTypeError, "model is a LinearRegression"),
-        (Ridge(), NotFittedError, "not fitted"),
-        (Ridge().fit(X[:50], y[:50]), ShapeError, "fitted to 50"),
-        (Ridge().fit(X, np.c_[y, y]), ShapeError, "y has 1 targets"),
-        (RidgeClassifier().fit(X, y > 200), OptionError, "y has the class"),
+    for model, kind, argument, mentions in (
+        (LinearRegression().fit(X, y), InputTypeError, "model", "LinearRegression"),
+        (Ridge().fit(X[:50], y[:50]), ShapeError, "X", "50"),
+        (Ridge().fit(X, np.c_[y, y]), ShapeError, "y", "1 targets"),
+        (RidgeClassifier().fit(X, y > 200), OptionError, "y", "class"),
     ):
-        with pytest.raises(error, match=words):
+        with raises(kind, argument, mentions=mentions):
             report(tmp_path, model, X, y)
+    with pytest.raises(NotFittedError, match="not fitted"):
+        report(tmp_path, Ridge(), X, y)
     assert not list(tmp_path.iterdir())
 
 

@@ -6,13 +6,14 @@ from sklearn.model_selection import cross_val_predict
 
 from ling import (
     DecisionDisplay,
-    LingError,
     PredictionDisplay,
     Ridge,
     RidgeClassifier,
     RidgeClassifierCV,
     RidgeCV,
 )
+from ling.errors import InputTypeError, OptionError
+from tests.raising import raises
 from tests.report.displays import drawn, legend, vertical
 
 pytestmark = pytest.mark.usefixtures("closed_figures")
@@ -65,14 +66,14 @@ class TestPredictions:
         model = Ridge().fit(X, Y)
         shown = PredictionDisplay.from_estimator(model, X, Y, target=2)
         np.testing.assert_allclose(shown.actual, Y[:, 2])
-        with pytest.raises(LingError, match="target is 3; pass one of 0 to 2"):
+        with raises(OptionError, "target", mentions="from 0 to 2"):
             PredictionDisplay.from_estimator(model, X, Y, target=3)
 
     def test_what_it_cannot_draw(self, targets):
         X, Y = targets
-        with pytest.raises(LingError, match="use DecisionDisplay"):
+        with raises(InputTypeError, "model", mentions="DecisionDisplay"):
             PredictionDisplay.from_estimator(RidgeClassifier().fit(X, Y[:, 0] > 0), X, Y[:, 0] > 0)
-        with pytest.raises(LingError, match="kind is 'both'"):
+        with raises(OptionError, "kind", mentions="'both'"):
             PredictionDisplay(actual=Y[:, 0], predicted=Y[:, 0]).plot(kind="both")
 
 
@@ -102,5 +103,5 @@ class TestDecisions:
 
     def test_regressions_are_refused(self, targets):
         X, Y = targets
-        with pytest.raises(LingError, match="use PredictionDisplay"):
+        with raises(InputTypeError, "model", mentions="PredictionDisplay"):
             DecisionDisplay.from_estimator(Ridge().fit(X, Y), X, Y)

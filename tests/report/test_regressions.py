@@ -13,6 +13,7 @@ import ling
 from ling import Ridge, RidgeCV
 from ling.errors import ShapeError
 from ling.report.wording import format_number
+from tests.raising import raises
 from tests.report.pages import report, shown
 
 
@@ -151,7 +152,7 @@ def test_an_alpha_given_for_each_target(rng, tmp_path):
     model = Ridge(alpha=[1.0, 2.0]).fit(X, Y)
     page = report(tmp_path, model, X, Y, target=["a", "b"], drawn=False)
     assert "1.5 median alpha" in page.text
-    with pytest.raises(ShapeError, match="target has 3 names"):
+    with raises(ShapeError, "target", mentions="3 names"):
         report(tmp_path, Ridge().fit(X, Y), X, Y, target=["a", "b", "c"])
 
 

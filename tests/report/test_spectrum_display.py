@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ling import (
-    LingError,
-    Ridge,
-    RidgeCV,
-    SpectrumDisplay,
-)
+from ling import Ridge, RidgeCV, SpectrumDisplay
+from ling.errors import OptionError
 from ling.report.fitted_model import problem_without_targets
 from ling.report.spectrum_display import compute_spectrum
+from tests.raising import raises
 from tests.report.displays import drawn
 
 pytestmark = pytest.mark.usefixtures("closed_figures")
@@ -112,7 +109,7 @@ class TestSpectrum:
 
     def test_refusals(self, diabetes):
         X, y = diabetes
-        with pytest.raises(LingError, match="n_values is 0"):
+        with raises(OptionError, "n_values", change=("n_values", None)):
             SpectrumDisplay.from_estimator(Ridge().fit(X, y), X, n_values=0)
         with pytest.raises(ValueError, match="expecting 10 features"):
             SpectrumDisplay.from_estimator(Ridge().fit(X.to_numpy(), y), np.ones((4, 3)))

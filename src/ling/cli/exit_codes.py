@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from _thread import interrupt_main
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from ling.cli.console import escape_control_characters, make_console
+from ling.cli.error_wording import to_cli_wording
 from ling.errors import LingError
 
 EXIT_BAD_DATA, EXIT_NOT_CERTIFIED, EXIT_INTERRUPTED = 1, 3, 130
@@ -25,24 +25,6 @@ EXIT_CODES = {
     EXIT_NOT_CERTIFIED: "the model was fitted and written, but its accuracy could not be proved",
     EXIT_INTERRUPTED: "interrupted; no file is left half-written",
 }
-#: What the library calls its arguments, in the words of the command line.
-CLI_WORDING = (
-    (r"pass missing='mean'", "pass --missing mean"),
-    (r"missing='mean'", "--missing mean"),
-    (r"unknown='ignore'", "--unknown ignore"),
-    (r"(?:drop|features)=\[\.\.\.\]", "--drop"),
-    (r"\bmemory_budget\b", "--memory-budget"),
-    (r"^(target|features|drop) names ", r"--\1 names "),
-    (r"alphas=None", "--alphas auto"),
-    (r"\bsource=", ""),
-    (r"^source ", "the data "),
-    (r"\braise tol\b", "raise --tol"),
-    (r"\bor tol\b", "or --tol"),
-    (r"scale X \(StandardScaler\)", "bring the columns to a similar scale"),
-    (r"Drop or fill such rows \(SimpleImputer\), or divide X by a constant", "Mend such rows"),
-    (r"Input X contains", "the data hold"),
-    (r"columns that `like` was fitted to", "columns that the model was fitted to"),
-)
 # Seconds until an interrupt that was ignored comes again.
 INTERRUPT_RETRY_SECONDS = 0.02
 EXTRA_BY_PACKAGE = {"pyarrow": "parquet", "matplotlib": "plot"}
@@ -82,7 +64,7 @@ def errors_as_exit_codes() -> Iterator[None]:
         print_error(f"Interrupted; {str(interrupt) or 'nothing is left half-written.'}", "")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except LingError as error:
-        print_error(to_cli_wording(str(error)))
+        print_error(to_cli_wording(error))
         raise typer.Exit(EXIT_BAD_DATA) from None
     except UnicodeEncodeError as error:  # a file name, where the locale has no such characters
         print_error(f"{error.object!r} has no encoding in this locale; set PYTHONUTF8=1.")
@@ -125,10 +107,3 @@ def print_error(text: str, start: str = "Error: ") -> None:
     """One line on stderr, red on a terminal."""
     line = Text(start, style="bold red").append(escape_control_characters(text), style="red")
     make_console(stderr=True).print(line, soft_wrap=True)
-
-
-def to_cli_wording(text: str) -> str:
-    """A message of the library, for somebody who typed a command."""
-    for pattern, words in CLI_WORDING:
-        text = re.sub(pattern, words, text)
-    return " ".join(text.split())

@@ -20,12 +20,12 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from ling.cli import model_summary
 from ling.cli.console import CommandOutput
-from ling.cli.exit_codes import to_cli_wording
+from ling.cli.error_wording import note_in_cli_wording
 from ling.cli.options import DataOptions
 from ling.cli.output_paths import check_not_data_file, check_output_paths
 from ling.cli.progress import show_progress
 from ling.cli.training_table import TrainingTable, expand_path, read_training_table
-from ling.errors import InputTypeError, LingError, OptionError
+from ling.errors import Change, InputTypeError, LingError, OptionError, Where
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.estimators.cv_fit import grid_edge_notes
 from ling.model_file import save
@@ -73,7 +73,7 @@ def run(
     out: CommandOutput,
 ) -> FitOutcome:
     """Read, fit, write, tell."""
-    check_not_data_file("--out", path)
+    check_not_data_file("out", path)
     check_output_paths({"--out": path, "--report": report}, _input_files(wanted))
     write_report = None if report is None else import_module("ling.report").write_report
     started = time.perf_counter()
@@ -88,7 +88,7 @@ def run(
     model, said = fit_model(found, make_model(options, wanted.classify, found.data.shape[1]), out)
     about = _model_metadata(wanted, found, options)
     save(model, path, about=about)
-    said = [to_cli_wording(note) for note in said] + _baseline_warnings(
+    said = [note_in_cli_wording(note) for note in said] + _baseline_warnings(
         model, found.data.y, wanted.target
     )
     for note in (*said, *_grid_edge_notes(model)):
@@ -144,7 +144,7 @@ def fit_model(found: TrainingTable, model: Any, out: CommandOutput) -> tuple[Any
         except LingError:
             raise
         except ValueError as error:  # scikit-learn's, of splits and classes
-            raise OptionError(str(error)) from error
+            raise OptionError("data", f"cannot be fitted: {str(error).rstrip('.')}") from error
     return model, list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
@@ -174,25 +174,37 @@ def _stores_covariance(options: FitCommandOptions, n_features: int) -> bool:
 
 
 def _check_target(y: Any, wanted: DataOptions) -> None:
-    name = wanted.target
     if y.ndim > 1:
-        raise OptionError(f"the target {name!r} has {y.shape[1]} columns; pass one of them.")
+        raise OptionError(
+            "target",
+            f"has {y.shape[1]} columns",
+            "pass a file of one column",
+            where=Where(file=wanted.target),
+        )
     if y.dtype.kind in "US" and not wanted.classify:
         raise InputTypeError(
-            f"the target {name!r} is text ({str(y[0])!r} in the first row); pass --classify to "
-            "predict which of its values a row has, or name a target of numbers."
+            "target",
+            f"is text ({str(y[0])!r} in the first row)",
+            Change("classify", True, "to predict which of its values a row has"),
+            "name a target of numbers",
+            where=Where(column=wanted.target),
         )
     values = len(np.unique(y))
     if values == 1:
         raise OptionError(
-            f"the target {name!r} is {y[0]} in every row: there is nothing to predict."
+            "target",
+            f"is {y[0]} in every row, so there is nothing to predict",
+            "name another target",
+            where=Where(column=wanted.target),
         )
     if wanted.classify and (
         values > MAX_CLASSES or (y.dtype.kind == "f" and values > MAX_DISCRETE_VALUES)
     ):
         raise OptionError(
-            f"the target {name!r} has {values:,} different values, too many for classes; leave "
-            "out --classify to predict a number."
+            "target",
+            f"has {values:,} different values, which are too many for classes",
+            "leave out `classify` to predict a number",
+            where=Where(column=wanted.target),
         )
 
 
@@ -212,12 +224,12 @@ def _resolve_folds(
         need, of = MIN_ROWS_PER_FOLD * (options.cv or 2), "rows"
     if most < (options.cv or 2):
         have = most if wanted.classify else len(y)
-        asked = "choosing alpha" if options.cv is None else f"--cv {options.cv}"
-        smaller = f"--cv {most}, or " if options.cv is not None and most >= 2 else ""
-        raise OptionError(
-            f"{asked} needs at least {need} {of}, and there are {have}; pass {smaller}--alpha 1, "
-            "say, to choose nothing."
-        )
+        too_few = f"needs at least {need} {of}, but there are {have}"
+        fixed = Change("alpha", 1, "(or another number) to choose nothing")
+        if options.cv is None:
+            raise OptionError("alpha", f"choosing `alpha` {too_few}", fixed)
+        smaller = [Change("cv", most)] if most >= 2 else []
+        raise OptionError("cv", f"is {options.cv}, which {too_few}", *smaller, fixed)
     folds = options.cv or min(DEFAULT_FOLDS, usual)
     few = (
         []
@@ -267,7 +279,7 @@ def _grid_edge_notes(model: Any) -> list[str]:
     """The notes of the report that say that the best alpha is at an end of --alphas."""
     scores = getattr(model, "cv_scores_", None)
     notes = [] if scores is None else grid_edge_notes(model, scores)
-    return [to_cli_wording(note) for note in notes]
+    return [note_in_cli_wording(note) for note in notes]
 
 
 def _between_fold_variance_share(y: Any, n_folds: int) -> float:

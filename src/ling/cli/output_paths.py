@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ling.atomic_write import check_writable
 from ling.cli.training_table import FORMAT_SUFFIXES
-from ling.errors import FileWriteError, OptionError
+from ling.errors import FileWriteError, OptionError, Where
 
 
 def check_output_paths(writes: Mapping[str, Path | None], reads: Iterable[str | Path]) -> None:
@@ -31,13 +31,15 @@ def check_output_paths(writes: Mapping[str, Path | None], reads: Iterable[str | 
         check_writable(path)
 
 
-def check_not_data_file(option: str, path: Path) -> None:
+def check_not_data_file(argument: str, path: Path) -> None:
     """An error where something else than data would be called like data."""
     endings = tuple(ending for suffixes in FORMAT_SUFFIXES.values() for ending in suffixes)
     if path.name.lower().endswith(endings):
         raise OptionError(
-            f"{option} {str(path)!r} ends like a file of data; pass another name, such as "
-            f"{path.name.split('.')[0] or 'model'}.ling."
+            argument,
+            "ends like a file of data",
+            f"pass another name, such as {path.name.split('.')[0] or 'model'}.ling",
+            where=Where(file=str(path)),
         )
 
 

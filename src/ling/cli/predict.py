@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from ling.cli.prediction_writer import (
     check_prediction_path,
     open_prediction_writer,
 )
-from ling.cli.training_table import SCANNERS, expand_path, file_format
-from ling.errors import InputTypeError, OptionError, UnknownColumnError
+from ling.cli.training_table import SCANNERS, expand_path, file_format, no_rows_error
+from ling.errors import InputTypeError, MissingValueError, UnknownColumnError, Where
 from ling.io import Dataset, scan_csv, scan_npy
 from ling.io.arrow_source import ArrowSource, TableTargetReader
 from ling.io.column_spec import check_column_names
@@ -136,9 +137,11 @@ def run(path: Path, new: str, to: Path, options: PredictCommandOptions, out: Com
     extra = _unused_columns(saved, data, target, options)
     if extra and options.strict:
         raise UnknownColumnError(
-            f"{new!r} has columns that the model does not know: "
-            f"{abbreviate_list(map(repr, extra))}; leave "
-            "out --strict to ignore them, or name them in --keep."
+            "data",
+            f"has columns that the model does not know: {abbreviate_list(map(repr, extra))}",
+            "leave out `strict` to ignore them",
+            "name them in `keep`",
+            where=Where(file=new),
         )
     if extra:
         out.note(f"ignored, as the model does not use them: {abbreviate_list(extra)}")
@@ -147,6 +150,7 @@ def run(path: Path, new: str, to: Path, options: PredictCommandOptions, out: Com
         data = replace(data, source=data.source.with_encoding_counts(tally))
     with (
         out.show_status(f"predicting {data.shape[0]:,} rows"),
+        _advice_for_missing_values(),
         open_prediction_writer(to, data.shape[0]) as written,
     ):
         for table in _prediction_tables(saved.model, data, options.keep, target, score):
@@ -177,6 +181,21 @@ def run(path: Path, new: str, to: Path, options: PredictCommandOptions, out: Com
     )
 
 
+@contextmanager
+def _advice_for_missing_values() -> Iterator[None]:
+    """What to do about missing values in new data: only a fit can provide means."""
+    try:
+        yield
+    except MissingValueError as error:
+        raise MissingValueError(
+            error.argument,
+            error.problem,
+            "fit the model again with `missing` mean",
+            "leave such rows out",
+            where=error.where,
+        ) from error
+
+
 def _empty_score(model: Any) -> StreamingScore:
     if not is_classifier(model):
         return StreamingScore(is_classification=False)
@@ -190,13 +209,18 @@ def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) 
     named = getattr(model, "encoding_", None) is not None
     if kind == "npy" and named:
         raise InputTypeError(
-            f"{new!r} has no names of columns, and the model needs "
-            f"{abbreviate_list(map(repr, model.encoding_.inputs))}; pass Parquet, CSV or Feather."
+            "data",
+            "has no column names, but the model needs "
+            f"{abbreviate_list(map(repr, model.encoding_.inputs))}",
+            "pass Parquet, CSV or Feather",
+            where=Where(file=new),
         )
     if kind != "npy" and not named:
         raise InputTypeError(
-            f"the model was fitted to an array of {model.n_features_in_} columns without names; "
-            f"{new!r} is a table, so pass a .npy file of as many columns."
+            "data",
+            "is a table, but the model was fitted to an array without column names",
+            f"pass a .npy file of {model.n_features_in_} columns",
+            where=Where(file=new),
         )
     if kind == "npy":
         data = scan_npy(new)
@@ -208,7 +232,7 @@ def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) 
     else:
         data = SCANNERS[kind](new, like=model, unknown=options.unknown)
     if not data.shape[0]:
-        raise OptionError(f"{new!r} has no rows.")
+        raise no_rows_error(new)
     return data
 
 
@@ -228,7 +252,7 @@ def _unused_columns(
 ) -> list[str]:
     """Columns that nobody has a use for; those that the fit left out are no surprise."""
     known = _column_names(data)
-    check_column_names(options.keep, known, "--keep")
+    check_column_names(options.keep, known, "keep")
     encoding = saved.model.encoding_ if known else None
     used = {*(encoding.inputs if encoding else ()), *options.keep, target}
     used |= {*saved.about.get("left_out", ()), saved.about.get("weights")}
@@ -264,8 +288,10 @@ def _cast_to_schema(table: Any, schema: Any) -> Any:
         return table.cast(schema)
     except pa.ArrowInvalid as error:
         raise InputTypeError(
-            f"columns of --keep change their type from file to file ({error}); leave them out of "
-            "--keep, or write them with one type."
+            "keep",
+            f"has columns whose type differs from file to file ({error})",
+            "leave them out of `keep`",
+            "write them with one type",
         ) from error
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from ling.atomic_write import atomic_write, check_writable
-from ling.errors import OptionError
+from ling.errors import OptionError, Where
 from ling.io.tables import TABLE_SUFFIXES, check_pyarrow_installed
 
 #: What predictions are called in a table.
@@ -105,11 +105,14 @@ def check_prediction_path(path: Path, keep: tuple[str, ...]) -> None:
     kind = _writer_class(path)
     if kind is NpyPredictions and keep:
         raise OptionError(
-            "--keep needs columns with names, and .npy files have none; write Parquet."
+            "keep", "needs column names, which .npy files do not have", "write a .parquet file"
         )
     if PREDICTION_COLUMN in keep:
         raise OptionError(
-            f"--keep names {PREDICTION_COLUMN!r}, which is what predictions are called."
+            "keep",
+            "is the name that the predictions get",
+            "rename that column of the data",
+            where=Where(column=PREDICTION_COLUMN),
         )
     check_writable(path)
     check_pyarrow_installed()
@@ -125,8 +128,10 @@ def _writer_class(path: Path) -> type[PredictionWriter]:
         if name.endswith(TABLE_SUFFIXES[kind]) and not name.endswith((".gz", ".bz2")):
             return open_prediction_writer
     raise OptionError(
-        f"--out {path.name!r} has no ending that ling writes; pass one of .parquet, .csv, "
-        ".feather or .npy."
+        "out",
+        "is of a kind that ling does not write",
+        "pass a name that ends in .parquet, .csv, .feather or .npy",
+        where=Where(file=str(path)),
     )
 
 

@@ -20,6 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from ling.cli.error_wording import to_cli_wording
 from ling.errors import DataFileError
 from ling.reproduction.claims import Verdict, judge_joint_claims
 from ling.reproduction.datasets import Dataset
@@ -74,9 +75,9 @@ def _run_with_progress(
     try:
         data = _load_data(console, experiment)
     except DataFileError as error:
-        missing[experiment.name] = str(error)
+        missing[experiment.name] = to_cli_wording(error)
         console.print(
-            f"[yellow]{experiment.name} is left out:[/yellow] {error}",
+            f"[yellow]{experiment.name} is left out:[/yellow] {missing[experiment.name]}",
             highlight=False,
             soft_wrap=True,
         )

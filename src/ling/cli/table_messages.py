@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from ling.cli.options import DataOptions
-from ling.errors import InputTypeError, MissingValueError
+from ling.errors import Change, InputTypeError, MissingValueError, Where
 from ling.io.column_profile import MAX_CATEGORIES
 from ling.io.dataset import abbreviate_list
 from ling.io.table_profile import ColumnSummary, TableProfile
 
 # Texts that are different in more than half of the rows are names, if there are more than a few.
 MIN_IDENTIFIER_TEXTS, IDENTIFIER_ROW_SHARE = 20, 0.5
-SKIP_MISSING_TARGET_OPTION = "--skip-missing-target"
 
 
 def check_usable_columns(survey: TableProfile, names: Sequence[str], wanted: DataOptions) -> None:
@@ -26,29 +24,33 @@ def check_usable_columns(survey: TableProfile, names: Sequence[str], wanted: Dat
     reasons = [
         f"{_describe_columns(found)}: {reason}" for reason, found in useless.items() if found
     ]
-    options = [] if not bad else [_exclusion_option(bad, names, wanted)]
+    changes = [_exclusion(bad, names, wanted)] if bad else []
     if gaps and wanted.missing == "error":
         reasons.append(
             f"missing values in "
             f"{abbreviate_list(f'{seen.name!r} ({seen.missing:,})' for seen in gaps)}, "
             f"the first in column {gaps[0].name!r}, row {gaps[0].first_missing} (rows count from "
-            "0); --missing mean puts the mean there (for text: no category)"
+            "0), which can be replaced by the mean (text: by no category)"
         )
-        options.append("--missing mean")
+        changes.append(Change("missing", "mean"))
     if target.missing and not wanted.skip_missing_target:
         reasons.append(
             f"the target {target.name!r} has no value in {target.missing:,} of {survey.n_rows:,} "
-            f"rows; {SKIP_MISSING_TARGET_OPTION} leaves them out"
+            "rows, which can be left out"
         )
-        options.append(SKIP_MISSING_TARGET_OPTION)
-    if reasons:
-        error = InputTypeError if bad else MissingValueError
-        if len(reasons) > 1:
-            reasons = [f"({i}) {reason}" for i, reason in enumerate(reasons, 1)]
-        raise error(
-            f"{wanted.path!r} cannot be used as it is: {'. '.join(reasons)}. Add to the command: "
-            f"{' '.join(options)}"
-        )
+        changes.append(Change("skip_missing_target", True))
+    if not reasons:
+        return
+    if len(reasons) > 1:
+        reasons = [f"({i}) {reason}" for i, reason in enumerate(reasons, 1)]
+    error = InputTypeError if bad else MissingValueError
+    raise error(
+        "data",
+        f"cannot be used as it is: {'; '.join(reasons)}",
+        *changes,
+        where=Where(file=wanted.path),
+        needs_all_remedies=True,
+    )
 
 
 def _unusable_columns(
@@ -56,12 +58,12 @@ def _unusable_columns(
 ) -> Iterator[tuple[str, list[ColumnSummary]]]:
     """Columns that have to be left out, by why."""
     yield (
-        "neither numbers nor text; turn dates into days or years, say",
+        "neither numbers nor text (turn dates into days or years, for example)",
         [seen for seen in columns if seen.profile is None],
     )
     yield "no value in any row", [seen for seen in columns if seen.is_empty]
     yield (
-        "infinite; mend the file, or leave the column out",
+        "infinite values (replace them in the file, or leave the column out)",
         [seen for seen in columns if seen.first_infinite is not None],
     )
     many = (
@@ -70,12 +72,12 @@ def _unusable_columns(
         else [seen for seen in columns if _looks_like_identifier(seen, n_rows)]
     )
     yield (
-        "nearly all numbers; leave the other fields empty in the file to have them as numbers",
+        "nearly all numbers (leave the other fields empty in the file to use it as numbers)",
         [seen for seen in many if seen.non_numeric_texts],
     )
     yield (
-        "names or identifiers rather than categories; list all columns with --features to have "
-        "one for each text all the same",
+        "names or identifiers rather than categories (list all columns in `features` to use them "
+        "all the same)",
         [seen for seen in many if not seen.non_numeric_texts],
     )
 
@@ -101,12 +103,11 @@ def _describe_column(seen: ColumnSummary) -> str:
     return f"{seen.n_distinct_texts:,} different texts" if seen.n_distinct_texts else seen.type
 
 
-def _exclusion_option(bad: set[str], names: Sequence[str], wanted: DataOptions) -> str:
-    """The option; it takes the place of the same option before it, so it says all."""
+def _exclusion(bad: set[str], names: Sequence[str], wanted: DataOptions) -> Change:
+    """The change of an option that leaves `bad` out; it lists what the option has so far, too."""
     if wanted.features is not None:
-        return f"--features {shlex.quote(','.join(name for name in names if name not in bad))}"
-    dropped = (*wanted.drop, *(name for name in names if name in bad))
-    return f"--drop {shlex.quote(','.join(dropped))}"
+        return Change("features", [name for name in names if name not in bad])
+    return Change("drop", [*wanted.drop, *(name for name in names if name in bad)])
 
 
 def column_hints(survey: TableProfile, names: Sequence[str]) -> Iterator[str]:

@@ -12,14 +12,21 @@ from typing import Any
 import numpy as np
 
 from ling.cli.options import DataOptions
-from ling.cli.table_messages import SKIP_MISSING_TARGET_OPTION, check_usable_columns, column_hints
-from ling.errors import DataFileError, InputTypeError, OptionError, ShapeError
+from ling.cli.table_messages import check_usable_columns, column_hints
+from ling.errors import (
+    DataFileError,
+    InputTypeError,
+    MissingValueError,
+    OptionError,
+    ShapeError,
+    Where,
+)
 from ling.io import Dataset, scan_csv, scan_feather, scan_npy, scan_parquet
 from ling.io.column_spec import ColumnSpec, check_column_names
 from ling.io.dataset import abbreviate_list
 from ling.io.npy import read_npy
 from ling.io.table_profile import OpenTable, TableProfile
-from ling.io.tables import TABLE_SUFFIXES
+from ling.io.tables import TABLE_SUFFIXES, missing_file_error, unmatched_pattern_error
 
 FORMAT_SUFFIXES = {**TABLE_SUFFIXES, "npy": (".npy",)}
 SCANNERS = {"parquet": scan_parquet, "csv": scan_csv, "feather": scan_feather}
@@ -27,6 +34,7 @@ SCANNERS = {"parquet": scan_parquet, "csv": scan_csv, "feather": scan_feather}
 MANY_CATEGORIES = 1000
 # What identifiers are often called.
 IDENTIFIER_NAMES = ("id", "index", "key", "uuid", "guid", "rowid")
+WEIGHTS_FILE_ADVICE = "pass a .npy file of numbers, one for each row"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +56,11 @@ def file_format(path: str) -> str:
             return kind
     known = ", ".join(ending for suffixes in FORMAT_SUFFIXES.values() for ending in suffixes)
     raise OptionError(
-        f"{path!r} is of a kind that ling does not read; pass a file that ends in one of {known}, "
-        "or a folder or pattern of them."
+        "data",
+        "is of a kind that ling does not read",
+        f"pass a file that ends in one of {known}",
+        "pass a folder or pattern of such files",
+        where=Where(file=path),
     )
 
 
@@ -59,15 +70,17 @@ def expand_path(path: str) -> list[str]:
     if os.path.isdir(place):
         names = sorted(str(found) for found in Path(place).rglob("*") if found.is_file())
         if not names:
-            raise DataFileError(f"{path!r} is an empty folder.")
+            raise DataFileError(
+                "data", "is an empty folder", "pass a folder with files", where=Where(file=path)
+            )
         return names
     if glob.has_magic(place) and not os.path.exists(place):
         names = sorted(glob.glob(place, recursive=True))
         if not names:
-            raise DataFileError(f"{path!r} matches no file; check the pattern.")
+            raise unmatched_pattern_error(path)
         return names
     if not os.path.exists(place) and "://" not in place:
-        raise DataFileError(f"there is no file {path!r}.")
+        raise missing_file_error(path)
     return [place]
 
 
@@ -81,18 +94,24 @@ def _read_npy(wanted: DataOptions) -> TrainingTable:
     """X.npy, and y.npy as the target."""
     if wanted.features is not None or wanted.drop:
         raise OptionError(
-            "--features and --drop need columns with names, and .npy files have none."
+            "drop" if wanted.drop else "features",
+            "needs column names, which .npy files do not have",
+            "leave it out",
         )
     if wanted.skip_missing_target:
         raise OptionError(
-            f"{SKIP_MISSING_TARGET_OPTION} needs a table, and {wanted.path!r} is an array."
+            "skip_missing_target", f"needs a table, but {wanted.path!r} is an array", "leave it out"
         )
     if wanted.weights is not None and not os.path.exists(wanted.weights):
-        raise DataFileError(f"--weights is {wanted.weights!r}, and there is no such file.")
+        raise DataFileError(
+            "weights", "does not exist", WEIGHTS_FILE_ADVICE, where=Where(file=wanted.weights)
+        )
     if not os.path.exists(wanted.target):
         raise DataFileError(
-            f"--target is {wanted.target!r}, and there is no such file; beside a .npy file of "
-            "features pass the .npy file of the target, such as --target y.npy."
+            "target",
+            "does not exist",
+            "pass the .npy file of the target, such as y.npy, for a .npy file of features",
+            where=Where(file=wanted.target),
         )
     data = scan_npy(wanted.path, wanted.target)
     weights = None if wanted.weights is None else _load_weights(wanted.weights)
@@ -104,10 +123,10 @@ def _read_npy(wanted: DataOptions) -> TrainingTable:
 
 
 def _load_weights(path: str) -> Any:
-    weights = read_npy(path, "--weights")
+    weights = read_npy(path, "weights")
     if weights.dtype.kind not in "fiub":
         raise InputTypeError(
-            f"--weights is {path!r}; pass a .npy file of numbers, one for each row."
+            "weights", f"has dtype {weights.dtype}", WEIGHTS_FILE_ADVICE, where=Where(file=path)
         )
     return weights
 
@@ -116,15 +135,17 @@ def _read_table(wanted: DataOptions, kind: str) -> TrainingTable:
     table = OpenTable.open(wanted.path, kind)
     others = [wanted.target] if wanted.weights is None else [wanted.target, wanted.weights]
     check_column_names([wanted.target], table.names, "target")
-    check_column_names(others[1:], table.names, "--weights")
+    check_column_names(others[1:], table.names, "weights")
     if wanted.weights == wanted.target:
-        raise OptionError(f"--weights names {wanted.weights!r}, which is the target.")
+        raise OptionError(
+            "weights", "is the target", "pass another column", where=Where(column=wanted.weights)
+        )
     names = _feature_columns(wanted, table, others)
     survey = table.profile((*names, wanted.target))
     about_files = table.notes if wanted.features is None else ()
     notes = list(about_files)
     if not survey.n_rows:
-        raise ShapeError(f"{wanted.path!r} has no rows.")
+        raise no_rows_error(wanted.path)
     if wanted.skip_missing_target and survey.n_missing_in(wanted.target):
         notes.append(_skipped_rows_note(survey.n_missing_in(wanted.target), survey.n_rows, wanted))
         table = table.drop_missing(wanted.target)
@@ -147,30 +168,53 @@ def _feature_columns(
         return ColumnSpec(wanted.target, wanted.features).select_features(table.names)
     used = [name for name in wanted.drop if name in others]
     if used:
-        raise OptionError(f"--drop names {used[0]!r}, which is the target or the weights.")
+        raise OptionError(
+            "drop",
+            "is the target or the weights",
+            "leave it out of `drop`",
+            where=Where(column=used[0]),
+        )
     if not set(table.names) - set(others):
         raise ShapeError(
-            f"{wanted.path!r} has no column besides {abbreviate_list(map(repr, others))}."
+            "data",
+            f"has no column besides {abbreviate_list(map(repr, others))}",
+            "pass a file with columns to predict from",
+            where=Where(file=wanted.path),
         )
     drop = (*wanted.drop, *others[1:])
-    check_column_names(drop, table.names, "--drop")
+    check_column_names(drop, table.names, "drop")
     if not set(table.names) - {*others, *drop}:
-        raise ShapeError("--drop leaves no column to predict from.")
+        raise ShapeError("drop", "leaves no column to predict from", "drop fewer columns")
     return ColumnSpec(wanted.target, drop=drop).select_features(table.names)
+
+
+def no_rows_error(path: str) -> ShapeError:
+    """The error for a table of no rows."""
+    return ShapeError("data", "has no rows", "pass data with rows", where=Where(file=path))
 
 
 def _skipped_rows_note(count: int, n_rows: int, wanted: DataOptions) -> str:
     if count == n_rows:
-        raise ShapeError(f"the target {wanted.target!r} has no value in any row.")
+        raise ShapeError(
+            "target",
+            "has no value in any row",
+            "name another column",
+            where=Where(column=wanted.target),
+        )
     return f"{count:,} of {n_rows:,} rows have no {wanted.target!r}, and are left out."
 
 
 def _read_weights(data: Dataset, name: str | None) -> Any:
     if name is None:
         return None
-    found = data.read(name)
+    try:
+        found = data.read(name)
+    except (InputTypeError, MissingValueError) as error:
+        raise type(error)("weights", error.problem, *error.remedies, where=error.where) from error
     if found.dtype.kind in "US":
-        raise InputTypeError(f"--weights names {name!r}, which is text; name a column of numbers.")
+        raise InputTypeError(
+            "weights", "is text", "name a column of numbers", where=Where(column=name)
+        )
     return found
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design.arrays import FLOAT64_MAX, broadcast_scalar, n_columns, scale_rows
 from ling.design.rows import per_row
-from ling.errors import OptionError
+from ling.errors import OptionError, Where
 
 # `inner` uses einsum instead of BLAS up to this many pairs of columns.
 MAX_EINSUM_PRODUCTS = 8
@@ -188,16 +188,23 @@ def _divide_rows(right: Array, scale: Array) -> Array:
     if right[is_zero].any():
         column = int(np.flatnonzero(is_zero & right.any(axis=1))[0])
         raise OptionError(
-            f"column {column} has scale 0, and cannot be shifted or corrected after that; shift it "
-            "first, or leave the column out."
+            "X",
+            "has scale 0, and cannot be shifted or corrected after that",
+            "shift it first",
+            "leave the column out",
+            where=Where(column=column),
         )
     with np.errstate(over="ignore"):
         quotient = np.asarray(right / np.where(is_zero, 1.0, scale)[:, None])
     if not np.isfinite(quotient).all():
         column = int(np.flatnonzero(~np.isfinite(quotient).all(axis=1))[0])
         raise OptionError(
-            f"column {column} has scale {scale[column]:.3g}, and what is subtracted after that "
-            "leaves the range of float64; shift the column first, or scale it less."
+            "X",
+            f"has scale {scale[column]:.3g}, and what is subtracted after that leaves the range of "
+            "float64",
+            "shift the column first",
+            "scale it less",
+            where=Where(column=column),
         )
     return quotient
 

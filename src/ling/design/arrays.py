@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.errors import InputTypeError, LingError
+from ling.errors import InputTypeError, LingError, ShapeError
 
 FLOAT64_MAX = float(np.finfo(np.float64).max)
 
@@ -53,7 +53,7 @@ def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:
     """
     if isinstance(values, np.ma.MaskedArray):
         raise InputTypeError(
-            f"{name} is a masked array; fill or drop the masked entries, and pass {name}.data."
+            name, "is a masked array", f"fill or drop the masked entries and pass {name}.data"
         )
     try:
         array = np.asarray(values)
@@ -61,7 +61,7 @@ def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:
         raise
     except ValueError as error:
         raise InputTypeError(
-            f"{name} cannot be read as an array ({error}); pass rows of equal length."
+            name, f"cannot be read as an array ({error})", "pass rows of equal length"
         ) from error
     float_dtype(array.dtype, name)
     return array
@@ -71,11 +71,26 @@ def float_dtype(dtype: np.dtype[Any], name: str = "X") -> np.dtype[Any]:
     """Float32 for float32 and float64 for every other real dtype; raises InputTypeError else."""
     if dtype.kind == "c":
         raise InputTypeError(
-            f"{name} is complex; pass its real part, or real and imaginary columns."
+            name,
+            "is complex",
+            "pass its real part",
+            "pass its real and imaginary parts as separate columns",
         )
     if dtype.kind not in "fiub":
         raise InputTypeError(
-            f"{name} has dtype {dtype}; pass numbers: encode text and categories first, "
-            f"or convert with {name}.astype(float)."
+            name,
+            f"has dtype {dtype}",
+            f"pass numbers, such as {name}.astype(float)",
+            "encode text and categories as numbers first",
         )
     return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def dimensions_error(shape: tuple[int, ...]) -> ShapeError:
+    """The error for X of this `shape`, which does not have two dimensions."""
+    return ShapeError(
+        "X",
+        f"has shape {shape}",
+        "pass shape (n_samples, n_features), by X.reshape(-1, 1) if it is one feature or "
+        "X.reshape(1, -1) if it is one sample",
+    )

@@ -26,7 +26,7 @@ from ling.design.rows import (
 )
 from ling.design.sparse import SparseStorage
 from ling.design.storage import IDENTITY, Storage
-from ling.errors import NegativeWeightError, NonFiniteError, OptionError, ShapeError
+from ling.errors import NegativeWeightError, NonFiniteError, OptionError, ShapeError, Where
 from ling.progress import FitProgress, RemainingWork
 from ling.results import Cost
 
@@ -165,8 +165,9 @@ class Design:
         for name, factor, rows in zip(("left", "right"), (left, right), self.shape, strict=True):
             if factor.ndim != 2 or factor.shape != (rows, left.shape[-1] if left.ndim else 0):
                 raise ShapeError(
-                    f"{name} has shape {factor.shape}; for a design of shape {self.shape} pass "
-                    f"({rows}, rank), with the same rank for left and right."
+                    name,
+                    f"has shape {factor.shape}",
+                    f"pass shape ({rows}, rank), with the same rank for `left` and `right`",
                 )
         return self.mapped(AffineMap(left=left, right=right))
 
@@ -232,8 +233,11 @@ class Design:
     def residual_gradient(self, W: Array, Y: Array) -> tuple[Array, Array]:
         """Return X~'(Y - X~ W), and the column sums of squares of Y - X~ W; one pass."""
         W = self._check_operand(W, "W", 1, "n_features")
-        transform = AffineRowTransform.negative_residual(as_numeric_array(Y, "Y"))
-        self._check_transform(W, transform)
+        Y = as_numeric_array(Y, "Y")
+        n = self.shape[0]
+        if Y.shape[:1] != (n,) or Y.size != n * n_columns(W):
+            raise ShapeError("Y", f"has shape {Y.shape}", f"pass shape {(n, *W.shape[1:])}")
+        transform = AffineRowTransform.negative_residual(Y)
         affine, scale = self._without_column_scale
         out, squares = self.storage.gram_matmat_with_squares(
             affine, scale_rows(W, scale), transform
@@ -375,8 +379,9 @@ class Design:
         A = as_numeric_array(A, name)
         if A.ndim not in (1, 2) or A.shape[0] != self.shape[axis]:
             raise ShapeError(
-                f"{name} has shape {A.shape}; this design has shape {self.shape}, so pass "
-                f"({rows},) = ({self.shape[axis]},) or ({rows}, k) = ({self.shape[axis]}, k)."
+                name,
+                f"has shape {A.shape}, and this design has shape {self.shape}",
+                f"pass shape ({rows},) or ({rows}, k), with {rows} = {self.shape[axis]}",
             )
         return A.astype(np.result_type(self.dtype, A.dtype), copy=False)
 
@@ -392,8 +397,9 @@ class Design:
         fits = shapes[0] == shapes[2] == (n,) == shapes[1][:1]
         if not fits or transform.shift.size != n * n_columns(V):
             raise ShapeError(
-                f"the AffineRowTransform has arrays of shape {shapes} and V has shape {V.shape}; "
-                f"pass ({n},) for scale and post, and ({n}, n_columns) for shift."
+                "transform",
+                f"has arrays of shape {shapes}, and `V` has shape {V.shape}",
+                f"pass shape ({n},) for scale and post, and ({n}, n_columns) for shift",
             )
 
 
@@ -430,10 +436,10 @@ def _check_vector(values: ArrayLike | None, name: str, length: int) -> Array | N
         return None
     vector: Array = as_numeric_array(values, name).astype(np.float64)
     if vector.shape != (length,):
-        raise ShapeError(f"{name} has shape {vector.shape}; pass one number each, ({length},).")
+        raise ShapeError(name, f"has shape {vector.shape}", f"pass shape ({length},)")
     if not np.isfinite(vector).all():
         at = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise NonFiniteError(f"{name}[{at}] is {vector[at]}; pass finite numbers only.")
+        raise NonFiniteError(name, f"`{name}`[{at}] is {vector[at]}", "pass finite numbers")
     return vector
 
 
@@ -443,9 +449,11 @@ def _check_weights(values: Any, length: int) -> Array:
     if (weights < 0).any():
         at = int(np.flatnonzero(weights < 0)[0])
         raise NegativeWeightError(
-            f"weights[{at}] is {weights[at]}; weights must be >= 0. "
-            "To leave a row out, give it weight 0."
+            "weights",
+            f"is {weights[at]}",
+            "pass numbers >= 0, where 0 leaves a row out",
+            where=Where(row=at),
         )
     if not weights.any():
-        raise OptionError("weights are all 0; give at least one row a weight above 0.")
+        raise OptionError("weights", "is 0 in all rows", "give at least one row a weight above 0")
     return weights

@@ -10,12 +10,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from ling._typing import Array
 from ling.design.affine import AffineMap
-from ling.design.arrays import FLOAT64_MAX, as_slice, float_dtype, n_columns
+from ling.design.arrays import FLOAT64_MAX, as_slice, dimensions_error, float_dtype, n_columns
 from ling.design.quantized import QuantizedMatrix, quantize
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
 from ling.design.tuning import DEFAULT_TUNING, Tuning
-from ling.errors import ShapeError
 from ling.linalg import threads
 from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 
@@ -48,10 +47,7 @@ class DenseStorage(MemoryStorage):
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
         if array.ndim != 2:
-            raise ShapeError(
-                f"X has shape {array.shape}; pass two dimensions, (n_samples, n_features): "
-                "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
-            )
+            raise dimensions_error(array.shape)
         self.dtype = float_dtype(array.dtype)
         self.array = array
         self.shape = array.shape

@@ -25,7 +25,7 @@ from ling.atomic_write import atomic_write, temporary_target
 from ling.design.affine import AffineMap
 from ling.design.blocked import BlockCall, BlockedStorage, BlockResult
 from ling.design.quantized import QuantizedMatrix
-from ling.errors import CheckpointError
+from ling.errors import CheckpointError, Where
 
 FORMAT_VERSION = 3
 HEADER_FILE, LOCK_FILE, PASS_SUFFIX = "checkpoint.json", "lock", ".pass"
@@ -152,8 +152,11 @@ def _acquire_lock(folder: Path) -> IO[bytes]:
     except OSError as error:
         lock.close()
         raise CheckpointError(
-            f"checkpoint {str(folder)!r} is in use by another fit; pass a folder of its own for "
-            "each fit, or wait."
+            "checkpoint",
+            "is in use by another fit",
+            "pass another folder",
+            "wait until that fit has ended",
+            where=Where(file=str(folder)),
         ) from error
     return lock
 
@@ -176,16 +179,22 @@ def _lock_file(file: IO[bytes]) -> None:
 def _check_same_fit(folder: Path, header: dict[str, Any], fingerprint: dict[str, Any]) -> None:
     if header["version"] != FORMAT_VERSION:
         raise CheckpointError(
-            f"checkpoint {str(folder)!r} has format {header['version']}, and this version of ling "
-            f"reads {FORMAT_VERSION}; pass another folder, or delete it."
+            "checkpoint",
+            f"has format {header['version']}, and this version of ling reads {FORMAT_VERSION}",
+            "pass another folder",
+            "delete this one",
+            where=Where(file=str(folder)),
         )
     differing = [
         name for name in fingerprint if header["fingerprint"].get(name) != fingerprint[name]
     ]
     if differing:
         raise CheckpointError(
-            f"checkpoint {str(folder)!r} is of another fit: {', '.join(differing)} differ(s); pass "
-            "another folder, or delete it to start anew."
+            "checkpoint",
+            f"belongs to another fit, which differs in {', '.join(differing)}",
+            "pass another folder",
+            "delete this one to start again",
+            where=Where(file=str(folder)),
         )
 
 
@@ -280,7 +289,10 @@ def _read_result(path: Path) -> BlockResult:
         stored_digest = file.read(DIGEST_BYTES)
         if hashlib.file_digest(file, "sha256").digest() != stored_digest:
             raise CheckpointError(
-                f"checkpoint file {str(path)!r} is damaged; delete its folder to start anew."
+                "checkpoint",
+                f"has a damaged file, {path.name!r}",
+                "delete the folder to start again",
+                where=Where(file=str(path.parent)),
             )
         file.seek(DIGEST_BYTES)
         n_reduced, n_per_row = file.read(2)
@@ -299,15 +311,20 @@ def _read_header(file: Path) -> dict[str, Any]:
     text, _, stored_digest = file.read_bytes().rpartition(b"\n")
     if hashlib.sha256(text).hexdigest().encode() != stored_digest:
         raise CheckpointError(
-            f"checkpoint {str(file)!r} is damaged, or was not written by ling; pass another "
-            "folder, or delete this one if it is a checkpoint that you do not need."
+            "checkpoint",
+            f"has a file {file.name!r} that is damaged or was not written by ling",
+            "pass another folder",
+            "delete this one if it is a checkpoint that you do not need",
+            where=Where(file=str(file.parent)),
         )
     return dict(json.loads(text))
 
 
 def _check_no_other_files(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise CheckpointError(f"checkpoint {str(folder)!r} is a file; pass the name of a folder.")
+        raise CheckpointError(
+            "checkpoint", "is a file", "pass the name of a folder", where=Where(file=str(folder))
+        )
     if not folder.exists():
         return
     foreign = _foreign_files(folder)
@@ -317,8 +334,11 @@ def _check_no_other_files(folder: Path) -> None:
             f" and {len(foreign) - MAX_NAMED_FILES} more" if len(foreign) > MAX_NAMED_FILES else ""
         )
         raise CheckpointError(
-            f"checkpoint {str(folder)!r} holds what is not part of a checkpoint: {named}{rest}; "
-            "pass another folder, or move that away."
+            "checkpoint",
+            f"contains files that are not part of a checkpoint: {named}{rest}",
+            "pass another folder",
+            "move these files",
+            where=Where(file=str(folder)),
         )
 
 

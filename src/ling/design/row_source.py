@@ -15,12 +15,9 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.arrays import float_dtype
-from ling.errors import DataFileError, InputTypeError
+from ling.errors import DataFileError, InputTypeError, Where
 
 # The first part of the advice for a file that changes between two passes.
-WAIT_ADVICE = (
-    "All passes have to read the same version of the data: wait until nothing writes to the file, "
-)
 
 
 @dataclass(frozen=True)
@@ -47,12 +44,14 @@ class FileVersions:
             before, after = self.stamps.get(path), now.get(path)
             if before != after:
                 change = (
-                    "is new" if before is None else "was deleted or moved" if after is None
-                    else "has another size or modification time"
+                    "was added" if before is None else "was deleted or moved" if after is None
+                    else "was changed"
                 )  # fmt: skip
                 raise DataFileError(
-                    f"{path!r} {change} since it was scanned. {WAIT_ADVICE}then scan it and fit or "
-                    "predict again."
+                    "source",
+                    f"{change} after the scan, and all passes have to read the same data",
+                    "wait until nothing writes to it, then scan it and fit or predict again",
+                    where=Where(file=path),
                 )
 
 
@@ -71,19 +70,23 @@ def _stat(path: str) -> os.stat_result | None:
 
 @dataclass(frozen=True)
 class MappedFile:
-    """The file of a `numpy.memmap` and its version: inode, size and modification time."""
+    """The file of a `numpy.memmap` and its version: inode, size and modification time.
 
+    `argument` is the name of the parameter that the map was passed as.
+    """
+
+    argument: str
     path: str
     version: tuple[int, ...]
 
     @classmethod
-    def from_array(cls, array: Any) -> MappedFile | None:
+    def from_array(cls, argument: str, array: Any) -> MappedFile | None:
         """Return the file that an array, or the base of a view, maps; None if it is not mapped."""
         while isinstance(array, np.ndarray):
             if isinstance(array, np.memmap) and array.filename is not None:
                 path = os.fspath(array.filename)
                 version = _mapped_version(path)
-                return None if version is None else cls(path, version)
+                return None if version is None else cls(argument, path, version)
             array = array.base
         return None
 
@@ -95,8 +98,10 @@ class MappedFile:
         now = _mapped_version(self.path)
         if now is not None and now[0] == self.version[0] and now != self.version:
             raise DataFileError(
-                f"{self.path!r}, of which X, y or sample_weight is a memory map, was changed while "
-                f"it was read. {WAIT_ADVICE}then fit or predict again."
+                self.argument,
+                f"`{self.argument}`, a memory map, was changed while it was read",
+                "wait until nothing writes to the file, then fit or predict again",
+                where=Where(file=self.path),
             )
 
 
@@ -121,9 +126,10 @@ def verify_unchanged(check: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def verify_memmaps_unchanged(*arrays: Any) -> Iterator[None]:
+def verify_memmaps_unchanged(X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[None]:
     """Raise DataFileError if a file that one of the arrays maps changes within the block."""
-    files = [file for file in map(MappedFile.from_array, arrays) if file is not None]
+    arguments = {"X": X, "y": y, "sample_weight": sample_weight}
+    files = [file for item in arguments.items() if (file := MappedFile.from_array(*item))]
 
     def check() -> None:
         for file in files:
@@ -136,10 +142,12 @@ def verify_memmaps_unchanged(*arrays: Any) -> Iterator[None]:
 def not_an_array_error() -> InputTypeError:
     """The error when NumPy or scikit-learn converts X of a scan into an array."""
     return InputTypeError(
-        "X comes from a scan: it is read block by block and cannot be converted to an array. Fit "
-        "the ling estimator to it directly, as in RidgeCV().fit(data), without transformers, "
-        "cross_val_score or searches around it; or read it into memory with data.to_numpy(). "
-        "ling.design and ling.paper take data.X."
+        "X",
+        "comes from a scan, so it is read block by block and cannot be converted to an array",
+        "fit a ling estimator to it directly, as in RidgeCV().fit(data), without transformers, "
+        "cross_val_score or searches around it",
+        "read it into memory with data.to_numpy()",
+        "pass data.X to functions of ling.design and ling.paper",
     )
 
 
@@ -216,7 +224,7 @@ class ArraySource(RowSource):
         self.feature_names = feature_names
         self.shape = array.shape
         self.dtype = float_dtype(array.dtype)
-        self.mapped_file = MappedFile.from_array(array)
+        self.mapped_file = MappedFile.from_array("X", array)
 
     def check_unchanged(self) -> None:
         """Raise DataFileError if the array maps a file that has changed since it was opened."""

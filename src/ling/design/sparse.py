@@ -11,11 +11,10 @@ from scipy import sparse
 
 from ling._typing import Array
 from ling.design.affine import AffineMap, scale_symmetric
-from ling.design.arrays import FLOAT64_MAX, float_dtype, scale_rows
+from ling.design.arrays import FLOAT64_MAX, dimensions_error, float_dtype, scale_rows
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
 from ling.design.tuning import DEFAULT_TUNING, Tuning
-from ling.errors import ShapeError
 from ling.linalg import threads
 from ling.linalg.gram import mirror_upper_triangle
 
@@ -25,10 +24,7 @@ class SparseStorage(MemoryStorage):
 
     def __init__(self, matrix: Any, *, tuning: Tuning = DEFAULT_TUNING) -> None:
         if matrix.ndim != 2:
-            raise ShapeError(
-                f"X is sparse with shape {matrix.shape}; pass two dimensions, "
-                "(n_samples, n_features): X.reshape(1, -1) for one sample."
-            )
+            raise dimensions_error(matrix.shape)
         self.dtype = float_dtype(matrix.dtype)
         if matrix.format != "csr":
             # Converted before the change of format, which adds up duplicate entries: sums of small

@@ -19,7 +19,7 @@ from ling.design.rows import (
     RowTransform,
     take_rows,
 )
-from ling.errors import NonFiniteError
+from ling.errors import NonFiniteError, Where
 
 if TYPE_CHECKING:
     from ling.design.quantized import QuantizedMatrix
@@ -228,11 +228,17 @@ class Storage(ABC):
         position = self.find_nonfinite(limit)
         if position is None:
             return
-        i, j = position[0] + first, position[1]
-        name = "" if self.feature_names is None else f" ({self.feature_names[j]})"
+        row, column = position[0] + first, position[1]
+        name = column if self.feature_names is None else self.feature_names[column]
+        values = "NaN or infinity"
+        if limit < FLOAT64_MAX:
+            values = f"NaN, infinity or a number above {limit:g}"
         raise NonFiniteError(
-            f"Input X contains NaN, infinity or a value too large for dtype('float64'): row {i}, "
-            f"column {j}{name}. Drop or fill such rows (SimpleImputer), or divide X by a constant."
+            "X",
+            f"contains {values}",
+            "drop or fill such rows (sklearn.impute.SimpleImputer)",
+            "divide `X` by a constant",
+            where=Where(row, name),
         )
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from ling.design import ArraySource, ChunkedStorage, DenseStorage, Design
 from ling.design.blocked import BlockedStorage
 from ling.design.pass_cache import PassCache, PassCachedStorage, digest
-from ling.errors import OptionError
+from ling.errors import Change, OptionError
 from ling.estimators.fit import fit_options
 from ling.solvers.engine import as_generator, integer_seed
 from ling.solvers.machine import Machine, measured_machine, parse_memory_budget
@@ -92,7 +92,9 @@ def _as_blocked_storage(design: Design) -> BlockedStorage:
         source = ArraySource(storage.array, storage.feature_names)
         return ChunkedStorage(source, progress=design.meter.progress)
     kind = f"a {type(storage).__name__}" if storage.is_dense else "sparse"
-    raise OptionError(f"checkpoint is for dense X, and X is {kind}; pass checkpoint=None.")
+    raise OptionError(
+        "checkpoint", f"works for dense X only, and `X` is {kind}", Change("checkpoint", None)
+    )
 
 
 def _integer_seed(state: Any) -> int:

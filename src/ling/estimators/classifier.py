@@ -128,8 +128,9 @@ class BaseRidgeClassifier(
         unknown = np.setdiff1d(y, known)
         if len(unknown):
             raise OptionError(
-                f"y has the class {str(unknown[0])!r}, which the fit has not seen; pass the y of "
-                "the fit."
+                "y",
+                f"has the class {str(unknown[0])!r}, which the fit has not seen",
+                "pass `y` as it was in the fit",
             )
         return self._encode_classes(data, y, decision)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 
 from ling._typing import Array
-from ling.errors import OptionError
+from ling.errors import Change, OptionError
 from ling.estimators.fit import FitContext, FitResult, plan_training, solve_problem
 from ling.model_selection import (
     CVProblem,
@@ -136,8 +136,11 @@ def _check_memory_sufficed(strategy: CVStrategy, scored: ScoredGrid) -> None:
     if strategy.predictor.is_memory_exhausted and is_inconclusive(scored):
         n, p = strategy.predictor.cv_problem.shape
         raise OptionError(
-            f"memory_budget is too small to choose alpha for {n} x {p}, on top of what blocks of X "
-            "take; raise it several times, or raise tol."
+            "memory_budget",
+            f"is too small to choose alpha for {n} rows and {p} columns: blocks of `X` take a part "
+            "of it",
+            "raise it several times",
+            "raise `tol`",
         )
 
 
@@ -151,7 +154,7 @@ def plan_cv(
     0 only direct strategies remain; raises OptionError if none fits in memory.
     """
     if splits is None:
-        _check_two_samples(samples)
+        check_two_samples(samples)
         return [leave_one_out_strategy(samples, plan, model.tol, rng, _wants_stochastic_gcv(model))]
     check_split_weights(splits, samples)
     strategies = k_fold_strategies(samples, splits, alphas, plan, model.tol, rng)
@@ -160,8 +163,11 @@ def plan_cv(
     strategies = [strategy for strategy in strategies if strategy.is_direct]
     if not strategies:
         raise OptionError(
-            "alphas has a 0, for which n_features^2 or n_samples^2 numbers have to fit in "
-            "memory_budget; raise it, or pass alphas above 0."
+            "alphas",
+            "contains 0, for which n_features^2 or n_samples^2 numbers have to fit into "
+            "`memory_budget`",
+            "pass alphas above 0",
+            "raise `memory_budget`",
         )
     return strategies
 
@@ -229,8 +235,14 @@ def check_store_cv_results(model: Any) -> None:
     """Raise if store_cv_results=True is combined with a cv, as scikit-learn does."""
     if model.cv is not None and model.store_cv_results:
         raise OptionError(
-            "cv!=None and store_cv_results=True are incompatible; cv_scores_.split_scores "
-            "has the scores of all splits anyway."
+            "store_cv_results",
+            # The words of scikit-learn, which its tests look for.
+            "cv!=None and `store_cv_results`=True are incompatible",
+            Change(
+                "store_cv_results",
+                False,
+                "and use cv_scores_.split_scores, which has the scores of all splits",
+            ),
         )
 
 
@@ -335,12 +347,13 @@ def _chosen_dof(strategy: CVStrategy, problem: Problem) -> Array | None:
     )
 
 
-def _check_two_samples(samples: CVProblem) -> None:
-    """Raise unless at least two samples have a weight above 0, as leave-one-out needs."""
+def check_two_samples(samples: CVProblem) -> None:
+    """Raise unless at least two samples have a weight above 0, so that one can be left out."""
     if samples.standardization.n_counted < 2:
         raise OptionError(
-            "cv=None leaves each sample out in turn and needs at least two samples with a weight "
-            "above 0, but there is one sample; pass more."
+            "X",
+            "has only one sample with a weight above 0, so none is left to fit when it is held out",
+            "pass at least two samples",
         )
 
 
@@ -355,6 +368,7 @@ def check_split_weights(splits: Splits, samples: CVProblem) -> None:
         ):
             if not samples.weights[rows].any():
                 raise OptionError(
-                    f"split {number} of cv has no {name} samples with a weight above 0; pass other "
-                    "splits, or fewer of them."
+                    "cv",
+                    f"split {number} of `cv` has no {name} samples with a weight above 0",
+                    "pass other or fewer splits",
                 )

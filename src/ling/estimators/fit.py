@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
 from ling.design.row_source import verify_memmaps_unchanged
-from ling.errors import ClusterLostError, NonFiniteError, OptionError
+from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
 from ling.estimators.callbacks import CallbackAdapter
 from ling.estimators.open_data import split_dataset
 from ling.estimators.sklearn_private import sklearn_fit_context
@@ -96,8 +96,10 @@ def check_solver(model: Any) -> None:
     """Raise if `solver` cannot do positive=True; log what replaces a scikit-learn solver."""
     if model.positive and model.solver not in POSITIVE_SOLVERS:
         raise OptionError(
-            f"solver={model.solver!r} does not support positive=True; pass solver='auto', or "
-            "positive=False."
+            "solver",
+            f"is {model.solver!r}, which does not support positive coefficients",
+            Change("solver", "auto"),
+            Change("positive", False),
         )
     if model.solver in SKLEARN_SOLVERS:
         log.info(
@@ -373,7 +375,7 @@ def _round_to_dtype(standardization: Standardization, dtype: np.dtype[Any], W: A
     with np.errstate(over="ignore"):
         rounded = standardization.coef(W).astype(dtype).astype(np.float64)
     if not np.isfinite(rounded[np.isfinite(W)]).all():
-        raise NonFiniteError(f"the coefficients leave the range of {dtype}; pass X in float64.")
+        raise _coef_range_error(dtype)
     return np.asarray(rounded / coef_scale)
 
 
@@ -419,8 +421,20 @@ def _has_large_mean(problem: Problem, solution: Solution) -> bool:
 def _check_finite_coef(exact: Array, dtype: np.dtype[Any], *stored: Array) -> None:
     """Raise NonFiniteError unless coefficients or intercepts are finite, also once rounded."""
     if not all(np.isfinite(values).all() for values in (exact, *stored)):
-        remedy = "divide y by a constant" if dtype == np.float64 else "pass X in float64"
-        raise NonFiniteError(f"the coefficients leave the range of {dtype}; {remedy}.")
+        raise _coef_range_error(dtype)
+
+
+def _coef_range_error(dtype: np.dtype[Any]) -> NonFiniteError:
+    """Error about coefficients that cannot be stored in `dtype`."""
+    if dtype == np.float64:
+        return NonFiniteError(
+            "y",
+            "is so large that the coefficients leave the range of float64",
+            "divide `y` by a constant",
+        )
+    return NonFiniteError(
+        "X", f"is {dtype}, and the coefficients leave its range", "pass `X` in float64"
+    )
 
 
 def _make_report(

@@ -56,8 +56,10 @@ class MetadataRoutingMixin:
         if any(hasattr(self, method) for method in methods):
             return call
         raise OptionError(
-            f"scoring={self.scoring!r} needs {' or '.join(methods)}, and {type(self).__name__} "
-            f"has none; pass a scoring that needs {_supported_responses(self)}."
+            "scoring",
+            f"`scoring`={self.scoring!r} needs {' or '.join(methods)}, which "
+            f"{type(self).__name__} does not have",
+            f"pass a scoring that needs {_supported_responses(self)}",
         )
 
 
@@ -78,14 +80,17 @@ def route_fit_params(
         return score, dict(routed.splitter.split)
     if model.cv is None and params.get("groups") is not None:
         raise OptionError(
-            "groups are given, but cv=None leaves out single samples; pass a cv that keeps groups "
-            "together, such as GroupKFold()."
+            "groups",
+            "is passed, but `cv` is None, which leaves out single samples",
+            "pass a `cv` that keeps groups together, such as GroupKFold()",
         )
     unknown = set(params) - {"groups"}
     if unknown:
         raise OptionError(
-            f"fit got {', '.join(sorted(unknown))}; pass only groups, or enable metadata routing "
-            "(sklearn.set_config(enable_metadata_routing=True))."
+            min(unknown),
+            "is not used by fit without metadata routing",
+            "leave it out",
+            "enable metadata routing (sklearn.set_config(enable_metadata_routing=True))",
         )
     if weights is None or not _accepts_weights(model._resolve_scorer()):
         return {}, params

@@ -16,7 +16,7 @@ from ling._typing import Array
 from ling.design import ArraySource, ChunkedStorage, Design, Storage
 from ling.design.arrays import float_dtype
 from ling.design.chunked import read_all
-from ling.errors import InputTypeError, MissingValueError, OptionError, ShapeError
+from ling.errors import InputTypeError, MissingValueError, OptionError, ShapeError, Where
 from ling.progress import READ_STAGE, FitProgress
 from ling.solvers.cost_model import MemoryBudget
 
@@ -47,8 +47,10 @@ def split_dataset(X: Any, y: Any) -> tuple[Any, Any]:
         return X.X, y
     if y is not None:
         raise OptionError(
-            f"y is passed, and X is a Dataset with the target {X.target_reader.description}. Pass "
-            "only the Dataset to use this target, or pass data.X and y to use another one."
+            "y",
+            f"is passed, and `X` is a Dataset with the target {X.target_reader.description}",
+            "pass only the Dataset to use its target",
+            "pass data.X and `y` to use another target",
         )
     return X.X, X.y
 
@@ -67,7 +69,7 @@ def open_storage(
     if isinstance(X, Dataset):
         return X.X
     if isinstance(X, (str, os.PathLike)):
-        raise InputTypeError(_scan_advice(os.fspath(X)))
+        raise _file_name_error(os.fspath(X))
     if isinstance(X, Storage):
         return X
     if isinstance(X, Design):
@@ -98,14 +100,16 @@ def _needs_encoding(X: Any, encoding: Any) -> bool:
     return not is_encoded or (encoding.fills and not encoding.one_hot)
 
 
-def _scan_advice(path: Any) -> str:
-    """Error message for an X that is the path of a file."""
+def _file_name_error(path: Any) -> InputTypeError:
+    """Error about an X that is the path of a file."""
     extension = os.path.splitext(path)[1]
     call = SCAN_CALLS.get(extension, SCAN_CALLS[".parquet"]).format(repr(path))
     others = "" if extension in SCAN_CALLS else " (there are scan_csv, scan_npy and scan_zarr too)"
-    return (
-        f"X is {path!r}, the name of a file and not its contents; scan it: data = "
-        f"ling.{call}{others}, then pass data."
+    return InputTypeError(
+        "X",
+        "is the name of a file, not its contents",
+        f"scan the file with data = ling.{call}{others} and pass data",
+        where=Where(file=path),
     )
 
 
@@ -113,7 +117,9 @@ def _check_plain_storage(X: Design) -> Storage:
     """Storage of a design; raises if the design is an affine map of other data."""
     if not X.affine.is_identity:
         raise InputTypeError(
-            f"X is {X!r}, a map of other data; pass the data itself, and sample_weight for weights."
+            "X",
+            f"is {X!r}, a transformation of other data",
+            "pass the original data, and weights as `sample_weight`",
         )
     return X.storage
 
@@ -155,8 +161,10 @@ def as_numpy(values: Any, name: str) -> Any:
         return np.asarray(values)
     except (TypeError, RuntimeError, BufferError, ValueError) as error:  # on a GPU, or with grad
         raise InputTypeError(
-            f"{name} is a {type(values).__module__}.{type(values).__qualname__} that NumPy cannot "
-            f"read ({error}); pass a NumPy array, such as {name}.detach().cpu().numpy()."
+            name,
+            f"is a {type(values).__module__}.{type(values).__qualname__} that NumPy cannot read "
+            f"({error})",
+            f"pass a NumPy array, such as {name}.detach().cpu().numpy()",
         ) from error
 
 
@@ -174,10 +182,8 @@ def _arrow_to_numpy(values: Any, name: str) -> Any:
     if hasattr(values, "columns"):  # a table
         return np.column_stack([_arrow_to_numpy(column, name) for column in values.columns])
     if values.null_count:
-        row = values.is_null().to_numpy(zero_copy_only=False).argmax()
-        raise MissingValueError(
-            f"{name} has no value in row {row} (rows count from 0); leave such rows out."
-        )
+        row = int(values.is_null().to_numpy(zero_copy_only=False).argmax())
+        raise MissingValueError(name, "has no value", "leave such rows out", where=Where(row))
     chunks = values.chunks if hasattr(values, "chunks") else [values]
     return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
 
@@ -222,8 +228,11 @@ def _numeric_dask_array(frame: Any) -> Any:
     non_numeric = [name for name, kind in frame.dtypes.items() if kind.kind not in "fiub"]
     if non_numeric:
         raise InputTypeError(
-            f"column {non_numeric[0]!r} of X has dtype {frame.dtypes[non_numeric[0]]}; encode it "
-            "first, as by dask.dataframe.get_dummies(X, dtype=float), or leave it out."
+            "X",
+            f"has dtype {frame.dtypes[non_numeric[0]]}",
+            "encode it first, for example by dask.dataframe.get_dummies(X, dtype=float)",
+            "leave it out",
+            where=Where(column=non_numeric[0]),
         )
     is_float32 = all(kind == np.float32 for kind in frame.dtypes)
     names = list(frame.columns)
@@ -236,8 +245,10 @@ def _check_partition_columns(partition: Any, names: list[Any]) -> Any:
     """The partition, unchanged; raises unless its columns are those of the data frame."""
     if list(partition.columns) != names:
         raise ShapeError(
-            f"a partition of X has the columns {list(partition.columns)}, and the data frame "
-            f"declares {names}; give all partitions the same columns in the same order."
+            "X",
+            f"a partition of `X` has the columns {list(partition.columns)}, and the data frame "
+            f"declares {names}",
+            "give all partitions the same columns in the same order",
         )
     return partition
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ling._typing import Array
 from ling.errors import InputTypeError, OptionError, ShapeError
 from ling.estimators.classifier import BaseRidgeClassifier
-from ling.estimators.cv_fit import check_split_weights, plan_cv
+from ling.estimators.cv_fit import check_split_weights, check_two_samples, plan_cv
 from ling.estimators.fit import fit_options, plan_training
 from ling.estimators.metadata import make_splits
 from ling.estimators.ridge import Ridge
@@ -110,9 +110,8 @@ def rebuild_problem(model: Any, X: Any, y: Any = None, sample_weight: Any = None
     changed.
     """
     if not isinstance(model, Ridge | RidgeCV | BaseRidgeClassifier):
-        raise InputTypeError(
-            f"model is a {type(model).__name__}; pass a fitted Ridge, RidgeCV, RidgeClassifier or "
-            "RidgeClassifierCV of ling's (of a pipeline, its last step and its X)."
+        raise model_type_error(
+            model, "ling.Ridge, ling.RidgeCV, ling.RidgeClassifier or ling.RidgeClassifierCV"
         )
     check_is_fitted(model, "coef_")
     if isinstance(model, BaseRidgeClassifier):
@@ -164,6 +163,18 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
     return HeldOut(predictions, _describe_splits(splits), certified, notes, predictor.gram_form)
 
 
+def model_type_error(model: Any, expected: str) -> InputTypeError:
+    """Error about a `model` that is none of the `expected` ones, but may have one inside."""
+    inside = ""
+    if hasattr(model, "steps"):
+        inside = ": the last step of this pipeline, pipeline[-1] (and X as pipeline[:-1] makes it)"
+    elif hasattr(model, "best_estimator_"):
+        inside = ": the best_estimator_ of this search, or its last step"
+    return InputTypeError(
+        "model", f"is a {type(model).__name__}", f"pass a fitted {expected}{inside}"
+    )
+
+
 def _check_same_data(model: Any, data: TrainingData) -> None:
     """Raise ShapeError unless X and y have as many rows and targets as in the fit."""
     n, n_fitted = data.design.shape[0], model.report_.shape[0]
@@ -172,13 +183,16 @@ def _check_same_data(model: Any, data: TrainingData) -> None:
         n = int(np.count_nonzero(data.weights))
     if n != n_fitted:
         raise ShapeError(
-            f"X has {n} rows, and the model was fitted to {n_fitted}; pass the X and y of the fit."
+            "X",
+            f"has {n} rows, and the model was fitted to {n_fitted}",
+            "pass `X` and `y` as they were in the fit",
         )
     n_targets = np.atleast_2d(model.coef_).shape[0]
     if data.n_targets != n_targets:
         raise ShapeError(
-            f"y has {data.n_targets} targets, and the model was fitted to {n_targets}; pass the y "
-            "of the fit."
+            "y",
+            f"has {data.n_targets} targets, and the model was fitted to {n_targets}",
+            "pass `y` as it was in the fit",
         )
 
 
@@ -216,8 +230,7 @@ def _default_folds(fitted_problem: FittedProblem) -> Splits:
     a fixed seed unless X is out of core.
     """
     n, y = fitted_problem.cv_problem.shape[0], fitted_problem.y
-    if n < 2:
-        raise OptionError("there is one sample, and none to learn from when it is left out.")
+    check_two_samples(fitted_problem.cv_problem)
     shuffle_options: dict[str, Any] = (
         {} if fitted_problem.is_out_of_core else {"shuffle": True, "random_state": 0}
     )
@@ -260,8 +273,9 @@ def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredi
     if predictor.is_memory_exhausted and not predictor.certified(alphas).all():
         n, p = predictor.cv_problem.shape
         raise OptionError(
-            f"memory_budget is too small to predict samples that are left out, for {n} x {p}; "
-            "raise it several times."
+            "memory_budget",
+            f"is too small to predict held-out samples for {n} rows and {p} columns",
+            "raise it several times",
         )
     return predictor
 

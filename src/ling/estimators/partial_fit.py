@@ -96,8 +96,9 @@ class PartialFitMixin(UncertaintyMixin):
             is_first = self._sufficient_statistics is None
             if is_first and remove:
                 raise OptionError(
-                    "remove=True, and nothing was added by partial_fit (fit keeps no sums); add "
-                    "batches before you remove some."
+                    "remove",
+                    "is True, but nothing was added by partial_fit (fit keeps no sums)",
+                    "add batches before you remove some",
                 )
             if is_first and hasattr(self, "coef_"):
                 log.warning("partial_fit starts anew: fit keeps nothing that could be added to.")
@@ -181,9 +182,11 @@ def _check_gram_fits_budget(data: TrainingData, n_alphas: int, options: FitOptio
     budget = MemoryBudget.from_option(options.memory_budget)
     if not budget.allows(n_bytes):
         raise OptionError(
-            f"partial_fit keeps n_features^2 numbers and takes {n_bytes / 1e6:.3g} MB for {p} "
-            f"features, and memory_budget is {budget.n_bytes / 1e6:.3g} MB; raise it, or use fit, "
-            "which has engines that take less."
+            "memory_budget",
+            f"is {budget.n_bytes / 1e6:.3g} MB, and partial_fit takes {n_bytes / 1e6:.3g} MB: it "
+            f"keeps n_features^2 numbers for {p} features",
+            "raise `memory_budget`",
+            "use fit, which has engines that take less",
         )
 
 

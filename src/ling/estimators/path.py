@@ -195,13 +195,13 @@ def ridge_path(
     (3, 5)
     """
     if isinstance(tol, bool) or not isinstance(tol, Real) or not tol >= 0:
-        raise OptionError(f"tol is {tol!r}; pass a number >= 0.")
+        raise OptionError("tol", f"is {tol!r}", "pass a number >= 0")
     if not isinstance(verbose, Integral) or verbose < 0:
-        raise OptionError(f"verbose is {verbose!r}; pass 0, 1 or 2.")
+        raise OptionError("verbose", f"is {verbose!r}", "pass 0, 1 or 2")
     user_alphas = (
         None
         if alphas is None
-        else check_alphas(alphas, allow_zero=False, hint="; for alpha = 0 use Ridge(alpha=0)")
+        else check_alphas(alphas, allow_zero=False, remedy_for_zero="use Ridge(alpha=0)")
     )
     options = FitOptions(tol=tol, random_state=random_state, memory_budget=memory_budget)
     estimator = _ValidationEstimator(memory_budget, int(verbose))

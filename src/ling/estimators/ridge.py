@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from ling._typing import MatrixLike, Precision, RandomState, Solver
 from ling.design import ChunkedStorage, as_design
-from ling.errors import ShapeError
 from ling.estimators.callbacks import CallbackSupportMixin
 from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.fit import (
@@ -30,7 +29,7 @@ from ling.estimators.open_data import open_storage, planned_residency, split_dat
 from ling.estimators.partial_fit import PartialFitMixin
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.sklearn_private import Interval, StrOptions
-from ling.estimators.validation import check_alpha_per_target, training_data
+from ling.estimators.validation import check_alpha_per_target, check_same_n_rows, training_data
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.options import FitOptions
@@ -293,11 +292,8 @@ def plan_fit(
         resident_bytes, is_read_once = planned_residency(storage, budget)
     design = as_design(storage)
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
-    if y is not None and np.shape(y)[0] != design.shape[0]:
-        raise ShapeError(
-            f"X has {design.shape[0]} rows and y has {np.shape(y)[0]}: pass as many rows of y as "
-            "of X."
-        )
+    if y is not None:
+        check_same_n_rows(design.shape[0], np.shape(y)[0])
     options = FitOptions(tol=tol, precision=precision, memory_budget=memory_budget)
     n_alphas = len(np.unique(check_alpha_per_target(alpha, n_targets)))
     dimensions = problem_dimensions(design, n_targets, n_alphas, is_read_once)

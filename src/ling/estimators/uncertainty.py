@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ling._typing import Array, DaskCollection, MatrixLike
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
-from ling.errors import OptionError
+from ling.errors import Change, OptionError
 from ling.estimators.fit import FitResult
 from ling.estimators.prediction import BlockPredictionMixin, checked_x_and_predictions, predictions
 from ling.plain_state import register_plain
@@ -179,19 +179,28 @@ class UncertaintyMixin(BlockPredictionMixin):
         """The stored state with its covariance; raises OptionError if there is none."""
         state = self._uncertainty_state
         if state is None or state.posterior is None or state.standardization is None:
-            raise OptionError(f"there are no standard errors: {NO_COVARIANCE_MESSAGE}")
+            raise OptionError(
+                "store_covariance",
+                "standard errors need a fit with `store_covariance`=True and `alpha` > 0",
+                Change("store_covariance", True, "and fit again"),
+            )
         return state, state.posterior, state.standardization
 
     def _check_store_covariance(self, alphas: Array) -> None:
         """Raise OptionError if store_covariance=True is combined with alpha = 0 or positive."""
         if self.store_covariance and (alphas == 0).any():
             raise OptionError(
-                "store_covariance=True needs alpha > 0: at 0 the covariance is not finite."
+                "store_covariance",
+                "is True, but at `alpha`=0 the covariance is not finite",
+                "pass `alpha` > 0",
+                Change("store_covariance", False),
             )
         if self.store_covariance and getattr(self, "positive", False):
             raise OptionError(
-                "store_covariance=True does not go with positive=True, where w is not Gaussian; "
-                "pass one of them."
+                "store_covariance",
+                "is True, but with `positive`=True the coefficients are not Gaussian",
+                Change("positive", False),
+                Change("store_covariance", False),
             )
 
     def _compute_uncertainty_state(

@@ -23,6 +23,7 @@ from ling.errors import (
     NonFiniteError,
     OptionError,
     ShapeError,
+    Where,
 )
 from ling.estimators.open_data import (
     as_numpy,
@@ -36,15 +37,18 @@ from ling.progress import FitProgress
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.problem import TrainingData
 
-# Advice for arguments that are not numeric, and for rows with NaN or infinity, by argument.
-NUMERIC_ADVICE = {
-    "X": "Encode it as numbers (OneHotEncoder).",
-    "y": "Pass numbers, or use RidgeClassifier to predict classes.",
-    "sample_weight": "Pass numbers; of a scanned table, data.read('column') reads them.",
+# Remedies for arguments that are not numeric, and for rows with NaN or infinity, by argument.
+NUMERIC_REMEDIES: dict[str, tuple[str, ...]] = {
+    "X": ("encode it as numbers, for example by OneHotEncoder",),
+    "y": ("pass numbers", "use RidgeClassifier to predict classes"),
+    "sample_weight": (
+        "pass numbers",
+        "pass data.read('column') to use a column of a scanned table",
+    ),
 }
-NONFINITE_ADVICE = {
-    "y": "leave this row out of X and y, or fill in its value",
-    "sample_weight": "give the row weight 0 to leave it out",
+NONFINITE_REMEDIES: dict[str, tuple[str, ...]] = {
+    "y": ("leave this row out of `X` and `y`", "fill in its value"),
+    "sample_weight": ("give this row weight 0 to leave it out",),
 }
 
 
@@ -109,10 +113,11 @@ def _validate_arrays(
     with locate_nonfinite_in_errors(y=y), name_argument_in_errors(X=X, **numeric):
         # The first pass over X detects non-finite numbers in it, so they are not looked for here;
         # validate_data checks y all the same.
-        X, y = validate_data(
-            model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True,
-            ensure_all_finite=False, **options,
-        )  # fmt: skip
+        with _count_rows_in_errors(X, y):
+            X, y = validate_data(
+                model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
+                multi_output=True, ensure_all_finite=False, **options,
+            )  # fmt: skip
         _check_numeric_y(y, numeric)
     return X, y
 
@@ -149,23 +154,46 @@ def check_y_given(estimator_name: str, y: Any) -> None:
     """Raise InputTypeError if y is None."""
     if y is None:
         raise InputTypeError(
-            f"This {estimator_name} estimator requires y to be passed, but the target y is None; "
-            "pass y, a target for every row of X, or pass a Dataset that was scanned with "
-            "target=... (scan_npy and scan_zarr: y=...) in place of X and y."
+            "y",
+            # The words of scikit-learn, which its tests look for.
+            f"This {estimator_name} estimator requires `y` to be passed, but the target y is None",
+            "pass `y`, a target for every row of `X`",
+            "pass a Dataset that was scanned with target=... (scan_npy and scan_zarr: y=...) in "
+            "place of `X` and `y`",
         )
+
+
+def check_same_n_rows(n_rows_of_x: int, n_rows_of_y: int) -> None:
+    """Raise ShapeError unless y has as many rows as X."""
+    if n_rows_of_x != n_rows_of_y:
+        raise ShapeError(
+            "y",
+            f"has {n_rows_of_y} rows, and `X` has {n_rows_of_x}",
+            "pass a row of `y` for each row of `X`",
+        )
+
+
+@contextmanager
+def _count_rows_in_errors(X: Any, y: Any) -> Iterator[None]:
+    """Context manager that replaces scikit-learn's error if X and y differ in their rows."""
+    try:
+        yield
+    except ValueError as error:
+        if "inconsistent numbers of samples" in str(error):
+            check_same_n_rows(np.shape(X)[0], np.shape(y)[0])
+        raise
 
 
 def _check_targets(estimator_name: str, storage: Storage, y: Any, numeric: dict[str, Any]) -> Any:
     """Validated y (n,) or (n, t) for an X in a storage; `numeric` is {} if y may be text."""
     n = storage.shape[0]
     if n == 0:
-        raise ShapeError("X has no rows; at least one is needed.")
+        raise ShapeError("X", "has no rows", "pass at least one")
     with locate_nonfinite_in_errors(y=y), name_argument_in_errors(**numeric):
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator_name)
         y = y.astype(np.float64) if numeric and y.dtype.kind == "O" else y
         _check_numeric_y(y, numeric)
-    if len(y) != n:
-        raise ShapeError(f"X has {n} rows and y has {len(y)}: pass as many rows of y as of X.")
+    check_same_n_rows(n, len(y))
     return y
 
 
@@ -178,7 +206,7 @@ def _check_numeric_y(y: Any, numeric: dict[str, Any]) -> None:
     if not numeric:
         return
     if y.dtype.kind in "US":
-        raise InputTypeError(f"y is text. {NUMERIC_ADVICE['y']}")
+        raise InputTypeError("y", "is text", *NUMERIC_REMEDIES["y"])
     # scikit-learn converts None in an array of objects to NaN, and does not check the result.
     if np.asarray(numeric["y"]).dtype.kind == "O" and not np.isfinite(y).all():
         raise ValueError("y contains None")
@@ -223,15 +251,20 @@ def check_same_columns(model: Any, p: int, columns: tuple[str, ...] | None) -> N
     """Raise unless X has as many columns as in the fit, with the same names if both have names."""
     if p != model.n_features_in_:
         raise ShapeError(
-            f"X has {p} features, but {type(model).__name__} is expecting "
-            f"{model.n_features_in_} features as input."
+            "X",
+            f"has {p} features, but {type(model).__name__} is expecting {model.n_features_in_} "
+            "features as input",
+            "pass the columns of the fit, in the same order",
         )
     names = getattr(model, "feature_names_in_", None)
     if names is not None and columns is not None and tuple(names) != columns:
         first = next(pair for pair in zip(names, columns, strict=True) if pair[0] != pair[1])
         raise ShapeError(
-            f"the columns of X are not those of the fit: where {first[0]!r} was there is "
-            f"{first[1]!r} now; scan X with like=model, or put them in the same order."
+            "X",
+            f"is where the fit had {first[0]!r}",
+            "put the columns in the order of the fit",
+            "scan the data with like=model",
+            where=Where(column=first[1]),
         )
 
 
@@ -239,7 +272,7 @@ def check_not_sparse(**arguments: Any) -> None:
     """Raise if one of the named arguments (y, sample_weight) is sparse."""
     for name, value in arguments.items():
         if sparse.issparse(value):
-            raise InputTypeError(f"{name} is sparse; pass {name}.toarray().")
+            raise InputTypeError(name, "is sparse", f"pass {name}.toarray()")
 
 
 @contextmanager
@@ -251,29 +284,31 @@ def name_argument_in_errors(**arguments: Any) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        if "inconsistent numbers of samples" in str(error):
-            raise ShapeError(f"{error}: pass as many rows of y as of X.") from error
         for name, value in arguments.items():
-            advice = NUMERIC_ADVICE.get(name, "Pass numbers.")
             for column in getattr(value, "columns", ()):  # only data frames have columns
-                label = f"column {column!r} of {name}"
-                _check_numeric(label, np.asarray(value[column]), advice, error)
-            _check_numeric(name, value, advice, error)
+                _check_numeric(name, np.asarray(value[column]), error, Where(column=column))
+            _check_numeric(name, value, error)
         raise
 
 
-def _check_numeric(name: str, value: Any, advice: str, error: Exception) -> None:
+def _check_numeric(name: str, value: Any, error: Exception, where: Where | None = None) -> None:
     """Raise InputTypeError, from `error`, if `value` is complex or text."""
     array: Any = value if sparse.issparse(value) else np.asarray(value)
     if array.dtype.kind == "c":
         raise InputTypeError(
-            f"Complex data not supported: {name} is {array.dtype}; pass real numbers."
+            name,
+            f"Complex data not supported: `{name}` is {array.dtype}",
+            "pass real numbers",
+            where=where,
         ) from error
     if array.dtype.kind in "OUS":
         try:
             array.astype(np.float64)
         except (TypeError, ValueError) as fault:
-            raise InputTypeError(f"{name} is not numeric: {fault}. {advice}") from error
+            remedies = NUMERIC_REMEDIES.get(name, ("pass numbers",))
+            raise InputTypeError(
+                name, f"is not numeric ({fault})", *remedies, where=where
+            ) from error
 
 
 @contextmanager
@@ -293,12 +328,20 @@ def locate_nonfinite_in_errors(**arguments: Any) -> Iterator[None]:
             mask = np.isfinite(values) if is_float else np.vectorize(_is_finite, [bool])(values)
             positions = np.argwhere(~mask)
             if len(positions):
-                found, index = values[tuple(positions[0])], ", ".join(map(str, positions[0]))
                 raise NonFiniteError(
-                    f"{str(error).rstrip('.')}: {name}[{index}] is {found} (rows count from 0); "
-                    f"{NONFINITE_ADVICE[name]}."
+                    name,
+                    f"is {values[tuple(positions[0])]}",
+                    *NONFINITE_REMEDIES[name],
+                    where=_place(value, *map(int, positions[0])),
                 ) from error
         raise
+
+
+def _place(value: Any, row: int, column: int | None = None) -> Where:
+    """The place of an entry of y or sample_weight; a column of a data frame by its name."""
+    if column is None or not hasattr(value, "columns"):
+        return Where(row, column)
+    return Where(row, value.columns[column])
 
 
 def _is_finite(value: Any) -> bool:
@@ -320,12 +363,14 @@ def check_alpha_per_target(alpha: Any, n_targets: int) -> Array:
         alphas = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
     if alphas.ndim != 1 or len(alphas) not in (1, n_targets):
         raise ShapeError(
-            "Number of targets and number of penalties do not correspond: "
-            f"{alphas.size} != {n_targets} (alpha has {alphas.size} values, y has {n_targets} "
-            "columns); pass one alpha, or one for each target."
+            "alpha",
+            # The words of scikit-learn, which its tests look for.
+            f"Number of targets and number of penalties do not correspond: {alphas.size} != "
+            f"{n_targets} (`alpha` has {alphas.size} values, `y` has {n_targets} columns)",
+            "pass one number, or one for each target",
         )
     if not np.isfinite(alphas).all() or (alphas < 0).any():
-        raise OptionError(f"alpha is {alpha}; pass finite numbers >= 0.")
+        raise OptionError("alpha", f"is {alpha}", "pass finite numbers >= 0")
     return np.full(n_targets, alphas[0]) if len(alphas) == 1 else alphas
 
 
@@ -336,7 +381,7 @@ def check_sample_weight(sample_weight: Any, X: Any) -> Array | None:
         return None
     if not np.asarray(sample_weight).any():
         raise OptionError(
-            "sample_weight is zero everywhere; give at least one row a weight above 0."
+            "sample_weight", "is zero everywhere", "give at least one row a weight above 0"
         )
     with (
         locate_nonfinite_in_errors(sample_weight=sample_weight),
@@ -347,8 +392,10 @@ def check_sample_weight(sample_weight: Any, X: Any) -> Array | None:
     if not is_valid.all():
         row = int(np.flatnonzero(~is_valid)[0])
         raise NegativeWeightError(
-            f"sample_weight[{row}] is {weights[row]}; weights must be >= 0. "
-            "To leave a row out, give it weight 0."
+            "sample_weight",
+            f"is {weights[row]}",
+            "pass weights >= 0 (a row of weight 0 is left out)",
+            where=Where(row),
         )
     return np.asarray(weights)
 
@@ -362,7 +409,10 @@ def _as_weights(sample_weight: Any, n: int) -> Array:
     )
     if weights.shape != (n,):
         raise ShapeError(
-            f"sample_weight has shape {weights.shape}, expected ({n},). Sample weights must be 1D "
-            "array or scalar: pass a weight for every row of X, or one number for all."
+            "sample_weight",
+            # The last sentence is that of scikit-learn, which its tests look for.
+            f"has shape {weights.shape}, expected ({n},). Sample weights must be 1D array or "
+            "scalar",
+            "pass a weight for every row of `X`, or one number for all rows",
         )
     return np.asarray(weights)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from ling._typing import Array, FilePath, HasSchema, MissingRule, UnknownRule
 from ling.design.chunked import prefetch
 from ling.design.row_source import FileVersions, RowSource
-from ling.errors import InputTypeError, MissingValueError, OptionError
+from ling.errors import InputTypeError, Where
 from ling.io.buffer_pool import BufferPool
 from ling.io.column_profile import check_numeric_columns, infer_encoding
 from ling.io.column_spec import ColumnSpec, check_column_names
@@ -27,7 +26,7 @@ from ling.io.column_writers import (
     remap_codes,
 )
 from ling.io.dataset import Dataset, TargetReader, abbreviate_list, missing_target_error
-from ling.io.encoding import Encoding, FittedToTable
+from ling.io.encoding import Encoding, FittedToTable, check_unique_names
 from ling.io.fragments import (
     Fragment,
     FragmentedTable,
@@ -165,32 +164,35 @@ class TableTargetReader(TargetReader):
 
     def read_target(self) -> NDArray[Any]:
         """The column, or the columns side by side."""
-        columns = [self._read_values(name, missing_target_error) for name in self.target_names]
+        columns = [self._read_values(name, "target") for name in self.target_names]
         if not self.is_multi_output:
             return columns[0]
         if len({column.dtype.kind in "US" for column in columns}) > 1:
-            raise InputTypeError("target lists numbers and text together; pass one kind at a time.")
+            raise InputTypeError(
+                "target", "has columns of numbers and of text", "pass columns of one kind"
+            )
         return np.column_stack(columns)
 
     def read_column(self, name: str) -> NDArray[Any]:
         """A column of whole numbers, truth values, float64 or text."""
         check_column_names([name], self.column_names, "name")
-        return self._read_values(name, _missing_in_column_error)
+        return self._read_values(name, "name")
 
     def read_batches(self, names: Sequence[str]) -> RecordBatches:
         """Columns as they are, a few rows at a time."""
         check_column_names(names, self.column_names, "name")
         return self.table.read_batches(names)
 
-    def _read_values(self, name: str, error: Any) -> NDArray[Any]:
-        """Of the kind that it is; an error where there is no value."""
+    def _read_values(self, name: str, argument: str) -> NDArray[Any]:
+        """Of the kind that it is; an error about `argument` where there is no value."""
         pieces: list[NDArray[Any]] = []
         row = 0
         for batch in self.table.read_batches([name]):
             array = batch.column(0)
-            values, gaps = _values_and_gaps(name, array)
+            values, gaps = _values_and_gaps(name, array, argument)
             if gaps.any():
-                raise error(name, row + int(gaps.argmax()))
+                where = Where(row=row + int(gaps.argmax()), column=name)
+                raise missing_target_error(argument, where)
             pieces.append(values)
             row += len(values)
         found = np.concatenate(pieces) if pieces else np.empty(0)
@@ -198,14 +200,20 @@ class TableTargetReader(TargetReader):
 
 
 def non_missing_rows(part: Fragment, name: str) -> NDArray[np.intp]:
-    """The rows of a part where a column has a value."""
-    gaps = [_values_and_gaps(name, batch.column(0))[1] for batch in part.read_batches([name])]
+    """The rows of a part where the target column has a value."""
+    gaps = [
+        _values_and_gaps(name, batch.column(0), "target")[1] for batch in part.read_batches([name])
+    ]
     return np.flatnonzero(~np.concatenate(gaps)) if gaps else np.empty(0, np.intp)
 
 
-def _values_and_gaps(name: str, array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _values_and_gaps(
+    name: str, array: Any, argument: str
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Of the kind that they are, and where there is none."""
-    return _text_values(array) if is_categorical(name, array.type) else _numeric_values(array)
+    if is_categorical(name, array.type, argument):
+        return _text_values(array)
+    return _numeric_values(array)
 
 
 def _numeric_values(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -232,10 +240,6 @@ def _text_values(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return np.array([*(text or "" for text in texts), ""])[codes], codes < 0
 
 
-def _missing_in_column_error(name: str, row: int) -> MissingValueError:
-    return MissingValueError(f"column {name!r} has no value in row {row} (rows count from 0).")
-
-
 def build_dataset(
     schema: Any, parts: Sequence[Fragment], description: str, asked: ColumnSpec,
     counts: tuple[int, ...] | None = None, versions: FileVersions | None = None,
@@ -255,9 +259,9 @@ def build_dataset(
         encoding, counts = infer_encoding(parts, names, texts, asked.missing)
     else:
         encoding, counts = asked.encoding, counts or tuple(part.count_rows() for part in parts)
-    before = "in the files before it" if asked.encoding is None else "in the fit"
+    before = "in earlier files" if asked.encoding is None else "in the fit"
     check_numeric_columns([column.name for column in encoding.numeric], kinds, parts, before)
-    _check_unique_names(encoding)
+    check_unique_names(encoding)
     rows = FragmentedTable(tuple(parts), counts, description, versions)
     stored = [kind for part in parts for kind in part.column_types(names)]
     dtype = _common_dtype([*kinds.values(), *stored])
@@ -267,16 +271,6 @@ def build_dataset(
         rows, known, asked.target_names, several, integer_inferred_columns(schema)
     )
     return Dataset(source, target_reader, encoding)
-
-
-def _check_unique_names(encoding: Encoding) -> None:
-    """Text with a "=" in it may be taken for another column's."""
-    twins = [name for name, count in Counter(encoding.names).items() if count > 1]
-    if twins:
-        raise OptionError(
-            f"two columns of X would be called {twins[0]!r}; rename a column of the table, or "
-            "leave it out with drop=[...]."
-        )
 
 
 def _common_dtype(kinds: Any) -> Any:
@@ -486,7 +480,9 @@ def _as_table(data: Any) -> Any:
     if hasattr(data, "__arrow_c_stream__"):  # data frames of pandas and polars
         return pa.table(data)
     raise InputTypeError(
-        f"data is a {type(data).__name__}; pass a pyarrow Table, RecordBatch or Dataset."
+        "data",
+        f"is a {type(data).__name__}",
+        "pass a pyarrow Table, RecordBatch or Dataset, or a data frame",
     )
 
 

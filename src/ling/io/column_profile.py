@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.errors import InputTypeError, MissingValueError, NonFiniteError
+from ling.errors import Change, InputTypeError, MissingValueError, NonFiniteError, Where
 from ling.io.column_writers import (
     MISSING_CODE,
     dictionary_codes,
@@ -68,21 +68,22 @@ def check_numeric_columns(
         if not all(is_numeric_type(kind) for kind in part.column_types(names)):
             for name in names:
                 for kind in part.column_types([name]):
-                    _check_numeric_type(
-                        name, kind, f"in {part.path!r}" if part.path else "here", before
-                    )
+                    _check_numeric_type(name, kind, part.path or None, before)
     for name in names:
-        _check_numeric_type(name, here[name], "here", before)
+        _check_numeric_type(name, here[name], None, before)
 
 
-def _check_numeric_type(name: str, kind: Any, where: str, before: str) -> None:
+def _check_numeric_type(name: str, kind: Any, file: str | None, before: str) -> None:
     from pyarrow import types
 
     if is_numeric_type(kind):
         return
-    what = "text" if is_string_type(kind) or types.is_dictionary(kind) else f"of type {kind}"
+    what = "text" if is_string_type(kind) or types.is_dictionary(kind) else f"type {kind}"
     raise InputTypeError(
-        f"column {name!r} is {what} {where}, and was numbers {before}; make it numbers there too."
+        "X",
+        f"had numbers {before}, but has {what}",
+        "convert it to numbers",
+        where=Where(column=name, file=file),
     )
 
 
@@ -154,8 +155,11 @@ class CategoryProfile(ColumnProfile):
 
     def _raise_too_many(self) -> None:
         raise InputTypeError(
-            f"column {self.name!r} holds more than {MAX_CATEGORIES:,} different texts: names "
-            "or identifiers, rather than categories. Leave it out with drop=[...]."
+            "X",
+            f"has more than {MAX_CATEGORIES:,} different texts, so they are names or identifiers "
+            "rather than categories",
+            Change("drop", [self.name], "to leave it out"),
+            where=Where(column=self.name),
         )
 
 
@@ -190,12 +194,17 @@ class MeanProfile(ColumnProfile):
         """Numeric, its gaps filled."""
         if not self.n_present:
             raise MissingValueError(
-                f"column {self.name!r} has no value in any row, so no mean; leave it out with "
-                "drop=[...]."
+                "X",
+                "has no value in any row, so it has no mean",
+                Change("drop", [self.name], "to leave it out"),
+                where=Where(column=self.name),
             )
         if not np.isfinite(self.block_sums).all():
             raise NonFiniteError(
-                f"column {self.name!r} holds an infinity, so it has no mean; replace it, or leave "
-                "the column out with drop=[...]."
+                "X",
+                "has no finite mean, because it has infinite or very large values",
+                "replace them",
+                Change("drop", [self.name], "to leave the column out"),
+                where=Where(column=self.name, row=self.first_infinite),
             )
         return Numeric(self.name, math.fsum(self.block_sums) / self.n_present)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ling.errors import OptionError, ShapeError, UnknownColumnError
+from ling.errors import OptionError, ShapeError, UnknownColumnError, Where
 from ling.io.dataset import abbreviate_list
 from ling.io.encoding import Encoding, resolve_encoding
 
@@ -34,18 +34,24 @@ class ColumnSpec:
                 isinstance(text, str | None) for text in texts
             ):
                 raise OptionError(
-                    f"{name}={value!r}; pass the name of a column, or a list of names."
+                    name, f"is {value!r}", "pass the name of a column or a list of names"
                 )
         if self.missing not in ("error", "mean"):
-            raise OptionError(f"missing={self.missing!r}; pass 'error' or 'mean'.")
+            raise OptionError("missing", f"is {self.missing!r}", "pass 'error' or 'mean'")
         if self.unknown not in ("error", "ignore"):
-            raise OptionError(f"unknown={self.unknown!r}; pass 'error' or 'ignore'.")
+            raise OptionError("unknown", f"is {self.unknown!r}", "pass 'error' or 'ignore'")
         if self.like is not None and self.features is not None:
-            raise OptionError("features and like are both given; `like` has the features already.")
+            raise OptionError(
+                "features",
+                "cannot be combined with `like`, which has its own features",
+                "pass only one of them",
+            )
         if self.drop is not None and (self.features is not None or self.like is not None):
             raise OptionError(
-                "drop is given along with features or like, which name all columns that are used; "
-                "pass one of them."
+                "drop",
+                "cannot be combined with `features` or `like`, which list all columns that are "
+                "used",
+                "pass only one of them",
             )
 
     @property
@@ -80,14 +86,25 @@ def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_features(names: Sequence[str], targets: Sequence[str], known: Sequence[str]) -> None:
-    both = [name for name in names if name in targets]
-    twice = [name for name in (*names, *targets) if known.count(name) > 1 or names.count(name) > 1]
-    if both:
-        raise OptionError(f"target {both[0]!r} is among the features too; leave it out of them.")
-    if twice:
-        raise OptionError(f"column {twice[0]!r} is there twice; name it once.")
+    for name in names:
+        if name in targets:
+            raise OptionError(
+                "target",
+                "is one of the features too",
+                "leave it out of the features",
+                where=Where(column=name),
+            )
+    for name in (*names, *targets):
+        if known.count(name) > 1:
+            raise OptionError(
+                "X", "occurs twice", "rename one of the two", where=Where(column=name)
+            )
+        if names.count(name) > 1:
+            raise OptionError(
+                "features", "is listed twice", "list it once", where=Where(column=name)
+            )
     if not names:
-        raise ShapeError("there are no feature columns; name some with features=[...].")
+        raise ShapeError("X", "has no feature columns", "name some of its columns in `features`")
 
 
 def check_column_names(names: Sequence[str], known: Sequence[str], argument: str) -> None:
@@ -95,13 +112,13 @@ def check_column_names(names: Sequence[str], known: Sequence[str], argument: str
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(str(name), known, n=3, cutoff=MIN_NAME_SIMILARITY)
-            hint = (
-                f"did you mean {abbreviate_list(map(repr, close))}?"
-                if close
-                else "the columns are "
+            listed = abbreviate_list(map(repr, close or known))
+            raise UnknownColumnError(
+                argument,
+                "is not a column of the table",
+                f"did you mean {listed}?" if close else f"pass one of {listed}",
+                where=Where(column=name),
             )
-            rest = "" if close else abbreviate_list(map(repr, known)) + "."
-            raise UnknownColumnError(f"{argument} names {name!r}, which is no column; {hint}{rest}")
 
 
 def _check_encoded_columns(names: Sequence[str], known: Sequence[str]) -> None:
@@ -109,8 +126,11 @@ def _check_encoded_columns(names: Sequence[str], known: Sequence[str]) -> None:
     if lacking:
         others = [name for name in known if name not in names]
         close = difflib.get_close_matches(lacking[0], others, n=1)
-        hint = f" (is {close[0]!r} there meant to be {lacking[0]!r}?)" if close else ""
+        rename = [f"rename {close[0]!r} to {lacking[0]!r} if it is the same"] if close else []
         raise UnknownColumnError(
-            f"the table lacks {len(lacking)} of the {len(names)} columns that `like` was fitted "
-            f"to: {abbreviate_list(map(repr, lacking))}; columns are matched by name{hint}."
+            "X",
+            f"lacks {len(lacking)} of the {len(names)} columns that `like` was fitted to: "
+            f"{abbreviate_list(map(repr, lacking))}",
+            *rename,
+            "pass data with columns of these names",
         )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.errors import InputTypeError, MissingValueError, UnknownCategoryError
+from ling.errors import Change, InputTypeError, MissingValueError, UnknownCategoryError, Where
 from ling.io.encoding import ColumnEncoding, Encoding, Numeric, OneHot
 
 #: The row of the table that the i-th of a batch is.
@@ -21,21 +21,32 @@ ColumnWriter: TypeAlias = Callable[[Any, Array, RowIndexer], None]
 MISSING_CODE, UNKNOWN_CODE = -1, -2
 
 
-def is_categorical(name: str, kind: Any) -> bool:
-    """Whether a column of that Arrow type is one of categories, not of numbers; or an error."""
+def is_categorical(name: str, kind: Any, argument: str = "X") -> bool:
+    """Whether a column of that Arrow type is one of categories, not of numbers; or an error.
+
+    `argument` is "X" for a feature, or else the parameter that names the column.
+    """
     from pyarrow import types
 
     if types.is_dictionary(kind) or is_string_type(kind):
         return True
     if is_numeric_type(kind):
         return False
+    leave_out = [Change("drop", [name], "to leave it out")] if argument == "X" else []
     if types.is_temporal(kind):
         raise InputTypeError(
-            f"column {name!r} holds dates or times ({kind}), which have no one meaning as numbers; "
-            "convert it (to days since some date, say), or leave it out with drop=[...]."
+            argument,
+            f"has dates or times ({kind}), which cannot be used as numbers directly",
+            "convert it, for example to days since some date",
+            *leave_out,
+            where=Where(column=name),
         )
     raise InputTypeError(
-        f"column {name!r} has type {kind}; pass numbers or text, or leave it out with drop=[...]."
+        argument,
+        f"has type {kind}",
+        "convert it to numbers or text",
+        *leave_out,
+        where=Where(column=name),
     )
 
 
@@ -159,8 +170,11 @@ def _one_hot_writer(
 def missing_value_error(name: str, row: int) -> MissingValueError:
     """The error for a feature without a value."""
     return MissingValueError(
-        f"column {name!r} has no value in row {row} (rows count from 0); pass missing='mean' to "
-        "put the column's mean there, or leave the row or the column out."
+        "X",
+        "has no value",
+        Change("missing", "mean", "to put the column's mean there"),
+        "leave the row or the column out",
+        where=Where(row=row, column=name),
     )
 
 
@@ -169,7 +183,9 @@ def _unknown_category_error(
 ) -> UnknownCategoryError:
     some = ", ".join(repr(category) for category in known[:5])
     return UnknownCategoryError(
-        f"column {name!r} is {text!r} in row {row} (rows count from 0), which is none of its "
-        f"{len(known)} categories ({some}{', ...' if len(known) > 5 else ''}); pass "
-        "unknown='ignore' to treat it as none of them."
+        "X",
+        f"has {len(known)} known categories ({some}{', ...' if len(known) > 5 else ''}), but is "
+        f"{text!r}",
+        Change("unknown", "ignore", "to treat it as none of them"),
+        where=Where(row=row, column=name),
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.row_source import FileVersions, RowSource, not_an_array_error, verify_unchanged
-from ling.errors import MissingValueError, OptionError, ShapeError
+from ling.errors import MissingValueError, OptionError, ShapeError, Where
 from ling.io.encoding import Encoding
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ArrayTargetReader(TargetReader):
             return values
         gaps = np.isnan(values.reshape(len(values), -1 if values.size else 1)).any(axis=1)
         if gaps.any():
-            raise missing_target_error("y", int(gaps.argmax()))
+            raise missing_target_error("y", Where(row=int(gaps.argmax())))
         return values
 
     def _check_unchanged(self) -> None:
@@ -84,7 +84,10 @@ class ArrayTargetReader(TargetReader):
     def read_column(self, name: str) -> NDArray[Any]:
         """Raise OptionError: arrays have no named columns."""
         raise OptionError(
-            f"column {name!r} cannot be read: arrays have no named columns; load it yourself."
+            "name",
+            "cannot be read, because arrays have no named columns",
+            "load the column yourself",
+            where=Where(column=name),
         )
 
     def read_batches(self, names: Sequence[str]) -> Iterator[Any]:
@@ -137,8 +140,9 @@ class Dataset:
         """The target (n,) or targets (n, n_targets), read on first access and kept in memory."""
         if not self.has_target:
             raise OptionError(
-                "this Dataset was scanned without a target; scan it with target=... (scan_npy and "
-                "scan_zarr: y=...)."
+                "target",
+                "was not passed when this Dataset was scanned",
+                "scan the data again with `target` (scan_npy and scan_zarr: with `y`)",
             )
         return self.target_reader.read_target()
 
@@ -222,16 +226,17 @@ def abbreviate_list(names: Iterable[str], most: int = MAX_LISTED_NAMES) -> str:
     return ", ".join(names[:most]) + more
 
 
-def check_target_shape(shape: tuple[int, ...], n: int, name: str = "y") -> None:
-    """Raise ShapeError unless `shape` is (n,) or (n, n_targets); it calls the target `name`."""
+def check_target_shape(shape: tuple[int, ...], n: int, file: str | None = None) -> None:
+    """Raise ShapeError unless the `shape` of y, which may be in a file, is (n,) or (n, t)."""
     if len(shape) not in (1, 2) or shape[0] != n:
         raise ShapeError(
-            f"{name} has shape {shape}; X has {n} rows, so pass ({n},) or ({n}, n_targets)."
+            "y",
+            f"has shape {shape}, but `X` has {n} rows",
+            f"pass shape ({n},) or ({n}, n_targets)",
+            where=Where(file=file),
         )
 
 
-def missing_target_error(name: str, row: int) -> MissingValueError:
-    """The error for a missing value in the target."""
-    return MissingValueError(
-        f"target {name!r} has no value in row {row} (rows count from 0); leave such rows out."
-    )
+def missing_target_error(argument: str, where: Where) -> MissingValueError:
+    """The error for a missing value in a target, or in another column that is not part of X."""
+    return MissingValueError(argument, "has no value", "leave such rows out", where=where)

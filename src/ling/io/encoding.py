@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
@@ -109,13 +110,26 @@ class FittedToTable(Protocol):
         """How the columns of the table are encoded as numbers."""
 
 
+def check_unique_names(encoding: Encoding) -> None:
+    """Raise OptionError if two columns of the matrix have one name; text may hold a "=", too."""
+    twins = [name for name, count in Counter(encoding.names).items() if count > 1]
+    if twins:
+        raise OptionError(
+            "X",
+            f"two columns of `X` would be called {twins[0]!r}",
+            "rename a column of the table",
+            "leave it out with `drop`",
+        )
+
+
 def resolve_encoding(like: Any, missing: str) -> Encoding:
     """The encoding of a fitted model, or of a Dataset; an Encoding is itself."""
     encoding = like if isinstance(like, Encoding) else _encoding_of(like)
     if missing == "mean" and not encoding.fills:
         raise OptionError(
-            "missing='mean' needs the means of the columns, and `like` has none; "
-            "scan the data it was fitted to with missing='mean' too."
+            "missing",
+            "is 'mean', but `like` has no means of the columns",
+            "scan the data of the fit with missing='mean' too",
         )
     return encoding
 
@@ -126,6 +140,8 @@ def _encoding_of(like: Any) -> Encoding:
         if isinstance(found, Encoding):
             return found
     raise InputTypeError(
-        f"like is a {type(like).__name__} without an encoding; pass a model that was fitted to "
-        "scanned columns, the Dataset it was fitted to, or that Dataset's `encoding`."
+        "like",
+        f"is a {type(like).__name__} without an encoding",
+        "pass a model that was fitted to a scanned table, the Dataset of that fit, or the encoding "
+        "of that Dataset",
     )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.design.row_source import FileVersions, verify_unchanged
-from ling.errors import DataFileError, InputTypeError, LingError
+from ling.errors import DataFileError, InputTypeError, LingError, Where
 
 #: A `pyarrow.RecordBatch`: some rows of some columns.
 RecordBatch: TypeAlias = Any
@@ -279,8 +279,9 @@ class FragmentedTable:
                         yield batch
         if read < stop - start:
             raise DataFileError(
-                f"{self.description} now gives {read} rows, not {stop - start} as when it was "
-                "scanned; scan it again."
+                "X",
+                f"now has {read} rows where the scan found {stop - start} ({self.description})",
+                "scan it again",
             )
 
 
@@ -361,8 +362,10 @@ def _with_all_columns(
 def not_utf8_error(path: str) -> InputTypeError:
     """The error for a text of another encoding."""
     return InputTypeError(
-        f"source={path!r} is not UTF-8; convert it (iconv -f latin1 -t utf8 OLD > NEW, if it is "
-        "Latin-1)."
+        "source",
+        "is not UTF-8",
+        "convert it (iconv -f latin1 -t utf8 OLD > NEW, if it is Latin-1)",
+        where=Where(file=path),
     )
 
 
@@ -385,18 +388,23 @@ def unreadable_file_error(path: str, error: Exception) -> LingError:
     if "conversion error" in said and "UTF8" in said:
         return not_utf8_error(path)
     if TYPE_CHANGE_MESSAGE.search(said):
-        where = f" in {path!r}" if path else ""
         return InputTypeError(
-            f"a column changes its type{where} ({said}); types are those of the first rows. Make "
-            "the column all numbers or all text, or leave it out with drop=[...]."
+            "source",
+            f"has a column whose type is not that of its first rows ({said})",
+            "make the column all numbers or all text",
+            "leave it out with `drop`",
+            where=Where(file=path or None),
         )
-    source = f"source={path!r}" if path else "source"
     if isinstance(error, MemoryError):
         return DataFileError(
-            f"{source} cannot be read ({said}); it is damaged, or memory is short. Write it again, "
-            "with fewer rows in each row group or batch."
+            "source",
+            f"cannot be read ({said}): it is damaged, or there is too little memory",
+            "write it again, with fewer rows in each row group or batch",
+            where=Where(file=path or None),
         )
     return DataFileError(
-        f"{source} cannot be read ({said}); it is damaged, gone or still being written. Write it "
-        "again."
+        "source",
+        f"cannot be read ({said}): it is damaged, gone or still being written",
+        "write it again",
+        where=Where(file=path or None),
     )

@@ -16,18 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 from ling._typing import Array, FilePath
 from ling.design.arrays import float_dtype
 from ling.design.row_source import ArraySource, FileVersions, RowSource
-from ling.errors import DataFileError, InputTypeError, LingError, ShapeError
+from ling.errors import DataFileError, InputTypeError, LingError, ShapeError, Where
 from ling.io.dataset import ArrayTargetReader, Dataset, check_target_shape
 from ling.io.tables import is_path
 
 # Characters of NumPy's message that an error quotes; it may repeat a header of 10 000.
 MAX_QUOTED_CHARS = 200
+MATRIX_ADVICE = "pass a matrix of shape (n_samples, n_features)"
 
 
 @dataclass(frozen=True)
 class NpyLayout:
-    """Where in a file the numbers of a matrix lie, and how."""
+    """Where in a file the numbers of an array lie, and how; errors call the array `argument`."""
 
+    argument: str
     path: str
     offset: int
     shape: tuple[int, ...]
@@ -44,8 +46,11 @@ class NpyLayout:
         size = os.fstat(file.fileno()).st_size
         if size < self.end:
             raise DataFileError(
-                f"{self.path!r} has {size} bytes, and {self.shape} numbers of {self.dtype} need "
-                f"{self.end}: it is cut off, or still being written. Write it again."
+                self.argument,
+                f"has {size} bytes, but {self.shape} numbers of {self.dtype} need {self.end}, so "
+                "it is cut off or still being written",
+                "write it again",
+                where=Where(file=self.path),
             )
 
 
@@ -130,7 +135,12 @@ def _read_into(file: FileIO, out: np.ndarray[Any, Any], offset: int) -> None:
     while len(view):
         count = file.readinto(view)
         if not count:
-            raise DataFileError(f"{file.name!r} became shorter while it was read; write it again.")
+            raise DataFileError(
+                "X",
+                "became shorter while it was read",
+                "write it again",
+                where=Where(file=str(file.name)),
+            )
         view = view[count:]
 
 
@@ -166,7 +176,7 @@ def scan_npy(X: FilePath | np.memmap[Any, Any], y: FilePath | ArrayLike | None =
     if is_path(y):
         y = os.fspath(y)
         versions = FileVersions.from_paths([y])
-        check_target_shape(read_layout(y, "y").shape, n, f"y={y!r}")
+        check_target_shape(read_layout(y, "y").shape, n, y)
     elif y is not None:
         y = np.asarray(y)
         check_target_shape(y.shape, n)
@@ -178,10 +188,10 @@ def load_target(y: Any) -> NDArray[Any]:
     return read_npy(os.fspath(y), "y") if is_path(y) else np.asarray(y)
 
 
-def read_npy(path: str, name: str) -> NDArray[Any]:
-    """The array in a .npy file, read into memory; errors call it `name`."""
-    read_layout(path, name)
-    with _translate_npy_errors(path, name):
+def read_npy(path: str, argument: str) -> NDArray[Any]:
+    """The array in a .npy file, read into memory; errors call it `argument`."""
+    read_layout(path, argument)
+    with _translate_npy_errors(path, argument):
         return np.asarray(np.load(path, allow_pickle=False))
 
 
@@ -190,24 +200,29 @@ def _matrix_source(X: Any) -> RowSource:
         return NpySource(_check_matrix_layout(read_layout(os.fspath(X), "X")))
     if not isinstance(X, np.memmap):
         raise InputTypeError(
-            f"X is a {type(X).__name__}; pass the path of a .npy file, or a numpy.memmap. "
-            "What is in memory goes to the estimator as it is."
+            "X",
+            f"is a {type(X).__name__}",
+            "pass the path of a .npy file or a numpy.memmap",
+            "pass what is in memory to the estimator directly",
         )
     if X.ndim != 2:
-        raise ShapeError(f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features).")
+        raise ShapeError("X", f"has shape {X.shape}", MATRIX_ADVICE)
     layout = memmap_layout(X)
     return ArraySource(X) if layout is None else NpySource(_check_matrix_layout(layout))
 
 
-def read_layout(path: str, name: str) -> NpyLayout:
+def read_layout(path: str, argument: str) -> NpyLayout:
     """What the header of a .npy file says, checked against the file's size."""
-    with _translate_npy_errors(path, name), open(path, "rb") as file:
+    with _translate_npy_errors(path, argument), open(path, "rb") as file:
         shape, fortran, dtype = read_npy_header(file)
-        layout = NpyLayout(path, file.tell(), shape, dtype, fortran)
+        layout = NpyLayout(argument, path, file.tell(), shape, dtype, fortran)
         layout.check_file_size(file)
     if layout.dtype.hasobject:
         raise InputTypeError(
-            f"{name}={path!r} holds Python objects; save it with a dtype of numbers."
+            argument,
+            "has Python objects",
+            "save it with a dtype of numbers",
+            where=Where(file=path),
         )
     return layout
 
@@ -238,7 +253,7 @@ def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[An
 
 
 @contextmanager
-def _translate_npy_errors(path: str, name: str) -> Iterator[None]:
+def _translate_npy_errors(path: str, argument: str) -> Iterator[None]:
     """Turn whatever reading a .npy file raises into an error that names the file."""
     try:
         yield
@@ -246,15 +261,24 @@ def _translate_npy_errors(path: str, name: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise DataFileError(
-            f"{name}={path!r} cannot be read ({error.strerror or error})."
+            argument,
+            f"cannot be read ({error.strerror or error})",
+            "pass the path of a .npy file",
+            where=Where(file=path),
         ) from error
     except MemoryError as error:
         raise DataFileError(
-            f"{name}={path!r} does not fit into memory, or its header is damaged ({error})."
+            argument,
+            f"does not fit into memory, or its header is damaged ({error})",
+            "write it again with numpy.save if it is damaged",
+            where=Where(file=path),
         ) from error
     except (ValueError, EOFError) as error:
         raise DataFileError(
-            f"{name}={path!r} is no .npy file ({error}); write it with numpy.save."
+            argument,
+            f"is not a .npy file ({error})",
+            "write it with numpy.save",
+            where=Where(file=path),
         ) from error
 
 
@@ -269,16 +293,19 @@ def memmap_layout(array: np.memmap[Any, Any]) -> NpyLayout | None:
     begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
     offset = begin + array.ctypes.data - base
     path = os.fspath(array.filename)
-    return NpyLayout(path, offset, array.shape, array.dtype, not flags.c_contiguous)
+    return NpyLayout("X", path, offset, array.shape, array.dtype, not flags.c_contiguous)
 
 
 def _check_matrix_layout(layout: NpyLayout) -> NpyLayout:
     if len(layout.shape) != 2 or layout.shape[1] == 0:
         raise ShapeError(
-            f"X={layout.path!r} has shape {layout.shape}; pass a matrix (n_samples, n_features)."
+            "X", f"has shape {layout.shape}", MATRIX_ADVICE, where=Where(file=layout.path)
         )
     if layout.dtype.kind not in "fiub":
         raise InputTypeError(
-            f"X={layout.path!r} has dtype {layout.dtype}; save it with a dtype of real numbers."
+            "X",
+            f"has dtype {layout.dtype}",
+            "save it with a dtype of real numbers",
+            where=Where(file=layout.path),
         )
     return layout

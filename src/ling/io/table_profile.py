@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ling.design.row_source import FileVersions
-from ling.errors import InputTypeError
+from ling.errors import InputTypeError, Where
 from ling.io.arrow_source import build_dataset, non_missing_rows
 from ling.io.column_profile import (
     CategoryProfile,
@@ -119,7 +119,12 @@ class TableProfile:
 
 def _encode_column(seen: ColumnSummary, missing: str) -> ColumnEncoding:
     if seen.profile is None:
-        raise InputTypeError(f"column {seen.name!r} has type {seen.type}; pass numbers or text.")
+        raise InputTypeError(
+            "X",
+            f"has type {seen.type}",
+            "convert it to numbers or text",
+            where=Where(column=seen.name),
+        )
     return (
         Numeric(seen.name)
         if missing == "error" and not seen.is_categorical
@@ -155,7 +160,7 @@ class OpenTable:
         looked = {name: finding for name, finding in found.items() if finding is not None}
         numeric = [name for name, finding in looked.items() if isinstance(finding, MeanProfile)]
         kinds = {name: self.schema.field(name).type for name in numeric}
-        check_numeric_columns(numeric, kinds, self.fragments, "in the files before it")
+        check_numeric_columns(numeric, kinds, self.fragments, "in earlier files")
         counts = accumulate_profiles(self.fragments, looked)
         called = {name: str(self.schema.field(name).type) for name in names}
         return TableProfile(

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard
 
 from ling._typing import FilePath
-from ling.errors import DataFileError, InputTypeError, MissingPackageError
+from ling.errors import DataFileError, InputTypeError, MissingPackageError, Where
 from ling.io.dataset import abbreviate_list
 from ling.io.encoding import Encoding
 from ling.io.fragments import (
@@ -167,17 +167,20 @@ def _table_format_error(
     title: str, folder: str, sign: str, remedy: str, package: str
 ) -> InputTypeError:
     return InputTypeError(
-        f"source lies in {folder!r}, which is {title} table (it has {sign}): some of its files may "
-        f"hold rows that were deleted or replaced. Read its current rows with {package}: "
-        f"ling.scan_arrow({remedy}, ...); or write these to Parquet files outside of the table, "
-        "and pass those."
+        "source",
+        f"lies in {folder!r}, which is {title} table (it has {sign}), so some of its files may "
+        "have rows that were deleted or replaced",
+        f"read its current rows with {package}: ling.scan_arrow({remedy}, ...)",
+        "write these to Parquet files outside of the table and pass those",
     )
 
 
 def _check_not_empty(paths: list[str]) -> None:
     for path in paths:
         if os.path.isfile(path) and not os.path.getsize(path):
-            raise DataFileError(f"source={path!r} is empty; pass a file with rows.")
+            raise DataFileError(
+                "source", "is empty", "pass a file with rows", where=Where(file=path)
+            )
 
 
 def _open_error(said: str, kind: str, paths: list[str]) -> DataFileError:
@@ -186,12 +189,16 @@ def _open_error(said: str, kind: str, paths: list[str]) -> DataFileError:
     if twins is None:
         path = next((path for path in paths if path in said), paths[0])
         return DataFileError(
-            f"source={path!r} cannot be read as {FORMAT_NAMES[kind]} ({said}); pass the path of a "
-            f"{FORMAT_NAMES[kind]} file, a pattern or a folder of them."
+            "source",
+            f"cannot be read as {FORMAT_NAMES[kind]} ({said})",
+            f"pass the path of a {FORMAT_NAMES[kind]} file, or a pattern or folder of them",
+            where=Where(file=path),
         )
     name = twins[1] or _duplicate_parquet_column(paths[0])
     columns = f"two columns named {name!r}" if name else "two columns of the same name"
-    return DataFileError(f"source={paths[0]!r} has {columns}; rename one of them.")
+    return DataFileError(
+        "source", f"has {columns}", "rename one of them", where=Where(file=paths[0])
+    )
 
 
 def _duplicate_parquet_column(path: str) -> str | None:
@@ -223,8 +230,10 @@ def dataset_fragments(dataset: Any) -> tuple[Fragment, ...]:
         fragments = list(dataset.get_fragments())
     except ValueError as error:
         raise InputTypeError(
-            "X is a filtered dataset, whose rows are not known before they are read; write the "
-            "rows to Parquet first, or pass X.to_table() if they fit in memory."
+            "X",
+            "is a filtered dataset, whose number of rows is not known before they are read",
+            "write the rows to Parquet first",
+            "pass its to_table() if they fit in memory",
         ) from error
     for fragment in fragments:
         if isinstance(getattr(fragment, "format", None), IpcFileFormat):
@@ -267,11 +276,12 @@ def _expand_source(source: Any, kind: str) -> tuple[list[str], str | None]:
         return _expand_pattern(path), _pattern_root(path) if is_pattern else None
     if isinstance(source, list | tuple) and all(is_path(path) for path in source):
         if not source:
-            raise DataFileError("source is an empty list; pass the paths of some files.")
+            raise DataFileError("source", "is an empty list", "pass the paths of some files")
         return [_check_exists(os.fspath(path)) for path in source], None
     raise InputTypeError(
-        f"source is a {type(source).__name__}; pass a path, a pattern like 'data/*.{kind}', a "
-        "folder, or a list of paths."
+        "source",
+        f"is a {type(source).__name__}",
+        f"pass a path, a pattern like 'data/*.{kind}', a folder, or a list of paths",
     )
 
 
@@ -285,9 +295,10 @@ def _files_in_folder(folder: str, kind: str) -> list[str]:
     )
     if not paths:
         raise DataFileError(
-            f"source={folder!r} is a folder without {FORMAT_NAMES[kind]} files "
-            f"(*{TABLE_SUFFIXES[kind][0]}); "
-            "pass a pattern if they are named otherwise."
+            "source",
+            f"is a folder without {FORMAT_NAMES[kind]} files (*{TABLE_SUFFIXES[kind][0]})",
+            "pass a pattern if they are named otherwise",
+            where=Where(file=folder),
         )
     return paths
 
@@ -310,14 +321,28 @@ def _expand_pattern(pattern: str) -> list[str]:
         return [_check_exists(pattern)]
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
-        raise DataFileError(f"source={pattern!r} matches no file; check the pattern.")
+        raise unmatched_pattern_error(pattern)
     return paths
 
 
 def _check_exists(path: str) -> str:
     if not os.path.isfile(path):
-        raise DataFileError(f"source={path!r} is not there; pass the path of a file.")
+        raise missing_file_error(path)
     return path
+
+
+def missing_file_error(path: str) -> DataFileError:
+    """The error for a path where nothing is."""
+    return DataFileError(
+        "source", "does not exist", "pass the path of a file", where=Where(file=path)
+    )
+
+
+def unmatched_pattern_error(pattern: str) -> DataFileError:
+    """The error for a pattern that no file matches."""
+    return DataFileError(
+        "source", "matches no file", "check the pattern", where=Where(file=pattern)
+    )
 
 
 def _csv_format(path: str) -> Any:

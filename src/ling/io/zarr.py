@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ling._typing import Array, FilePath, HasShape
 from ling.design.arrays import float_dtype
 from ling.design.row_source import FileVersions, RowSource
-from ling.errors import DataFileError, InputTypeError, MissingPackageError, ShapeError
+from ling.errors import DataFileError, InputTypeError, MissingPackageError, ShapeError, Where
 from ling.io.dataset import ArrayTargetReader, Dataset, check_target_shape
 from ling.io.tables import is_path
 
@@ -103,16 +103,24 @@ def scan_zarr(X: FilePath | HasShape, y: FilePath | HasShape | ArrayLike | None 
     """
     array = _open_array(X, "X")
     if not hasattr(array, "chunks"):
-        raise InputTypeError(f"X is a {type(X).__name__}; pass a zarr array, or the path of one.")
+        raise InputTypeError(
+            "X", f"is a {type(X).__name__}", "pass a zarr array or the path of one"
+        )
+    file = os.fspath(X) if is_path(X) else None
     if array.ndim != 2 or array.shape[1] == 0:
-        raise ShapeError(f"X has shape {array.shape}; pass a matrix (n_samples, n_features).")
-    called = f"zarr array {os.fspath(X)!r}" if is_path(X) else "a zarr array"
+        raise ShapeError(
+            "X",
+            f"has shape {array.shape}",
+            "pass a matrix of shape (n_samples, n_features)",
+            where=Where(file=file),
+        )
+    called = "a zarr array" if file is None else f"zarr array {file!r}"
     n, versions = int(array.shape[0]), None
     if y is not None:
         target = _open_array(y, "y")
-        check_target_shape(np.shape(target), n)
+        y = os.fspath(y) if is_path(y) else y
+        check_target_shape(np.shape(target), n, y if isinstance(y, str) else None)
         versions = FileVersions.from_paths(_store_files(target))
-    y = os.fspath(y) if is_path(y) else y
     return Dataset(ZarrSource(array, called), ArrayTargetReader(y, n, load_target, versions))
 
 
@@ -133,8 +141,8 @@ def load_target(y: Any) -> NDArray[Any]:
     return np.asarray(opened[...] if hasattr(opened, "chunks") else opened)
 
 
-def _open_array(array: Any, name: str) -> Any:
-    """The zarr array at a path; what is none is passed through."""
+def _open_array(array: Any, argument: str) -> Any:
+    """The zarr array at a path; what is none is passed through. Errors call it `argument`."""
     if not is_path(array):
         return array
     try:
@@ -147,6 +155,8 @@ def _open_array(array: Any, name: str) -> Any:
         return zarr.open_array(os.fspath(array), mode="r")
     except (OSError, ValueError, KeyError) as error:
         raise DataFileError(
-            f"{name}={os.fspath(array)!r} cannot be opened as a zarr array ({error}); pass the "
-            "path of an array, not of a group."
+            argument,
+            f"cannot be opened as a zarr array ({error})",
+            "pass the path of an array, not of a group",
+            where=Where(file=os.fspath(array)),
         ) from error

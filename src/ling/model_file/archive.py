@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import ling
 from ling.atomic_write import atomic_write
-from ling.errors import DataFileError, InputTypeError, ModelFileError, OptionError
+from ling.errors import DataFileError, InputTypeError, ModelFileError, OptionError, Where
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, RidgeModel
 from ling.io import Encoding
 from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes, pack_value
@@ -28,6 +28,7 @@ HEADER_ENTRY = "model.json"
 SAVABLE_MODELS: dict[str, Any] = {
     model.__name__: model for model in (Ridge, RidgeCV, RidgeClassifier, RidgeClassifierCV)
 }
+SAVED_FILE_ADVICE = "pass a file that ling has saved"
 #: Kept besides the attributes whose names end in "_".
 PRIVATE_ATTRIBUTES = (
     "_column_stds",
@@ -83,9 +84,9 @@ def save(
     """
     if type(model) not in SAVABLE_MODELS.values():
         raise InputTypeError(
-            f"model is a {type(model).__name__}; pass a fitted {', '.join(SAVABLE_MODELS)} (of a "
-            f"pipeline, "
-            "its last step)."
+            "model",
+            f"is a {type(model).__name__}",
+            f"pass one of {', '.join(SAVABLE_MODELS)} (of a pipeline, its last step)",
         )
     check_is_fitted(model, "coef_")
     arrays: list[np.ndarray[Any, Any]] = []
@@ -137,13 +138,18 @@ def read_model_file(path: str | os.PathLike[str]) -> SavedModel:
         with open(name, "rb") as file:
             return _read_archive(file, name)
     except OSError as error:
-        raise DataFileError(f"{name!r} cannot be read ({error.strerror}).") from error
+        raise DataFileError(
+            "path",
+            f"cannot be read ({error.strerror})",
+            "pass the path of a model file",
+            where=Where(file=name),
+        ) from error
 
 
 def _read_archive(file: IO[bytes], name: str) -> SavedModel:
     if not zipfile.is_zipfile(file):
         raise ModelFileError(
-            f"{name!r} is no model file, or cut off; pass one that ling has saved."
+            "path", "is not a model file, or is cut off", SAVED_FILE_ADVICE, where=Where(file=name)
         )
     try:
         with zipfile.ZipFile(file) as archive:
@@ -155,21 +161,31 @@ def _read_archive(file: IO[bytes], name: str) -> SavedModel:
         raise
     except CORRUPTION_ERRORS as error:
         raise ModelFileError(
-            f"{name!r} is damaged ({error}); take it from where it came from again, or fit again."
+            "path",
+            f"is damaged ({error})",
+            "copy it again from where it came from",
+            "fit the model again",
+            where=Where(file=name),
         ) from error
 
 
 def _read_header(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
     if HEADER_ENTRY not in archive.namelist():
         raise ModelFileError(
-            f"{name!r} is a zip archive, but no model file; pass one that ling has saved."
+            "path",
+            "is a zip archive, but not a model file",
+            SAVED_FILE_ADVICE,
+            where=Where(file=name),
         )
     header = json.loads(entry_bytes(archive, HEADER_ENTRY))
     found = header["format"]
     if isinstance(found, int) and found > FORMAT_VERSION:
         raise ModelFileError(
-            f"{name!r} has format {found}, of ling {header.get('ling')}; this is ling "
-            f"{ling.__version__}, which reads up to {FORMAT_VERSION}. Install a newer ling."
+            "path",
+            f"has format {found} of ling {header.get('ling')}, but this is ling "
+            f"{ling.__version__}, which reads formats up to {FORMAT_VERSION}",
+            "install a newer ling",
+            where=Where(file=name),
         )
     if found != FORMAT_VERSION:
         raise ValueError(f"format {found!r}")
@@ -239,9 +255,13 @@ def _check_about(about: dict[str, Any] | None) -> dict[str, Any]:
     try:
         found = json.loads(json.dumps({} if about is None else about, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise OptionError(f"about cannot be written as JSON ({error}); pass plain data.") from error
+        raise OptionError(
+            "about",
+            f"cannot be written as JSON ({error})",
+            "pass a dict of numbers, text, lists and dicts",
+        ) from error
     if not isinstance(found, dict):
-        raise OptionError(f"about is a {type(about).__name__}; pass a dict.")
+        raise OptionError("about", f"is a {type(about).__name__}", "pass a dict")
     return found
 
 

@@ -44,8 +44,9 @@ def pack_value(value: Any, arrays: list[Any], name: str) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise InputTypeError(
-        f"{name} holds a {type(value).__name__}, which a model file cannot hold; use numbers, text "
-        "and arrays of them."
+        "model",
+        f"has a {type(value).__name__} in {name}, which a model file cannot hold",
+        "use numbers, text and arrays of them",
     )
 
 
@@ -55,7 +56,9 @@ def _pack_array(array: np.ndarray[Any, Any], arrays: list[Any], name: str) -> An
     if array.dtype == object and array.ndim == 1 and all(type(text) is str for text in array):
         return {"texts": list(array)}
     raise InputTypeError(
-        f"{name} is an array of {array.dtype}, which a model file cannot hold; use numbers or text."
+        "model",
+        f"has an array of {array.dtype} in {name}, which a model file cannot hold",
+        "use numbers or text",
     )
 
 

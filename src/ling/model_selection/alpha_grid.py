@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.errors import InputTypeError, NonFiniteError, OptionError
+from ling.errors import Change, InputTypeError, NonFiniteError, OptionError
 from ling.solvers.problem import Problem
 
 # The default grid: number of alphas, and its ends relative to trace(X'X). At alpha = trace(X'X) the
@@ -26,35 +26,44 @@ EXTENSION_LIMITS_OVER_TRACE = 1e-15, 1e6
 ALPHA_OVER_SMALLEST_COLUMN, MIN_COLUMN_OVER_TRACE = 1e-3, 1e-20
 # Number of alphas that one extension adds at each end.
 EXTENSION_STEPS = 8
+# What to do about alpha = 0 without folds.
+USE_FOLDS = Change("cv", 5, "because leave-one-out has no solution for alpha = 0")
 
 
 def check_alphas(
-    alphas: Any, allow_zero: bool, hint: str = " (leave-one-out has no answer at 0; pass cv=5)"
+    alphas: Any,
+    allow_zero: bool,
+    remedy_for_zero: Change | str = USE_FOLDS,
 ) -> Array:
     """Check the user's alphas and return them as a float64 array of shape (n_alphas,).
 
-    `allow_zero` says if 0 is allowed; `hint` is appended to the message that rejects 0.
+    `allow_zero` says if 0 is allowed; if not, the error says `remedy_for_zero`.
     """
-    name = "alphas"
     # dtype=object keeps the numbers as the user wrote them, for the messages.
     given = np.atleast_1d(np.asarray(alphas, dtype=object))
     if given.ndim != 1 or not given.size:
         raise OptionError(
-            f"{name} has shape {given.shape}; pass at least one positive number, in one dimension, "
-            "or None for a grid that follows from the data."
+            "alphas",
+            f"has shape {given.shape}",
+            "pass a list of positive numbers",
+            Change("alphas", None, "for a grid that is chosen from the data"),
         )
     for index, alpha in enumerate(given):
-        where = f"{name}[{index}]" if np.ndim(alphas) else name
+        at = f"[{index}]" if np.ndim(alphas) else ""
         if not isinstance(alpha, Real):
             raise InputTypeError(
-                f"{where} must be an instance of float, not {type(alpha).__name__}; pass positive "
-                "numbers, or None."
+                "alphas",
+                f"`alphas`{at} must be an instance of float, not {type(alpha).__name__}",
+                "pass positive numbers",
+                Change("alphas", None, "for a grid that is chosen from the data"),
             )
         if not math.isfinite(alpha):
-            raise NonFiniteError(f"{where} is {alpha}; pass finite numbers.")
-        if alpha < 0 or (alpha == 0 and not allow_zero):
-            least = "must be >= 0.0" if allow_zero else "must be > 0.0"
-            raise OptionError(f"{where} == {alpha}, {least}{hint if alpha == 0 else ''}.")
+            raise NonFiniteError("alphas", f"`alphas`{at} is {alpha}", "pass finite numbers")
+        if alpha == 0 and not allow_zero:
+            raise OptionError("alphas", f"`alphas`{at} == {alpha}, must be > 0.0", remedy_for_zero)
+        if alpha < 0:
+            least = ">= 0.0" if allow_zero else "> 0.0"
+            raise OptionError("alphas", f"`alphas`{at} == {alpha}, must be {least}")
     return given.astype(np.float64)
 
 

@@ -46,7 +46,9 @@ class Splits:
         for number, pair in enumerate(pairs):
             train, test = (_sort_rows(_to_indices(rows, n, number)) for rows in pair)
             if not len(test):
-                raise OptionError(f"split {number} of cv has no test samples; pass larger folds.")
+                raise OptionError(
+                    "cv", f"split {number} of `cv` has no test samples", "pass larger folds"
+                )
             if number > np.iinfo(test_fold.dtype).max:
                 test_fold = test_fold.astype(np.int32)
             if train_test_pairs is None and not _is_partition_fold(test_fold, train, test):
@@ -60,7 +62,7 @@ class Splits:
             else:
                 train_test_pairs.append((train, test))
         if number < 0:
-            raise OptionError("cv gives no split; pass at least one (train, test) pair.")
+            raise OptionError("cv", "gives no splits", "pass at least one (train, test) pair")
         if train_test_pairs is not None:
             return cls(n, number + 1, None, tuple(train_test_pairs))
         return cls(n, number + 1, test_fold)
@@ -181,8 +183,10 @@ def _to_indices(rows: Any, n: int, number: int) -> RowIndices:
         return np.flatnonzero(rows)
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.min() < -n or rows.max() >= n:
         raise OptionError(
-            f"split {number} of cv is not made of numbers of samples; pass integers from 0 to "
-            f"{n - 1}, or a mask of {n} booleans."
+            "cv",
+            f"split {number} of `cv` has entries that are not row numbers",
+            f"pass integers from 0 to {n - 1}",
+            f"pass a mask of {n} booleans",
         )
     indices: RowIndices = rows.astype(np.intp, copy=False)
     return np.where(indices < 0, indices + n, indices) if indices.min() < 0 else indices

@@ -206,7 +206,7 @@ def first_stage(
 ) -> FirstStage:
     """Steps 1, 2, 3 and 5 of Algorithm 1."""
     if not isinstance(shrink, bool | np.bool_):
-        raise InputTypeError(f"shrink is {shrink!r}; pass True or False.")
+        raise InputTypeError("shrink", f"is {shrink!r}", "pass True or False")
     factor: Array
     UtX: Array
     if shrink or svd is not None:
@@ -227,10 +227,14 @@ def _check_svd(svd: PartialSVD, design: Design, k: int) -> None:
     n, p = design.shape
     if not isinstance(svd, PartialSVD):
         raise InputTypeError(
-            f"svd is a {type(svd).__name__}; pass what random_svd or exact_svd gives."
+            "svd",
+            f"is a {type(svd).__name__}",
+            "pass the result of random_svd(X, k) or exact_svd(X, k)",
         )
     if svd.U.shape[0] != n or svd.Vt.shape[1] != p or svd.d.size > k:
         raise ShapeError(
-            f"svd has U {svd.U.shape} and Vt {svd.Vt.shape}; for this X and k pass U ({n}, {k}) "
-            f"and Vt ({k}, {p}), as random_svd(X, k) or exact_svd(X, k) give."
+            "svd",
+            f"has U of shape {svd.U.shape} and Vt of shape {svd.Vt.shape}, but `X` and `k` need "
+            f"({n}, {k}) and ({k}, {p})",
+            "pass the result of random_svd(X, k) or exact_svd(X, k)",
         )

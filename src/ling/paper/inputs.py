@@ -10,7 +10,7 @@ import numpy as np
 from ling._typing import Array, Seed
 from ling.design import Design, Meter, as_design
 from ling.design.arrays import as_numeric_array
-from ling.errors import InputTypeError, NonFiniteError, OptionError, ShapeError
+from ling.errors import InputTypeError, NonFiniteError, OptionError, ShapeError, Where
 
 # Squares of numbers up to this size, and sums of many, are still finite.
 MAX_SQUARABLE = 1e150
@@ -25,14 +25,8 @@ def check_design(X: Any) -> Design:
     design = design.metered(Meter(design.meter))
     n, p = design.shape
     if n == 0 or p == 0:
-        raise ShapeError(f"X has shape {design.shape}; pass at least one row and one column.")
-    at = design.storage.find_nonfinite(MAX_SQUARABLE)
-    if at is not None:
-        raise NonFiniteError(
-            f"X[{at[0]}, {at[1]}] is not a number, or above {MAX_SQUARABLE:g}, whose square "
-            f"cannot be "
-            "represented; drop that row, fill it in (sklearn.impute.SimpleImputer) or rescale X."
-        )
+        raise ShapeError("X", f"has shape {design.shape}", "pass at least one row and one column")
+    design.storage.check_finite(MAX_SQUARABLE)
     return design
 
 
@@ -41,37 +35,49 @@ def check_target(y: Any, design: Design) -> Array:
     values = as_numeric_array(y, "y")
     n = design.shape[0]
     if values.shape != (n,):
-        hint = "np.ravel(y) has it" if values.size == n else f"X has {n} rows"
-        raise ShapeError(f"y has shape {values.shape}; pass shape ({n},): {hint}.")
-    return _check_finite(values.astype(np.float64), "y", "drop that row before fitting")
+        by = ", by np.ravel(y)" if values.size == n else ""
+        raise ShapeError(
+            "y", f"has shape {values.shape}, and `X` has {n} rows", f"pass shape ({n},){by}"
+        )
+    values = values.astype(np.float64)
+    at = _find_unusable(values)
+    if at is not None:
+        raise NonFiniteError("y", f"is {values[at]}", "drop that row", where=Where(row=at))
+    return values
 
 
 def check_vector(values: Any, name: str) -> Array:
     """A float64 vector of finite numbers."""
     array = as_numeric_array(values, name)
     if array.ndim != 1 or not array.size:
-        raise ShapeError(f"{name} has shape {array.shape}; pass a vector of numbers.")
-    return _check_finite(array.astype(np.float64), name, "pass finite numbers")
-
-
-def _check_finite(array: Array, name: str, advice: str) -> Array:
-    bad = ~(np.abs(array) <= MAX_SQUARABLE)
-    if bad.any():
-        at = int(np.flatnonzero(bad)[0])
-        raise NonFiniteError(f"{name}[{at}] is {array[at]}; {advice}.")
+        raise ShapeError(name, f"has shape {array.shape}", "pass a vector of numbers")
+    array = array.astype(np.float64)
+    at = _find_unusable(array)
+    if at is not None:
+        raise NonFiniteError(
+            name,
+            f"`{name}`[{at}] is {array[at]}",
+            f"pass finite numbers of size {MAX_SQUARABLE:g} at most",
+        )
     return array
+
+
+def _find_unusable(vector: Array) -> int | None:
+    """Index of the first entry that is not finite, or whose square would not be."""
+    unusable = np.flatnonzero(~(np.abs(vector) <= MAX_SQUARABLE))
+    return int(unusable[0]) if unusable.size else None
 
 
 def check_number(value: Any, name: str, hint: str = "") -> float:
     """A finite number >= 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputTypeError(f"{name} is {value!r}; pass a number >= 0{hint}.")
+        raise InputTypeError(name, f"is {value!r}", f"pass a number >= 0{hint}")
     try:
         number = float(value)
     except OverflowError:
         number = np.inf
     if not 0 <= number < np.inf:
-        raise OptionError(f"{name} is {value}; pass a finite number >= 0{hint}.")
+        raise OptionError(name, f"is {value}", f"pass a finite number >= 0{hint}")
     return number
 
 
@@ -84,7 +90,11 @@ def check_alpha(lam: Any, n: int) -> float:
     """n lam, if that is a finite number as well."""
     alpha = n * check_lam(lam)
     if not np.isfinite(alpha):
-        raise OptionError(f"lam is {lam}; pass less, because n lam is beyond the largest number.")
+        raise OptionError(
+            "lam",
+            f"is {lam}, and n times that leaves the range of float64",
+            "pass a smaller number",
+        )
     return alpha
 
 
@@ -92,9 +102,9 @@ def check_count(value: Any, name: str, least: int, most: int | None = None, hint
     """A whole number in [least, most]."""
     upper = "" if most is None else f" and <= {most}{hint}"
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InputTypeError(f"{name} is {value!r}; pass a whole number >= {least}{upper}.")
+        raise InputTypeError(name, f"is {value!r}", f"pass a whole number >= {least}{upper}")
     if int(value) < least or (most is not None and int(value) > most):
-        raise OptionError(f"{name} is {value}; pass a whole number >= {least}{upper}.")
+        raise OptionError(name, f"is {value}", f"pass a whole number >= {least}{upper}")
     return int(value)
 
 
@@ -111,7 +121,11 @@ def check_start(start: Any, design: Design) -> Array:
         return np.zeros(p)
     values = check_vector(start, "start")
     if values.shape != (p,):
-        raise ShapeError(f"start has shape {values.shape}; pass ({p},), one number a column.")
+        raise ShapeError(
+            "start",
+            f"has shape {values.shape}",
+            f"pass shape ({p},), a number for each column of `X`",
+        )
     return values
 
 
@@ -123,6 +137,7 @@ def as_generator(random_state: Seed) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
         raise OptionError(
-            f"random_state is {random_state!r}; pass None, a whole number >= 0, "
-            "or a numpy.random.Generator."
+            "random_state",
+            f"is {random_state!r}",
+            "pass None, a whole number >= 0 or a numpy.random.Generator",
         ) from error

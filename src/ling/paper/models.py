@@ -87,7 +87,7 @@ def model1(
     n, p, r = _check_sizes(n, p, least=30)
     if check_number(tail, "tail") > 1.3**11:
         raise OptionError(
-            f"tail is {tail}; pass a number from 0 to 1.3^11, the 30th singular value."
+            "tail", f"is {tail}", "pass a number from 0 to 1.3^11, the 30th singular value"
         )
     d = np.full(r, tail)
     d[:30] = 1.3 ** np.arange(40.0, 10.0, -1.0)

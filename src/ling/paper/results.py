@@ -34,7 +34,8 @@ class Fit(ReadOnlyArrays):
         design = as_design(X)
         if design.shape[1] != self.coef.size:
             raise ShapeError(
-                f"X has {design.shape[1]} columns, but the fit was made with {self.coef.size}; "
-                "pass the same features in the same order."
+                "X",
+                f"has {design.shape[1]} columns, but the fit was made with {self.coef.size}",
+                "pass the same features in the same order",
             )
         return design.matmat(self.coef)

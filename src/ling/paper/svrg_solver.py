@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ling._typing import Array, MatrixLike, Seed
 from ling.design import AffineRowTransform, DenseStorage, Design, Meter, SparseStorage
 from ling.design.arrays import scale_rows
-from ling.errors import DivergenceError, InputTypeError, OptionError
+from ling.errors import Change, DivergenceError, InputTypeError, OptionError
 from ling.paper.inputs import (
     as_generator,
     check_alpha,
@@ -119,11 +119,16 @@ def run_svrg(
     if step is None:
         step, tuning_cost = _tune_step(design, rows, target, lam, n_passes, rng)
     elif isinstance(step, bool) or not isinstance(step, Real) or not 0 < float(step) < np.inf:
-        raise OptionError(f"step is {step!r}; pass a number > 0, or None to have it chosen.")
+        raise OptionError(
+            "step",
+            f"is {step!r}",
+            "pass a number > 0",
+            Change("step", None, "to choose it by cross-validation"),
+        )
     gamma = _run_epochs(design, rows, target, lam, n_passes, float(step), everything, rng)
     if not np.isfinite(gamma).all():
         raise DivergenceError(
-            f"step = {step} is too long and SVRG diverged; pass a shorter one "
+            f"step={step} is too long: SVRG diverged; pass a shorter step "
             f"(1 / max ||x_i||^2 is {1 / max(rows.max_squared_norm(), 1e-300):.3g}), or step=None."
         )
     return SvrgResult(gamma, float(step), tuning_cost)
@@ -253,8 +258,9 @@ def svrg_rows(design: Design) -> SvrgRows:
             csr.sum_duplicates()
         return SparseRows(s, d, L, R, P, T, csr)
     raise InputTypeError(
-        f"SVRG reads single rows, which a {type(storage).__name__} does not offer; "
-        "pass an array or a sparse matrix."
+        "X",
+        f"is stored as a {type(storage).__name__}, from which SVRG cannot read single rows",
+        "pass an array or a sparse matrix",
     )
 
 
@@ -300,8 +306,9 @@ def _tune_step(
     n = design.shape[0]
     if n < N_TUNING_FOLDS:
         raise OptionError(
-            f"step is None, and X has {n} rows, too few to choose it by cross-validation; pass a "
-            f"number, such as {0.5 / max(rows.max_squared_norm(), 1e-300):.3g}."
+            "step",
+            f"is None, and `X` has {n} rows, too few to choose it by cross-validation",
+            f"pass a number, such as {0.5 / max(rows.max_squared_norm(), 1e-300):.3g}",
         )
     apart = design.metered(Meter())
     longest = rows.max_squared_norm() + lam

@@ -194,7 +194,7 @@ def _sort_by_singular_value(spectrum: ArrayLike, rotated: ArrayLike) -> tuple[Ar
     d, a = check_vector(spectrum, "spectrum"), check_vector(rotated, "rotated")
     if len(a) < len(d):
         raise ShapeError(
-            f"rotated has {len(a)} entries; pass {len(d)}, one for each singular value."
+            "rotated", f"has {len(a)} entries", f"pass {len(d)}, one for each singular value"
         )
     order = np.argsort(d)[::-1]
     return d[order], a[: len(d)][order]

@@ -11,10 +11,10 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
-from ling.errors import InputTypeError, OptionError
+from ling.errors import OptionError
 from ling.estimators import RidgeClassifierCV, RidgeCV
+from ling.estimators.out_of_sample import model_type_error
 from ling.model_selection import CVScores, grid_ends_with_best
-from ling.report.fitted_model import nested_model_hint
 from ling.report.plot_style import (
     ALPHA_1SE_COLOR,
     ALPHA_COLOR,
@@ -113,10 +113,7 @@ class CVDisplay:
         check_is_fitted(model)
         found = getattr(model, "cv_scores_", None)
         if not isinstance(found, CVScores):
-            raise InputTypeError(
-                f"model is a {type(model).__name__}, which has no scores of ling's; pass a fitted "
-                f"ling.RidgeCV or ling.RidgeClassifierCV{nested_model_hint(model)}."
-            )
+            raise model_type_error(model, "ling.RidgeCV or ling.RidgeClassifierCV")
         display = cls(
             alphas=found.alphas, mean=found.mean_score, std_error=found.std_error,
             certified=found.certified, alpha=model.alpha_, alpha_1se=model.alpha_1se_,
@@ -135,7 +132,9 @@ class CVDisplay:
         if len(order) < len(self.alphas):
             self.ax_.set_xlabel("alpha (0 is not on this axis)")
         if not len(order):
-            raise OptionError("alphas has nothing above 0 to show; pass other alphas to the model.")
+            raise OptionError(
+                "alphas", "has no value above 0 to show", "pass other alphas to the model"
+            )
         self.band_, self.target_lines_ = None, []
         if self.mean.ndim == 1:
             self._draw_single_target(order)

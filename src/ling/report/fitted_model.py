@@ -9,8 +9,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ling._typing import Array
 from ling.design import as_design
-from ling.errors import InputTypeError, OptionError
+from ling.errors import OptionError
 from ling.estimators.open_data import load_or_rechunk, memory_budget
+from ling.estimators.out_of_sample import model_type_error
 from ling.estimators.validation import check_sample_weight, open_prediction_data
 from ling.progress import FitProgress
 from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
@@ -21,14 +22,12 @@ def check_fitted_model(model: Any, X: Any) -> tuple[Any, Array]:
     check_is_fitted(model)
     alpha = getattr(model, "alpha_", getattr(model, "alpha", None))
     if alpha is None or not hasattr(model, "fit_intercept"):
-        raise InputTypeError(
-            f"model is a {type(model).__name__}, which has no alpha; pass a fitted Ridge, RidgeCV, "
-            f"RidgeClassifier or RidgeClassifierCV{nested_model_hint(model)}."
-        )
+        raise model_type_error(model, "Ridge, RidgeCV, RidgeClassifier or RidgeClassifierCV")
     if getattr(model, "positive", False):
         raise OptionError(
-            "model has positive=True, to which neither paths nor spectra apply; pass a model with "
-            "positive=False."
+            "model",
+            "has `positive`=True, to which neither paths nor spectra apply",
+            "pass a model with `positive`=False",
         )
     storage = open_prediction_data(model, X)
     if storage is None:
@@ -39,13 +38,10 @@ def check_fitted_model(model: Any, X: Any) -> tuple[Any, Array]:
     return X, np.ravel(np.asarray(alpha, dtype=np.float64))
 
 
-def nested_model_hint(model: Any) -> str:
-    """Where the ridge model is, if it is inside of another."""
-    if hasattr(model, "steps"):
-        return ": the last step of this pipeline, pipeline[-1] (and X as pipeline[:-1] makes it)"
-    if hasattr(model, "best_estimator_"):
-        return ": the best_estimator_ of this search, or its last step"
-    return ""
+def check_target_index(target: int, n_targets: int) -> None:
+    """Raise OptionError unless `target` is the number of a target."""
+    if not 0 <= target < n_targets:
+        raise OptionError("target", f"is {target}", f"pass a number from 0 to {n_targets - 1}")
 
 
 def problem_without_targets(

@@ -19,7 +19,7 @@ from ling.estimators.open_data import split_dataset
 from ling.estimators.path import RidgePath, ridge_path
 from ling.estimators.validation import check_sample_weight, check_y_given
 from ling.model_selection import CVScores, default_alpha_grid
-from ling.report.fitted_model import check_fitted_model, problem_without_targets
+from ling.report.fitted_model import check_fitted_model, check_target_index, problem_without_targets
 from ling.report.plot_style import (
     ALPHA_COLOR,
     BACKGROUND_COLOR,
@@ -162,8 +162,7 @@ class PathDisplay:
     def _from_target(cls, path: RidgePath, target: int, alpha: Any, names: Any) -> PathDisplay:
         coef, label = np.asarray(path.coef), "coefficient"
         if coef.ndim == 3:
-            if not 0 <= target < coef.shape[1]:
-                raise OptionError(f"target is {target}; pass one of 0 to {coef.shape[1] - 1}.")
+            check_target_index(target, coef.shape[1])
             label = f"coefficient for y[:, {target}]" if coef.shape[1] > 1 else label
             coef = coef[:, target]
         return cls(
@@ -196,7 +195,7 @@ class PathDisplay:
     def _rank_features(self, n_highlighted: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Which coefficients have names, from the lowest to the highest end, and the others."""
         if n_highlighted < 0:
-            raise OptionError(f"n_highlighted is {n_highlighted}; pass 0 or more.")
+            raise OptionError("n_highlighted", f"is {n_highlighted}", "pass 0 or more")
         sizes = np.abs(self.coef).max(axis=0)
         if self.alpha is not None:
             sizes = np.abs(self.coef[_nearest_alpha(self.alphas, self.alpha)])

@@ -12,6 +12,7 @@ from ling._typing import Array, MatrixLike, PredictionPlotKind
 from ling.errors import InputTypeError, OptionError
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.estimators.out_of_sample import predict_held_out, rebuild_problem
+from ling.report.fitted_model import check_target_index
 from ling.report.plot_style import (
     DATA_COLOR,
     LINE_COLORS,
@@ -109,11 +110,11 @@ class PredictionDisplay:
         ax : Axes, default=None
         """
         if is_classifier(model):
-            raise InputTypeError("model is a classifier; use DecisionDisplay.")
+            raise InputTypeError("model", "is a classifier", "use DecisionDisplay")
         again = rebuild_problem(model, X, y, sample_weight)
         found = predict_held_out(again)
         Y = again.cv_problem.to_data_units(again.cv_problem.Y[found.rows])
-        _check_target(target, Y.shape[1])
+        check_target_index(target, Y.shape[1])
         display = cls(
             actual=Y[:, target], predicted=found.predictions[found.rows, target], name=name,
             how=found.how,
@@ -125,7 +126,8 @@ class PredictionDisplay:
     ) -> PredictionDisplay:
         """Draw into `ax`, or a figure of its own; a figure without a layout engine gets one."""
         if kind not in PLOT_KINDS:
-            raise OptionError(f"kind is {kind!r}; pass one of {', '.join(map(repr, PLOT_KINDS))}.")
+            kinds = " or ".join(map(repr, PLOT_KINDS))
+            raise OptionError("kind", f"is {kind!r}", f"pass {kinds}")
         self.figure_, self.ax_ = prepare_axes(ax, self)
         for axis in (self.ax_.xaxis, self.ax_.yaxis):
             axis.set_major_formatter(TICK_FORMAT)
@@ -258,10 +260,10 @@ class DecisionDisplay:
         ax : Axes, default=None
         """
         if not is_classifier(model):
-            raise InputTypeError("model is no classifier; use PredictionDisplay.")
+            raise InputTypeError("model", "is not a classifier", "use PredictionDisplay")
         again = rebuild_problem(model, X, y, sample_weight)
         found = predict_held_out(again)
-        _check_target(target, again.cv_problem.n_targets)
+        check_target_index(target, again.cv_problem.n_targets)
         values = found.predictions[found.rows, target]
         Y = again.cv_problem.to_data_units(again.cv_problem.Y[found.rows])[:, target]
         display = cls(values=values, belongs=Y > 0, how=found.how, **describe_class(model, target))
@@ -306,11 +308,6 @@ def describe_class(model: Any, target: int) -> dict[str, Any]:
             "threshold": 0.0,
         }
     return {"name": f"class {classes[target]}"}
-
-
-def _check_target(target: int, n_targets: int) -> None:
-    if not 0 <= target < n_targets:
-        raise OptionError(f"target is {target}; pass one of 0 to {n_targets - 1}.")
 
 
 def _bin_edges(values: Array) -> Array:

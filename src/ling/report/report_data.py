@@ -205,7 +205,7 @@ def _target_names(again: FittedProblem, y: Any, target: Any) -> tuple[str, tuple
     t = again.cv_problem.n_targets
     several = target is not None and not isinstance(target, str)
     if several and len(target) != t:
-        raise ShapeError(f"target has {len(target)} names; pass one for each of {t} targets.")
+        raise ShapeError("target", f"has {len(target)} names", f"pass one for each of {t} targets")
     if several and t > 1:
         return "the targets", tuple(map(str, target))
     columns = getattr(y, "columns", None)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ling._typing import Array, MatrixLike
-from ling.errors import OptionError
+from ling.errors import Change, OptionError
 from ling.estimators import RidgeModel
 from ling.linalg.tridiagonal import tridiagonalize
 from ling.report.fitted_model import check_fitted_model, problem_without_targets
@@ -108,7 +108,9 @@ class SpectrumDisplay:
         ax : Axes, default=None
         """
         if n_values is not None and n_values < 1:
-            raise OptionError(f"n_values is {n_values}; pass at least 1, or None.")
+            raise OptionError(
+                "n_values", f"is {n_values}", "pass at least 1", Change("n_values", None)
+            )
         X, alpha = check_fitted_model(model, X)
         middle = np.array([np.median(alpha)])
         problem, standardization = problem_without_targets(model, X, sample_weight, middle)

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling.atomic_write import atomic_write
-from ling.errors import DataFileError, OptionError
+from ling.errors import Change, DataFileError, OptionError, Where
 
 __all__ = ["Dataset", "load_buzz", "load_gisette", "quadratic_features"]
 #: Called with bytes done and bytes in all while a file is downloaded.
@@ -165,8 +165,11 @@ def _data_folders() -> list[Path]:
     folder = Path(named).expanduser()
     if not folder.is_dir():
         raise DataFileError(
-            f"LING_DATA is {named!r}, which is not a folder; set it to the folder that holds the "
-            "data files, or unset it."
+            "LING_DATA",
+            "is not a folder",
+            "set LING_DATA to the folder that holds the data files",
+            "unset LING_DATA",
+            where=Where(file=named),
         )
     return [folder, cache_folder()]
 
@@ -184,16 +187,17 @@ def _load_local_variant(
     """The first variant that is there; None if `variant` allows for a download instead."""
     known = {**usual, **extra}
     if variant != "auto" and variant not in known:
-        raise OptionError(f"variant is {variant!r}; pass 'auto' or one of {sorted(known)}.")
+        raise OptionError("variant", f"is {variant!r}", f"pass 'auto' or one of {sorted(known)}")
     for reader in usual.values() if variant == "auto" else [known[variant]]:
         found = reader()
         if found is not None:
             return found
     if variant not in ("auto", "full"):
         raise DataFileError(
-            f"variant is {variant!r}, but its file is not in {_format_data_folders()}; put it "
-            f"there "
-            "(the documentation of ling.reproduction.datasets names it), or pass 'auto'."
+            "variant",
+            f"is {variant!r}, but its file is not in {_format_data_folders()}",
+            "put it there (the documentation of ling.reproduction.datasets names it)",
+            Change("variant", "auto"),
         )
     return None
 
@@ -208,7 +212,9 @@ def _read_gisette(data: Path, labels: Path) -> Dataset:
     y = np.loadtxt(labels, dtype=np.int8, ndmin=1)
     if len(X) != len(y):
         raise DataFileError(
-            f"{data} has {len(X)} rows and {labels} has {len(y)}; fetch both again."
+            "variant",
+            f"`variant`='full' has {len(X)} rows in {data} and {len(y)} in {labels}",
+            "download both files again",
         )
     name = "Gisette" if _sha256(data) == GISETTE.sha256 else _name_with_shape("Gisette format", X)
     return Dataset(name, X, y, data)
@@ -270,7 +276,11 @@ def _load_full_buzz() -> Dataset | None:
 def _read_buzz(path: Path) -> Dataset:
     table = np.loadtxt(path, delimiter=",", ndmin=2)
     if table.shape[1] != 78:
-        raise DataFileError(f"{path} has {table.shape[1]} columns, not 78; fetch it again.")
+        raise DataFileError(
+            "variant",
+            f"`variant`='full' has {table.shape[1]} columns in {path} instead of 78",
+            "download this file again",
+        )
     atomic_write = _sha256(path) == BUZZ.sha256
     name = "Buzz (Twitter)" if atomic_write else f"Buzz (Twitter), {len(table)} rows"
     return Dataset(name, table[:, :77], table[:, 77], path)
@@ -303,25 +313,21 @@ def _download(remote: RemoteFile, progress: DownloadProgress | None) -> Path:
             with _open_remote(remote) as source, part.open("wb") as sink:
                 digest = _copy_and_hash(source, sink, remote.size, progress)
             if digest != remote.sha256:
-                raise DataFileError(
-                    f"{remote.url} gave a {remote.name} with sha256 {digest}, not "
-                    f"{remote.sha256}; " + _manual_download_hint(remote)
-                )
+                raise _download_error(remote, f"{remote.url} gave a file with sha256 {digest}")
     except (OSError, tarfile.TarError) as error:
-        raise DataFileError(
-            f"{remote.name} is not in {_format_data_folders()} and could not be downloaded "
-            f"({error}) from "
-            f"{remote.url} ; " + _manual_download_hint(remote)
-        ) from error
+        raise _download_error(remote, f"downloading {remote.url} failed ({error})") from error
     return target
 
 
-def _manual_download_hint(remote: RemoteFile) -> str:
+def _download_error(remote: RemoteFile, reason: str) -> DataFileError:
     size = "" if remote.size is None else f"{remote.size:,} bytes, "
     inside = f" out of {Path(remote.url).name}" if remote.member else ""
-    return (
+    return DataFileError(
+        "variant",
+        f"`variant`='full' needs {remote.name}, which is not in {_format_data_folders()}, and "
+        f"{reason}",
         f"get {remote.name}{inside} ({size}sha256 {remote.sha256}) yourself and put it in "
-        f"$LING_DATA or in {cache_folder()}."
+        f"$LING_DATA or in {cache_folder()}",
     )
 
 
@@ -338,9 +344,7 @@ def _open_remote(remote: RemoteFile) -> Iterator[IO[bytes]]:
                     assert inner is not None
                     yield inner
                     return
-        raise DataFileError(
-            f"{remote.url} holds no {remote.member}; " + _manual_download_hint(remote)
-        )
+        raise _download_error(remote, f"{remote.url} has no {remote.member}")
 
 
 def _copy_and_hash(

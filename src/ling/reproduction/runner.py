@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ling import __version__
 from ling.atomic_write import atomic_write
-from ling.errors import DataFileError
+from ling.errors import MissingPackageError
 from ling.reproduction.claims import Verdict, judge_claims
 from ling.reproduction.datasets import Dataset
 from ling.reproduction.experiments import (
@@ -109,7 +109,7 @@ def write_text_atomically(path: Path, text: str) -> None:
 def _check_matplotlib_installed() -> None:
     """Say so before the first hour of work, not after it."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise DataFileError("The figures need matplotlib: pip install 'ling[plot]'")
+        raise MissingPackageError("The figures need matplotlib: pip install 'ling[plot]'.")
 
 
 def _repeat_files(

@@ -112,7 +112,7 @@ def summarize_repeats(experiment: Experiment, repeats: list[Repeat]) -> Experime
         )
     first = repeats[0]
     if {repeat.data for repeat in repeats} != {first.data}:
-        raise ShapeError("repeats are of different data; summarise those of one kind at a time.")
+        raise ShapeError("repeats", "are of different data", "pass those of one data set")
     null = float(np.mean([repeat.null for repeat in repeats]))
     theory = [repeat.theory for repeat in repeats if repeat.theory is not None]
     return ExperimentSummary(

@@ -19,7 +19,7 @@ from scipy import linalg
 from scipy.linalg import blas
 
 from ling.atomic_write import atomic_write
-from ling.errors import OptionError
+from ling.errors import Change, OptionError
 from ling.linalg import threads
 from ling.solvers.memory_limits import memory_limit
 
@@ -87,14 +87,14 @@ def parse_memory_budget(budget: float | str | None, root: str | Path = "/") -> f
                     break
                 if n_bytes > 0:
                     return n_bytes
-        raise OptionError(
-            f"memory_budget is {budget!r}; pass bytes as a number, or text like '500MB' or '2GiB'."
-        )
-    if isinstance(budget, bool) or not budget >= 1:
-        raise OptionError(
-            f"memory_budget is {budget!r}; pass a number of bytes, or text like '2GB'."
-        )
-    return float(budget)
+    elif not isinstance(budget, bool) and budget >= 1:
+        return float(budget)
+    raise OptionError(
+        "memory_budget",
+        f"is {budget!r}",
+        "pass a number of bytes",
+        "pass text such as '500MB' or '2GiB'",
+    )
 
 
 @cache
@@ -156,8 +156,10 @@ def parse_speeds(speeds: Mapping[str, Any] | None) -> tuple[Machine | None, floa
     machine = _as_machine(values)
     if machine is None or not (read_bandwidth is None or _is_speed(read_bandwidth)):
         raise OptionError(
-            f"speeds is {speeds!r}; pass report_.plan['speeds'] of a fitted model, or None to "
-            "measure the speeds of this machine."
+            "speeds",
+            f"is {speeds!r}",
+            "pass report_.plan['speeds'] of a fitted model",
+            Change("speeds", None, "to measure the speeds of this machine"),
         )
     return machine, read_bandwidth
 

@@ -313,7 +313,9 @@ def build_problem(
     with np.errstate(over="ignore"):
         raw_target_norms = _weighted_column_norms(Y, weights)
     if not np.isfinite(raw_target_norms).all():
-        raise NonFiniteError("the norm of y leaves the range of float64; divide y by a constant.")
+        raise NonFiniteError(
+            "y", "the norm of `y` leaves the range of float64", "divide `y` by a constant"
+        )
     total_weight = float(n) if weights is None else float(weights.sum())
     n_counted = n if weights is None else int(np.count_nonzero(weights))
     y_mean: Array = np.zeros(Y.shape[1])
@@ -364,7 +366,9 @@ def center_targets(Y: Array, weights: Array | None, total_weight: float) -> tupl
         y_mean = _weighted_mean(Y, weights, total_weight)
         centered = Y - y_mean
     if not np.isfinite(y_mean).all():
-        raise NonFiniteError("the sum of y leaves the range of float64; divide y by a constant.")
+        raise NonFiniteError(
+            "y", "the sum of `y` leaves the range of float64", "divide `y` by a constant"
+        )
     # The mean of a constant target may differ from its value by rounding.
     constant = _constant_columns(centered, weights)
     first = 0 if weights is None else int(np.argmax(weights > 0))
@@ -397,8 +401,10 @@ def scale_alphas(alphas: Array, x_scale: float) -> Array:
         scaled = alphas / x_scale / x_scale
     if not np.isfinite(scaled).all() or ((scaled == 0) & (alphas > 0)).any():
         raise NonFiniteError(
-            f"alpha = {alphas.max():.3g} with X of size {x_scale:.3g} leaves the range of float64; "
-            "multiply X by a constant, and alpha by its square."
+            "alpha",
+            f"`alpha` is {alphas.max():.3g} and `X` is of size {x_scale:.3g}: `alpha` divided by "
+            "the square of that size leaves the range of float64",
+            "multiply `X` by a constant and `alpha` by its square",
         )
     return scaled
 
@@ -445,6 +451,7 @@ def check_sums_finite(storage: Any, *sums: Array) -> None:
         return
     storage.check_finite(1e150)  # sums of squares of larger entries may overflow
     raise NonFiniteError(
-        "the sums of X, or of X and y, leave the range of float64; divide X, y or "
-        "sample_weight by a constant."
+        "X",
+        "the sums of `X`, or of `X` and `y`, leave the range of float64",
+        "divide `X`, `y` or `sample_weight` by a constant",
     )

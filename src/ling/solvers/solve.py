@@ -203,9 +203,11 @@ def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
     )
     if not plan.memory.allows(estimate.n_bytes):
         raise OptionError(
-            f"positive=True takes {estimate.n_bytes / 1e6:.3g} MB for {problem.shape[1]} features, "
-            f"and memory_budget is {plan.memory_budget / 1e6:.3g} MB; raise it, or use "
-            "sklearn.linear_model.Ridge(positive=True), which iterates."
+            "positive",
+            f"`positive`=True takes {estimate.n_bytes / 1e6:.3g} MB for {problem.shape[1]} "
+            f"features, and `memory_budget` is {plan.memory_budget / 1e6:.3g} MB",
+            "raise `memory_budget`",
+            "use sklearn.linear_model.Ridge(positive=True), which iterates",
         )
     return estimate
 
@@ -223,8 +225,11 @@ def _estimate_min_norm(plan: Plan) -> EngineEstimate:
         n_bytes = eigenvalue_bytes(dimensions.n, dimensions.p)
     if not plan.memory.allows(n_bytes):
         raise OptionError(
-            f"alpha=0 takes {n_bytes / 1e6:.3g} MB for the singular values of X, and memory_budget "
-            f"is {plan.memory_budget / 1e6:.3g} MB; raise it, or pass an alpha above 0."
+            "alpha",
+            f"is 0, which takes {n_bytes / 1e6:.3g} MB for the singular values of `X`, and "
+            f"`memory_budget` is {plan.memory_budget / 1e6:.3g} MB",
+            "raise `memory_budget`",
+            "pass a number > 0",
         )
     return replace(plan.estimate_for("direct"), n_bytes=n_bytes, fits=True)
 

@@ -20,7 +20,7 @@ import numpy as np
 from ling._typing import Array
 from ling.design import Storage, as_design
 from ling.design.arrays import row_slices
-from ling.errors import NonFiniteError, OptionError, ShapeError
+from ling.errors import Change, NonFiniteError, OptionError, ShapeError
 from ling.linalg.gram import add_gram
 from ling.linalg.rounding import sum_noise
 from ling.plain_state import register_plain
@@ -31,9 +31,8 @@ from ling.solvers.problem import center_targets, check_sums_finite
 CENTERED_BLOCK_BYTES = 2**25
 # Fields that are exactly 0 for a single sample.
 CENTERED_SUMS = "gram", "cross", "squares", "gram_error_scale"
-NOT_PART_OF_FIT_MESSAGE = (
-    "so this batch was not part of what was fitted. Remove rows with the values and weights that "
-    "they were added with; the model is as it was."
+REMOVE_WHAT_WAS_ADDED = (
+    "remove only rows that were added, with the same values and weights (the model is unchanged)"
 )
 
 
@@ -174,19 +173,24 @@ class SufficientStatistics:
         self._check_compatible(other)
         if other.n_counted > self.n_counted:
             raise OptionError(
-                f"remove=True has {other.n_counted} samples to remove and {self.n_counted} are "
-                f"there, {NOT_PART_OF_FIT_MESSAGE}"
+                "remove",
+                f"`remove`=True has {other.n_counted} samples to remove, but the model was fitted "
+                f"to {self.n_counted}",
+                REMOVE_WHAT_WAS_ADDED,
             )
         if other.n_counted == self.n_counted:
             raise OptionError(
-                f"remove=True with {other.n_counted} samples leaves none; keep one at least, or "
-                "start again with a new model."
+                "remove",
+                f"`remove`=True with {other.n_counted} samples leaves none",
+                "keep at least one",
+                "start again with a new model",
             )
         if self.total_weight - other.total_weight <= self.noise * self.weight_processed:
             raise OptionError(
-                f"remove=True has samples of weight {other.total_weight:g} in all to remove and "
-                f"those that "
-                f"are there have {self.total_weight:g}, {NOT_PART_OF_FIT_MESSAGE}"
+                "remove",
+                f"`remove`=True has samples with a total weight of {other.total_weight:g} to "
+                f"remove, but those that the model was fitted to have {self.total_weight:g}",
+                REMOVE_WHAT_WAS_ADDED,
             )
         remaining = self._combine(other, -1)
         remaining._check_overflow()
@@ -195,9 +199,12 @@ class SufficientStatistics:
         )
         if negative.size:
             index, p = int(negative[0]), self.n_features
-            name = f"column {index} of X" if index < p else f"target {index - p} of y"
+            name = f"column {index} of `X`" if index < p else f"target {index - p} of `y`"
             raise OptionError(
-                f"remove=True leaves {name} with squares below 0, {NOT_PART_OF_FIT_MESSAGE}"
+                "remove",
+                f"`remove`=True would leave {name} with a negative sum of squares, so this batch "
+                "was not part of the fit",
+                REMOVE_WHAT_WAS_ADDED,
             )
         return remaining._with_exact_single_sample()
 
@@ -278,21 +285,27 @@ class SufficientStatistics:
             np.isfinite(self.gram_error_scale).all() and np.isfinite(self.mean_error_scale).all()
         ):
             raise NonFiniteError(
-                "the sums of squares of X and y leave the range of float64; divide X, y or "
-                "sample_weight by a constant, in all batches."
+                "X",
+                "the sums of squares of `X` and `y` leave the range of float64",
+                "divide `X`, `y` or `sample_weight` by a constant in all batches",
             )
 
     def _check_compatible(self, other: SufficientStatistics) -> None:
         """Raise if `other` has another number of targets, or is centred where `self` is not."""
         if other.n_targets != self.n_targets:
             raise ShapeError(
-                f"y has {other.n_targets} targets in this batch and had {self.n_targets} before; "
-                f"pass y with {self.n_targets}, or start again with a new model."
+                "y",
+                f"has {other.n_targets} targets in this batch and had {self.n_targets} before",
+                f"pass {self.n_targets} targets",
+                "start again with a new model",
             )
         if other.centred is not self.centred:
             raise OptionError(
-                f"fit_intercept is {other.centred} and was {self.centred} for the batches before, "
-                f"whose sums are of no other use; set it back, or start again with a new model."
+                "fit_intercept",
+                f"is {other.centred} and was {self.centred} for earlier batches, whose sums "
+                "cannot be converted",
+                Change("fit_intercept", self.centred),
+                "start again with a new model",
             )
 
 
@@ -325,11 +338,15 @@ def _check_and_center_targets(
     counted = Y if weights is None else Y[weights > 0]
     squares = np.einsum("ij,ij->j", Y, Y if weights is None else weights[:, None] * Y)
     if not np.isfinite(squares).all():
-        raise NonFiniteError("the squares of y leave the range of float64; divide y by a constant.")
+        raise NonFiniteError(
+            "y", "the squares of `y` leave the range of float64", "divide `y` by a constant"
+        )
     if (counted.any(axis=0) & (squares == 0)).any():
         raise NonFiniteError(
-            "y is so small that its squares leave the range of float64; multiply it by a constant, "
-            "or pass 0."
+            "y",
+            "is so small that its squares leave the range of float64",
+            "multiply `y` by a constant",
+            "replace such small numbers by 0",
         )
     if not centred:
         return np.zeros(Y.shape[1]), Y
@@ -346,8 +363,10 @@ def _moments_about_rounded_mean(
     check_sums_finite(storage, products, x_sums, raw_squares)
     if not raw_squares.any() and storage.find_nonfinite(0.0) is not None:
         raise NonFiniteError(
-            "X is so small that its squares leave the range of float64; multiply it by a constant "
-            "(and alpha by its square), or pass 0."
+            "X",
+            "is so small that its squares leave the range of float64",
+            "multiply `X` by a constant and `alpha` by its square",
+            "replace such small numbers by 0",
         )
     x_mean = x_sums / total_weight if centred else np.zeros_like(x_sums)
     if storage.is_dense and not storage.is_out_of_core:

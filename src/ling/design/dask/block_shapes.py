@@ -27,10 +27,12 @@ def check_block_shape(
     sizes = ", ".join("unknown" if isnan(size) else str(int(size)) for size in declared)
     sizes += "," if len(declared) == 1 else ""
     raise ShapeError(
-        f"chunk ({where}) of {name} has shape {tuple(shape)}, but the Dask array declares "
-        f"({sizes}). A function passed to map_blocks may have changed the number of rows or "
-        f"columns. Pass {name}.compute_chunk_sizes(), or tell map_blocks the chunks that come out "
-        "of it (chunks=...)."
+        name,
+        f"chunk ({where}) of `{name}` has shape {tuple(shape)}, but the Dask array declares "
+        f"({sizes}): a function passed to map_blocks may have changed the number of rows or "
+        "columns",
+        f"pass {name}.compute_chunk_sizes()",
+        "tell map_blocks the chunks that its function returns (chunks=...)",
     )
 
 

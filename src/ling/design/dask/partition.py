@@ -217,8 +217,9 @@ def _run_part(
     """Run the call on the rows of one part; `arrays` are its per-row arrays."""
     if not isinstance(block, np.ndarray) or block.ndim != 2:
         raise InputTypeError(
-            f"X has a chunk of type {type(block).__name__} for rows {part.start} to {part.stop}; "
-            "pass chunks that are NumPy arrays with two dimensions."
+            "X",
+            f"has a chunk of type {type(block).__name__} for rows {part.start} to {part.stop}",
+            "pass chunks that are NumPy arrays with two dimensions",
         )
     check_block_shape("X", (part.block, 0), block.shape, part.declared_shape)
     row_indices = arrays.pop(ROW_INDICES_NAME, None)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.arrays import float_dtype
+from ling.design.arrays import dimensions_error, float_dtype
 from ling.design.blocked import BlockCall, BlockedStorage, BlockResult
 from ling.design.chunked import prefetch
 from ling.design.dask.block_shapes import with_checked_shapes
@@ -20,7 +20,7 @@ from ling.design.dask.cluster import ClusterBlocks
 from ling.design.dask.failures import UserGraphError, import_optional, translate_errors
 from ling.design.dask.partition import BlockTask, RowLayout, merge_nodes, run_parts
 from ling.design.dask.task_graph import fetch_block_shapes, is_persisted, persist
-from ling.errors import InputTypeError, OptionError, ShapeError
+from ling.errors import InputTypeError, OptionError
 
 MIB = 2**20
 # If X has more than MAX_SMALL_CHUNKS chunks, of SMALL_CHUNK_BYTES or less on average, consecutive
@@ -152,16 +152,15 @@ class LocalBlocks:
 def _check_array(X: Any) -> np.dtype[Any]:
     """Check dimensions and chunk type of X; return the float dtype in which X is used."""
     if X.ndim != 2:
-        raise ShapeError(
-            f"X has shape {X.shape}; pass two dimensions, (n_samples, n_features): "
-            "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
-        )
+        raise dimensions_error(X.shape)
     meta = type(X._meta)
     if meta is not np.ndarray:
         raise InputTypeError(
-            f"X has chunks of type {meta.__module__}.{meta.__name__}; pass a dask array of NumPy "
-            "arrays, as by X.map_blocks(lambda chunk: chunk.toarray()) from sparse ones, or a "
-            "sparse matrix of SciPy."
+            "X",
+            f"has chunks of type {meta.__module__}.{meta.__name__}",
+            "pass a dask array of NumPy arrays, such as "
+            "X.map_blocks(lambda chunk: chunk.toarray()) if the chunks are sparse",
+            "pass a sparse matrix of SciPy",
         )
     return float_dtype(X.dtype)
 
@@ -178,8 +177,10 @@ def _find_client(X: Any) -> Any:
         pass
     else:
         raise OptionError(
-            "X is a dask array, and this runs in a task on a worker, which would have to wait for "
-            "other tasks; fit where the Client is, or pass X.compute()."
+            "X",
+            "is a dask array, and this is a task on a worker, which cannot wait for other tasks",
+            "fit or predict in the process of the Client",
+            "pass X.compute()",
         )
     futures = distributed.futures_of(X)
     scheduler = import_optional("dask.base").get_scheduler()
@@ -187,7 +188,9 @@ def _find_client(X: Any) -> Any:
     if not isinstance(client, distributed.Client):
         return None
     if client.asynchronous:
-        raise OptionError("the Client is asynchronous; pass X with a Client(asynchronous=False).")
+        raise OptionError(
+            "X", "belongs to an asynchronous Client", "connect a Client(asynchronous=False)"
+        )
     return client
 
 

@@ -1,0 +1,69 @@
+"""X in float32: the coefficients are float32 too, and the certificate covers their rounding."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from ling import Ridge
+from ling.errors import NonFiniteError
+from ling.results import Status
+from tests import reference
+from tests.estimators.parameters import every_solver
+from tests.raising import raises
+
+
+@every_solver
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_float32_stays_float32(data, solver, container):
+    X, y = data
+    X = container(X.astype(np.float32))
+    model = Ridge(solver=solver).fit(X, y.astype(np.float32))
+    assert model.coef_.dtype == model.intercept_.dtype == model.predict(X).dtype == np.float32
+
+
+def prediction_error(model, X, y):
+    """Of coef_ and intercept_ as they are, in units of the spread of y, in float64."""
+    X, y = X.astype(np.float64), y.astype(np.float64)
+    centred = X - X.mean(axis=0)
+    exact = reference.ridge(centred, y - y.mean(), model.alpha)
+    found = X @ model.coef_.astype(np.float64) + np.float64(model.intercept_)
+    return np.linalg.norm(found - y.mean() - centred @ exact) / np.linalg.norm(y - y.mean())
+
+
+@every_solver
+@pytest.mark.parametrize("mean", [0.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-8])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_certificate_covers_the_rounding_to_float32(data, solver, mean, tol):
+    X, y = (a.astype(np.float32) for a in data)
+    y = (y + mean).astype(np.float32)
+    model = Ridge(alpha=0.1, solver=solver, tol=tol).fit(X, y)
+    certificate = model.report_.certificate
+    assert prediction_error(model, X, y) <= certificate.bound
+    assert (model.report_.status is Status.CERTIFIED) == (certificate.bound <= tol)
+
+
+@every_solver
+def test_a_tol_that_float32_does_not_allow_is_blamed_on_it(data, solver):
+    X, y = data
+    with pytest.warns(ConvergenceWarning, match=r"float32 because X is.*pass X in float64"):
+        model = Ridge(solver=solver, tol=1e-10).fit(X.astype(np.float32), y)
+    assert model.report_.status is Status.NOT_REACHED
+    assert "float32 because X is" in str(model.report_)
+    assert 1e-10 < model.report_.certificate.bound < 1e-6
+    assert Ridge(solver=solver, tol=1e-10).fit(X, y).report_.status is Status.CERTIFIED
+
+
+def test_an_intercept_that_float32_cannot_hold_is_in_the_certificate(rng):
+    X = rng.standard_normal((100, 3)).astype(np.float32)
+    y = X @ np.ones(3) + 1e7 + 1 / 3
+    with pytest.warns(ConvergenceWarning, match="float32"):
+        model = Ridge(tol=1e-3).fit(X, y)
+    assert model.report_.certificate.bound >= prediction_error(model, X, y) > 1e-3
+
+
+def test_coefficients_beyond_float32_are_refused(data):
+    X, y = data
+    with raises(NonFiniteError, "X", mentions="float32"):
+        Ridge().fit(X.astype(np.float32), y * 1e60)
