@@ -25,9 +25,9 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.run
 demo: $(VENV)/.run       ## fit a table and choose alpha beside scikit-learn, and write demo-report.html
 	$(BIN)/ling demo
 
-# As many processes as cores, each with one thread of BLAS; a file stays in one process.
+# As many processes as cores, each with one thread of BLAS.
 test: $(VENV)/.dev       ## run the tests, in random order, warnings as errors
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 site: $(VENV)/.dev       ## build the site without examples, run the examples, and test both
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m site

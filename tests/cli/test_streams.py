@@ -54,13 +54,18 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_pages(run, encoding, tmp_path):
+def test_pages(run, encoding):
     code, out, err = run(encoding, "fit", "goods.parquet", "-t", "price", "--drop", "kind")
     assert code == 0, err
     assert ("größe" if encoding == "latin-1" else r"gr\xf6\xdfe") in out
     assert r"farbe=\u9752" in out
     score = ("R²", "±") if encoding == "latin-1" else ("R2", "+/-")
     assert all(words in out for words in score)
+
+
+def test_other_commands(run, tmp_path):
+    encoding = "C"
+    assert run(encoding, "fit", "goods.parquet", "-t", "price", "--drop", "kind")[0] == 0
     for arguments in (
         ("inspect", "model.ling"),
         ("plan", "goods.parquet", "-t", "price", "--drop", "kind"),
