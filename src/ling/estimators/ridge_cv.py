@@ -266,9 +266,7 @@ class RidgeCV(
         scorer = self._check_scorer()
         if self.scoring == "neg_mean_squared_error":
             loss = SquaredError(weights=score_weights, y=Y, per_target=per_target)
-            return MeanScore(
-                scorer, Y, per_target=per_target, score_params=parameters, loss=loss, sign=-1.0
-            )
+            return MeanScore(loss, len(Y), sign=-1.0, per_target=per_target)
         scorer_X = None if is_prediction_scorer(scorer) else data.X
         return SklearnScorer(scorer, Y, None, scorer_X, per_target, parameters)
 

@@ -134,39 +134,35 @@ class R2Score(Scoring):
         return SquaredError(weights=self.weights, y=self.y, per_target=True)
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
-        """R^2 as in scikit-learn, also for a constant y or one sample; the standard errors are NaN.
-
-        Standard errors come from the spread of the splits.
-        """
-        y = self.y[rows]
-        if len(y) < MIN_R2_SAMPLES:
-            undefined = np.full_like(sums[:, :, 0] if self.per_target else sums[:, 0, 0], np.nan)
-            return undefined, undefined
-        weights = None if self.weights is None else self.weights[rows]
-        y = y - np.average(y, axis=0, weights=weights)
-        y *= y
-        total_squares, residual_squares = (
-            y.sum(axis=0) if weights is None else weights @ y,
-            sums[:, :, 0],
-        )
-        r2_of_constant = np.where(residual_squares == 0, 1.0, 0.0)
-        r2 = np.where(
-            total_squares == 0,
-            r2_of_constant,
-            1 - residual_squares / np.where(total_squares == 0, 1.0, total_squares),
-        )
-        values = r2 if self.per_target else r2.mean(axis=1)
-        return values, np.full_like(values, np.nan)
+        """R^2 of `rows`, and NaN for the standard errors, which the spread of the splits gives."""
+        r2 = self._r2(sums[..., 0], rows)
+        return r2, np.full_like(r2, np.nan)
 
     def score(self, P: Array, rows: RowIndices) -> Array:
-        """R^2 as in scikit-learn, also for a constant y; NaN for one sample."""
-        from sklearn.metrics import r2_score
+        """R^2 of `rows`."""
+        squares = (self.y[rows] - P) ** 2
+        residual_squares = (
+            squares.sum(axis=0) if self.weights is None else self.weights[rows] @ squares
+        )
+        return np.asarray(self._r2(residual_squares[None], rows)[0])
 
-        if len(rows) < MIN_R2_SAMPLES:
-            return np.full(P.shape[1] if self.per_target else (), np.nan)
-        weights = None if self.weights is None else self.weights[rows]
-        r2 = np.asarray(r2_score(self.y[rows], P, sample_weight=weights, multioutput="raw_values"))
-        return r2 if self.per_target else np.asarray(r2.mean())
+    def _r2(self, residual_squares: Array, rows: RowIndices | slice) -> Array:
+        """R^2 from weighted sums of squared residuals, (n_alphas, n_targets).
+
+        As in scikit-learn, it is 1 or 0 for a constant y, and NaN for one sample.
+        """
+        y, weights = self.y[rows], None if self.weights is None else self.weights[rows]
+        if len(y) < MIN_R2_SAMPLES:
+            r2 = np.full_like(residual_squares, np.nan)
+        else:
+            deviations = (y - np.average(y, axis=0, weights=weights)) ** 2
+            total_squares = deviations.sum(axis=0) if weights is None else weights @ deviations
+            r2 = np.where(
+                total_squares == 0,
+                np.where(residual_squares == 0, 1.0, 0.0),
+                1 - residual_squares / np.where(total_squares == 0, 1.0, total_squares),
+            )
+        return r2 if self.per_target else r2.mean(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,30 +206,36 @@ class SklearnScorer(Scoring):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanScore(SklearnScorer):
-    """A scorer that is the weighted mean of a loss over samples, times `sign` (1 or -1)."""
+class MeanScore(Scoring):
+    """The weighted mean of a loss over samples, times `sign` (1 or -1).
 
-    loss: SampleLoss | None = None
+    It is what the scorer of scikit-learn gives, without checking its arguments for every alpha.
+    """
+
+    loss: SampleLoss
+    n_samples: int
     sign: float = 1.0
+    per_target: bool = False
 
     @property
-    def sample_loss(self) -> SampleLoss | None:
-        """The loss whose weighted mean, times `sign`, is the score."""
+    def sample_loss(self) -> SampleLoss:
+        """The loss of one sample."""
         return self.loss
+
+    def score(self, P: Array, rows: RowIndices) -> Array:
+        """Score of `rows`."""
+        return self.score_with_std_error(P, rows)[0]
 
     def score_with_std_error(self, P: Array, rows: RowIndices) -> tuple[Array, Array]:
         """Score of `rows`, and its standard error from the spread over the samples."""
-        assert self.loss is not None
-        score, error = self.scores_from_sums(
-            take_rows(self.loss, rows).loss_sums(P[:, None, :]), rows
-        )
+        sums = take_rows(self.loss, rows).loss_sums(P[:, None, :])
+        score, error = self.scores_from_sums(sums, rows)
         return score[0], error[0]
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
         """Weighted means sum(w v) / sum(w), and their standard errors as ratios of two sums."""
-        assert self.loss is not None
-        weights = np.ones(len(self.y)) if self.loss.weights is None else self.loss.weights
-        weights = weights[rows]
+        weights = self.loss.weights
+        weights = (np.ones(self.n_samples) if weights is None else weights)[rows]
         n = int(np.count_nonzero(weights))
         total_weight, weight_squares = float(weights.sum()), float(weights @ weights)
         mean = sums[..., 0] / total_weight
