@@ -19,7 +19,6 @@ from ling.design import ArraySource, ChunkedStorage
 from ling.design.pass_cache import HEADER_FILE, _acquire_lock, digest
 from ling.errors import CheckpointError, NonFiniteError, OptionError
 from ling.progress import watch
-from tests.blocks import keep_block_size
 from tests.raising import raises
 
 MODELS = {
@@ -45,6 +44,12 @@ class Mortal(ChunkedStorage):
     lives = 1000
     passes = 0
 
+    def __init__(self, source, rows=None):
+        super().__init__(source, rows, has_fixed_blocks=True)
+
+    def subset(self, rows):
+        return Mortal(self.source, rows if self.rows is None else self.rows[rows])
+
     def run(self, operation):
         if Mortal.passes >= Mortal.lives:
             raise Killed
@@ -61,17 +66,10 @@ def data():
 
 @pytest.fixture(autouse=True)
 def many_lives(monkeypatch):
-    # As long as nothing is scanned into memory, and parts of X count as X.
-    monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
-    keep_block_size(monkeypatch)
     monkeypatch.setattr(Mortal, "lives", 1000)
     monkeypatch.setattr(Mortal, "passes", 0)
     # The plan goes by it, and two fits are compared bit by bit.
     monkeypatch.setattr(Mortal, "read_bandwidth", 1e9)
-    monkeypatch.setattr(
-        Mortal, "subset",
-        lambda self, rows: Mortal(self.source, rows if self.rows is None else self.rows[rows]),
-    )  # fmt: skip
 
 
 def fitted(make, data, folder, lives=1000, **options):

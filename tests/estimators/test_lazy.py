@@ -20,7 +20,6 @@ from ling.io import scan_npy
 from ling.model_selection import strategy
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.engines import ENGINES
-from tests.blocks import keep_block_size
 from tests.raising import raises
 
 
@@ -34,14 +33,9 @@ class Sequential(ArraySource):
 
 
 def in_blocks(X, source=Sequential, height=32):
-    return ChunkedStorage(source(X), max_resident_bytes=4 * height * X.shape[1] * X.itemsize)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_kept(monkeypatch):
-    """Small data would be read into memory, and blocks made larger."""
-    monkeypatch.setattr(open_data, "IN_MEMORY_BUDGET_FRACTION", 0.0)
-    keep_block_size(monkeypatch)
+    """X in blocks of `height` rows, although it would fit in memory."""
+    n_bytes = 4 * height * X.shape[1] * X.itemsize
+    return ChunkedStorage(source(X), max_resident_bytes=n_bytes, has_fixed_blocks=True)
 
 
 def data(n=400, p=30, t=1, seed=0, offset=3.0):
@@ -162,8 +156,7 @@ def test_batches_may_be_read_too(weighted):
         model.partial_fit(in_blocks(X[:, 1:]), y)
 
 
-def test_a_memory_map_larger_than_the_budget_is_read_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.undo()
+def test_a_memory_map_larger_than_the_budget_is_read_in_blocks(tmp_path):
     X, y = data(4000, 300)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
@@ -176,7 +169,6 @@ def test_a_memory_map_larger_than_the_budget_is_read_in_blocks(tmp_path, monkeyp
 
 
 def test_small_files_are_read_once(tmp_path, monkeypatch):
-    monkeypatch.undo()
     X, y = data()
     np.save(tmp_path / "X.npy", X)
     reads = []
@@ -191,8 +183,7 @@ def test_small_files_are_read_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("solver", ["auto", "direct", "two_stage"])
-def test_memory_stays_within_the_budget(tmp_path, monkeypatch, solver):
-    monkeypatch.undo()
+def test_memory_stays_within_the_budget(tmp_path, solver):
     rng = np.random.default_rng(0)
     X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float64, (100_000, 200))
     for rows in range(0, len(X), 10_000):
@@ -209,8 +200,7 @@ def test_memory_stays_within_the_budget(tmp_path, monkeypatch, solver):
     assert model.report_.certificate.holds
 
 
-def test_leave_one_out_stays_within_the_budget(tmp_path, monkeypatch):
-    monkeypatch.undo()
+def test_leave_one_out_stays_within_the_budget(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300_000, 6)).astype(np.float32)
     np.save(tmp_path / "X.npy", X)
@@ -229,8 +219,7 @@ def test_leave_one_out_stays_within_the_budget(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"cv": 5}, {"gcv_mode": "stochastic"}], ids=["folds", "gcv"])
-def test_rows_may_be_many_when_alpha_is_chosen(tmp_path, monkeypatch, options):
-    monkeypatch.undo()
+def test_rows_may_be_many_when_alpha_is_chosen(tmp_path, options):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400_000, 5)).astype(np.float32)
     np.save(tmp_path / "X.npy", X)
@@ -350,21 +339,19 @@ def test_paths_know_their_columns():
         path.predict(in_blocks(X[:, 1:]))
 
 
-def test_a_plan_is_of_what_a_fit_would_do(tmp_path, monkeypatch):
-    monkeypatch.undo()
+def test_a_plan_is_of_what_a_fit_would_do(tmp_path):
     X, y = data()
     np.save(tmp_path / "X.npy", X)
     design = scan_npy(tmp_path / "X.npy").X
     assert not plan_fit(design, y).dimensions.is_out_of_core
     assert plan_fit(design, y, memory_budget="100KB").dimensions.is_out_of_core
-    monkeypatch.setattr(open_data, "IN_MEMORY_BUDGET_FRACTION", 0.0)
-    planned = plan_fit(design, y, memory_budget="100MB")
+    fixed = ChunkedStorage(design.source, max_resident_bytes=25e6, has_fixed_blocks=True)
+    planned = plan_fit(fixed, y, memory_budget="100MB")
     assert planned.memory_budget == pytest.approx(75e6)
     assert planned.steps[0].fits
 
 
-def test_integers_that_are_mapped_count_as_what_they_become(tmp_path, monkeypatch):
-    monkeypatch.undo()
+def test_integers_that_are_mapped_count_as_what_they_become(tmp_path):
     counts = np.random.default_rng(0).integers(0, 9, (2000, 50), dtype=np.uint8)
     np.save(tmp_path / "X.npy", counts)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
@@ -401,8 +388,7 @@ class Unread(ArraySource):
         raise AssertionError("a plan of data that will be in memory needs no bandwidth")
 
 
-def test_a_plan_of_data_that_will_be_in_memory_reads_nothing(monkeypatch):
-    monkeypatch.undo()
+def test_a_plan_of_data_that_will_be_in_memory_reads_nothing():
     X, y = data()
     planned = plan_fit(ChunkedStorage(Unread(X)), y)
     assert planned.dimensions.read_bandwidth is None

@@ -6,7 +6,6 @@ import pytest
 from ling import Ridge, RidgeClassifier
 from ling.design import ArraySource, ChunkedStorage
 from ling.errors import ClusterLostError
-from tests.blocks import keep_block_size
 
 
 class Losing(ChunkedStorage):
@@ -22,9 +21,7 @@ class Losing(ChunkedStorage):
 
 
 @pytest.fixture
-def data(monkeypatch):
-    monkeypatch.setattr("ling.estimators.open_data.IN_MEMORY_BUDGET_FRACTION", 0.0)
-    keep_block_size(monkeypatch)
+def data():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 60)) @ np.diag(np.linspace(3, 0.05, 60))
     return X, X @ rng.standard_normal(60) + rng.standard_normal(500)
@@ -47,15 +44,15 @@ def test_the_last_iterate_survives_the_loss_of_the_rows(data, solver):
     X, y = data
     model = Ridge(1e-3, solver=solver, tol=1e-8, warm_start=True, random_state=0)
     Losing.lives = 1000
-    whole = model.fit(Losing(ArraySource(X)), y).n_iter_[0]
+    whole = model.fit(Losing(ArraySource(X), has_fixed_blocks=True), y).n_iter_[0]
     passes = 1000 - Losing.lives
     model = Ridge(1e-3, solver=solver, tol=1e-8, warm_start=True, random_state=0)
     Losing.lives = passes - 3
     with pytest.raises(ClusterLostError, match="no worker left"):
-        model.fit(Losing(ArraySource(X)), y)
+        model.fit(Losing(ArraySource(X), has_fixed_blocks=True), y)
     assert not hasattr(model, "coef_")
     Losing.lives = 1000
-    model.fit(Losing(ArraySource(X)), y)
+    model.fit(Losing(ArraySource(X), has_fixed_blocks=True), y)
     assert model.n_iter_[0] <= whole - (solver != "krylov")  # whose space is complete
     assert model.report_.certificate.holds
     assert not hasattr(model, "_partial_coef")

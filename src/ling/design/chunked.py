@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Generator, Iterator
@@ -47,7 +48,8 @@ class ChunkedStorage(BlockedStorage):
     """The rows of a RowSource, read again in every pass; `rows` selects a subset of them.
 
     At most `max_resident_bytes` bytes of blocks are in memory at any time. `progress` is told of
-    every block that has been read.
+    every block that has been read. With `has_fixed_blocks`, fits read blocks of that size whatever
+    their memory budget, and never read all of X into memory.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class ChunkedStorage(BlockedStorage):
         rows: NDArray[np.intp] | None = None,
         max_resident_bytes: float = MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
         progress: FitProgress | None = None,
+        has_fixed_blocks: bool = False,
     ) -> None:
         n, p = source.shape
         self.source = source
@@ -67,6 +70,7 @@ class ChunkedStorage(BlockedStorage):
         self.encoding = source.encoding
         self.notes = source.notes
         self.progress = progress
+        self.has_fixed_blocks = has_fixed_blocks
         self.block_bytes = max_resident_bytes / MAX_RESIDENT_BLOCKS
 
     def __getstate__(self) -> dict[str, Any]:
@@ -79,6 +83,10 @@ class ChunkedStorage(BlockedStorage):
         self, budget: float, progress: FitProgress | None = None
     ) -> ChunkedStorage:
         """Return the storage with blocks that fit into BLOCK_BUDGET_FRACTION of `budget` bytes."""
+        if self.has_fixed_blocks:
+            same = copy.copy(self)
+            same.progress = progress
+            return same
         max_resident_bytes = min(
             MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
             max(MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES, BLOCK_BUDGET_FRACTION * budget),
@@ -136,7 +144,9 @@ class ChunkedStorage(BlockedStorage):
         if len(rows) > 1 and (np.diff(rows) < 0).any():
             raise AssertionError("rows of data that is read in order have to be in order")
         source_rows = rows if self.rows is None else self.rows[rows]
-        return ChunkedStorage(self.source, source_rows, self.max_resident_bytes, self.progress)
+        return ChunkedStorage(
+            self.source, source_rows, self.max_resident_bytes, self.progress, self.has_fixed_blocks
+        )
 
     def run(self, call: BlockCall) -> BlockResult:
         """Run the call on one block after the other while the next one is read."""

@@ -145,7 +145,8 @@ def load_or_rechunk(
 
 def planned_residency(storage: ChunkedStorage, budget: MemoryBudget) -> tuple[float, bool]:
     """Bytes of X that a fit holds in memory, and whether it reads X into memory once."""
-    if budget.allows(storage.n_bytes, IN_MEMORY_BUDGET_FRACTION):
+    fits = budget.allows(storage.n_bytes, IN_MEMORY_BUDGET_FRACTION)
+    if fits and not storage.has_fixed_blocks:
         return float(storage.n_bytes), True
     return storage.max_resident_bytes, False
 
