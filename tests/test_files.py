@@ -54,7 +54,7 @@ def test_usual_permissions(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "advice"),
-    [(".", "is a folder"), ("no/a.txt", "no such folder"), ("/dev/null", "no ordinary file")],
+    [(".", "is a folder"), ("no/a.txt", "does not exist"), ("/dev/null", "not a regular file")],
 )
 def test_places_that_cannot_be_written(name, advice, tmp_path):
     with pytest.raises(FileWriteError, match=advice):

@@ -67,12 +67,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if target.is_dir():
         raise FileWriteError(f"{os.fspath(path)!r} is a folder; pass the name of a file.")
     if target.exists() and not target.is_file():
-        raise FileWriteError(f"{os.fspath(path)!r} is no ordinary file; pass the name of one.")
+        raise FileWriteError(f"{os.fspath(path)!r} is not a regular file; pass another name.")
     if not target.parent.is_dir():
-        raise FileWriteError(f"{os.fspath(path)!r} cannot be written: there is no such folder.")
+        raise FileWriteError(
+            f"{os.fspath(path)!r} cannot be written: its folder does not exist; create it first."
+        )
     if not os.access(target.parent, os.W_OK):
         raise FileWriteError(
-            f"{os.fspath(path)!r} cannot be written: its folder is not yours to write to."
+            f"{os.fspath(path)!r} cannot be written: permission denied for its folder."
         )
     # Some folders pass `os.access` although they cannot be written to.
     probe = _temporary_path(target)

@@ -183,7 +183,7 @@ REFUSED = {
         lambda: as_design(SQUARE).standardized(scale=[1.0, 0.0, 1.0]).standardized(np.ones(3)),
         OptionError,
         "X",
-        {"column": 1, "mentions": "scale 0"},
+        {"column": 1, "mentions": "by 0"},
     ),
 }
 

@@ -57,8 +57,8 @@ REFUSED = {
     "like-no-means": (HOMES, {"like": Encoding((Numeric("area"),)), "missing": "mean"},
                       OptionError, "missing", {}),
     "lacking": (HOMES, {"like": Encoding((Numeric("area"), Numeric("b"), OneHot("c", ())))},
-                UnknownColumnError, "X", {"mentions": "2 of the 3 columns that like was fitted "
-                                                      "to: 'b', 'c'"}),
+                UnknownColumnError, "X", {"mentions": "2 of the 3 columns that like has: "
+                                                      "'b', 'c'"}),
     "no-mean": ({"a": [None, None], "b": [1, 2]}, {"missing": "mean"}, MissingValueError, "X",
                 {"column": "a", "change": ("drop", ["a"])}),
     "infinite-mean": ({"a": [1.0, np.inf, -np.inf]}, {"missing": "mean"}, NonFiniteError, "X",

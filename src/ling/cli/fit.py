@@ -225,9 +225,9 @@ def _resolve_folds(
     if most < (options.cv or 2):
         have = most if wanted.classify else len(y)
         too_few = f"needs at least {need} {of}, but there are {have}"
-        fixed = Change("alpha", 1, "(or another number) to choose nothing")
+        fixed = Change("alpha", 1, "(or another number) to skip cross-validation")
         if options.cv is None:
-            raise OptionError("alpha", f"choosing `alpha` {too_few}", fixed)
+            raise OptionError("alpha", f"the choice of `alpha` {too_few}", fixed)
         smaller = [Change("cv", most)] if most >= 2 else []
         raise OptionError("cv", f"is {options.cv}, which {too_few}", *smaller, fixed)
     folds = options.cv or min(DEFAULT_FOLDS, usual)

@@ -37,7 +37,7 @@ def check_not_data_file(argument: str, path: Path) -> None:
     if path.name.lower().endswith(endings):
         raise OptionError(
             argument,
-            "ends like a file of data",
+            "has the extension of a data file",
             f"pass another name, such as {path.name.split('.')[0] or 'model'}.ling",
             where=Where(file=str(path)),
         )

@@ -189,7 +189,7 @@ def _divide_rows(right: Array, scale: Array) -> Array:
         column = int(np.flatnonzero(is_zero & right.any(axis=1))[0])
         raise OptionError(
             "X",
-            "has scale 0, and cannot be shifted or corrected after that",
+            "was multiplied by 0, so that nothing can be subtracted from it any more",
             "shift it first",
             "leave the column out",
             where=Where(column=column),
@@ -200,8 +200,8 @@ def _divide_rows(right: Array, scale: Array) -> Array:
         column = int(np.flatnonzero(~np.isfinite(quotient).all(axis=1))[0])
         raise OptionError(
             "X",
-            f"has scale {scale[column]:.3g}, and what is subtracted after that leaves the range of "
-            "float64",
+            f"was multiplied by {scale[column]:.3g}, so that a shift of the original column would "
+            "overflow float64",
             "shift the column first",
             "scale it less",
             where=Where(column=column),

@@ -435,7 +435,7 @@ def csr_gram_matrix(
         for a in range(indptr[i], indptr[i + 1]):
             for q in range(L.shape[1]):
                 G[indices[a], p + q] += L[i, q] * data[a]
-        # Both factors are scaled, because the square of a scale may leave the range of float64.
+        # Both factors are scaled, because the square of a scale may overflow float64.
         s = G.dtype.type(1) if scale is None else scale[i]
         for a in range(indptr[i], indptr[i + 1]):
             j, x = indices[a], s * data[a]

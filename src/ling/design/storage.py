@@ -230,14 +230,15 @@ class Storage(ABC):
             return
         row, column = position[0] + first, position[1]
         name = column if self.feature_names is None else self.feature_names[column]
-        values = "NaN or infinity"
+        values, scale = "NaN or infinity", []
         if limit < FLOAT64_MAX:
             values = f"NaN, infinity or a number above {limit:g}"
+            scale = ["divide `X` by a constant if it has such large numbers"]
         raise NonFiniteError(
             "X",
             f"contains {values}",
             "drop or fill such rows (sklearn.impute.SimpleImputer)",
-            "divide `X` by a constant",
+            *scale,
             where=Where(row, name),
         )
 

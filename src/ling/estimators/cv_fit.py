@@ -139,7 +139,7 @@ def _check_memory_sufficed(strategy: CVStrategy, scored: ScoredGrid) -> None:
             "memory_budget",
             f"is too small to choose alpha for {n} rows and {p} columns: blocks of `X` take a part "
             "of it",
-            "raise it several times",
+            "make it several times larger",
             "raise `tol`",
         )
 

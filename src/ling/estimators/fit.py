@@ -429,7 +429,7 @@ def _coef_range_error(dtype: np.dtype[Any]) -> NonFiniteError:
     if dtype == np.float64:
         return NonFiniteError(
             "y",
-            "is so large that the coefficients leave the range of float64",
+            "is so large that the coefficients overflow float64",
             "divide `y` by a constant",
         )
     return NonFiniteError(

@@ -275,7 +275,7 @@ def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredi
         raise OptionError(
             "memory_budget",
             f"is too small to predict held-out samples for {n} rows and {p} columns",
-            "raise it several times",
+            "make it several times larger",
         )
     return predictor
 

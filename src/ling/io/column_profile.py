@@ -156,8 +156,8 @@ class CategoryProfile(ColumnProfile):
     def _raise_too_many(self) -> None:
         raise InputTypeError(
             "X",
-            f"has more than {MAX_CATEGORIES:,} different texts, so they are names or identifiers "
-            "rather than categories",
+            f"has more than {MAX_CATEGORIES:,} different values, which are too many for one-hot "
+            "encoding",
             Change("drop", [self.name], "to leave it out"),
             where=Where(column=self.name),
         )

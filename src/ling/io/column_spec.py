@@ -129,7 +129,7 @@ def _check_encoded_columns(names: Sequence[str], known: Sequence[str]) -> None:
         rename = [f"rename {close[0]!r} to {lacking[0]!r} if it is the same"] if close else []
         raise UnknownColumnError(
             "X",
-            f"lacks {len(lacking)} of the {len(names)} columns that `like` was fitted to: "
+            f"lacks {len(lacking)} of the {len(names)} columns that `like` has: "
             f"{abbreviate_list(map(repr, lacking))}",
             *rename,
             "pass data with columns of these names",

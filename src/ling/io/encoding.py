@@ -128,7 +128,7 @@ def resolve_encoding(like: Any, missing: str) -> Encoding:
     if missing == "mean" and not encoding.fills:
         raise OptionError(
             "missing",
-            "is 'mean', but `like` has no means of the columns",
+            "is 'mean', but the data of `like` was scanned without it, so that there are no means",
             "scan the data of the fit with missing='mean' too",
         )
     return encoding

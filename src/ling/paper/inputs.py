@@ -92,7 +92,7 @@ def check_alpha(lam: Any, n: int) -> float:
     if not np.isfinite(alpha):
         raise OptionError(
             "lam",
-            f"is {lam}, and n times that leaves the range of float64",
+            f"is {lam}, and n times that overflows float64",
             "pass a smaller number",
         )
     return alpha

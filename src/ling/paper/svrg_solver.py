@@ -128,7 +128,7 @@ def run_svrg(
     gamma = _run_epochs(design, rows, target, lam, n_passes, float(step), everything, rng)
     if not np.isfinite(gamma).all():
         raise DivergenceError(
-            f"step={step} is too long: SVRG diverged; pass a shorter step "
+            f"step={step} is too large: SVRG diverged; pass a smaller step "
             f"(1 / max ||x_i||^2 is {1 / max(rows.max_squared_norm(), 1e-300):.3g}), or step=None."
         )
     return SvrgResult(gamma, float(step), tuning_cost)

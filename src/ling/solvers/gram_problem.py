@@ -246,8 +246,8 @@ def _power_of_two_scales(statistics: SufficientStatistics, alphas: Array) -> tup
         if 0 < square < SAFE_SQUARES_RANGE[0]:
             raise NonFiniteError(
                 name,
-                f"varies so little, by {np.sqrt(square):.1g} in all, that its squares leave the "
-                "range of float64",
+                f"varies so little, by {np.sqrt(square):.1g} in all, that its squares underflow "
+                "to 0",
                 f"multiply `{name}` by a constant",
             )
     norms = np.sqrt(statistics.gram_error_scale)

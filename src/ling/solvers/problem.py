@@ -313,9 +313,7 @@ def build_problem(
     with np.errstate(over="ignore"):
         raw_target_norms = _weighted_column_norms(Y, weights)
     if not np.isfinite(raw_target_norms).all():
-        raise NonFiniteError(
-            "y", "the norm of `y` leaves the range of float64", "divide `y` by a constant"
-        )
+        raise NonFiniteError("y", "the norm of `y` overflows float64", "divide `y` by a constant")
     total_weight = float(n) if weights is None else float(weights.sum())
     n_counted = n if weights is None else int(np.count_nonzero(weights))
     y_mean: Array = np.zeros(Y.shape[1])
@@ -366,9 +364,7 @@ def center_targets(Y: Array, weights: Array | None, total_weight: float) -> tupl
         y_mean = _weighted_mean(Y, weights, total_weight)
         centered = Y - y_mean
     if not np.isfinite(y_mean).all():
-        raise NonFiniteError(
-            "y", "the sum of `y` leaves the range of float64", "divide `y` by a constant"
-        )
+        raise NonFiniteError("y", "the sum of `y` overflows float64", "divide `y` by a constant")
     # The mean of a constant target may differ from its value by rounding.
     constant = _constant_columns(centered, weights)
     first = 0 if weights is None else int(np.argmax(weights > 0))
@@ -402,8 +398,8 @@ def scale_alphas(alphas: Array, x_scale: float) -> Array:
     if not np.isfinite(scaled).all() or ((scaled == 0) & (alphas > 0)).any():
         raise NonFiniteError(
             "alpha",
-            f"`alpha` is {alphas.max():.3g} and `X` is of size {x_scale:.3g}: `alpha` divided by "
-            "the square of that size leaves the range of float64",
+            f"`alpha` is {alphas.max():.3g} and the entries of `X` are about {x_scale:.3g}: "
+            "`alpha` divided by their square overflows or underflows in float64",
             "multiply `X` by a constant and `alpha` by its square",
         )
     return scaled
@@ -452,6 +448,6 @@ def check_sums_finite(storage: Any, *sums: Array) -> None:
     storage.check_finite(1e150)  # sums of squares of larger entries may overflow
     raise NonFiniteError(
         "X",
-        "the sums of `X`, or of `X` and `y`, leave the range of float64",
+        "the sums of `X`, or of `X` and `y`, overflow float64",
         "divide `X`, `y` or `sample_weight` by a constant",
     )

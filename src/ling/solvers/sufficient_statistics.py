@@ -174,14 +174,13 @@ class SufficientStatistics:
         if other.n_counted > self.n_counted:
             raise OptionError(
                 "remove",
-                f"`remove`=True has {other.n_counted} samples to remove, but the model was fitted "
-                f"to {self.n_counted}",
+                f"is True for {other.n_counted} samples, but only {self.n_counted} were added",
                 REMOVE_WHAT_WAS_ADDED,
             )
         if other.n_counted == self.n_counted:
             raise OptionError(
                 "remove",
-                f"`remove`=True with {other.n_counted} samples leaves none",
+                f"is True for all {other.n_counted} samples, which leaves none",
                 "keep at least one",
                 "start again with a new model",
             )
@@ -286,7 +285,7 @@ class SufficientStatistics:
         ):
             raise NonFiniteError(
                 "X",
-                "the sums of squares of `X` and `y` leave the range of float64",
+                "the sums of squares of `X` and `y` overflow float64",
                 "divide `X`, `y` or `sample_weight` by a constant in all batches",
             )
 
@@ -338,13 +337,11 @@ def _check_and_center_targets(
     counted = Y if weights is None else Y[weights > 0]
     squares = np.einsum("ij,ij->j", Y, Y if weights is None else weights[:, None] * Y)
     if not np.isfinite(squares).all():
-        raise NonFiniteError(
-            "y", "the squares of `y` leave the range of float64", "divide `y` by a constant"
-        )
+        raise NonFiniteError("y", "the squares of `y` overflow float64", "divide `y` by a constant")
     if (counted.any(axis=0) & (squares == 0)).any():
         raise NonFiniteError(
             "y",
-            "is so small that its squares leave the range of float64",
+            "is so small that its squares underflow to 0",
             "multiply `y` by a constant",
             "replace such small numbers by 0",
         )
@@ -364,7 +361,7 @@ def _moments_about_rounded_mean(
     if not raw_squares.any() and storage.find_nonfinite(0.0) is not None:
         raise NonFiniteError(
             "X",
-            "is so small that its squares leave the range of float64",
+            "is so small that its squares underflow to 0",
             "multiply `X` by a constant and `alpha` by its square",
             "replace such small numbers by 0",
         )
