@@ -142,7 +142,7 @@ def test_a_folder_that_does_not_exist_is_an_error(monkeypatch, tmp_path):
 def test_rows_and_labels_must_agree(folders):
     write_gisette(folders[0])
     (folders[0] / "gisette_train.labels").write_text("1\n")
-    with raises(DataFileError, "variant", mentions="has 3 rows in"):
+    with raises(DataFileError, "variant", mentions="has 3 rows"):
         datasets.load_gisette()
 
 

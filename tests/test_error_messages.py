@@ -13,6 +13,7 @@ from ling.errors import (
     InvalidInputError,
     MissingValueError,
     OptionError,
+    UnknownCategoryError,
     UnknownColumnError,
     Where,
 )
@@ -60,12 +61,24 @@ EXAMPLES = [
             needs_all_remedies=True,
         ),
         "data cannot be used; pass drop=['a', 'b c'], missing='mean'.",
-        "the data cannot be used; pass --drop 'a,b c' --missing mean.",
+        "the data cannot be used; pass --drop 'a,b c' --missing mean",
     ),
     (
         OptionError("alphas", "is []", Change("alphas", None), Change("solver", "auto")),
         "alphas is []; pass alphas=None, or pass solver='auto'.",
         "--alphas is []; pass --alphas auto, or pass solver='auto'.",
+    ),
+    (
+        UnknownCategoryError(
+            "X", "is '`X`', which is new", Change("drop", ["`tol`"]), where=Where(column="`tol`")
+        ),
+        "column '`tol`' of X is '`X`', which is new; pass drop=['`tol`'].",
+        "column '`tol`' is '`X`', which is new; pass --drop '`tol`'",
+    ),
+    (
+        OptionError("alphas", "is 0", Change("cv", None), Change("classify", False)),
+        "alphas is 0; pass cv=None, or pass classify=False.",
+        "--alphas is 0; pass cv=None, or pass classify=False.",
     ),
     (
         UnknownColumnError("target", "is not one", "did you mean 'b'?", where=Where(column="a")),
@@ -98,13 +111,20 @@ def test_pickles_keep_the_fields(error):
 
 
 def test_every_error_says_what_to_do():
-    """Or quotes another library, or says what is allowed in scikit-learn's words."""
-    without = [
-        error.problem for error in errors_in_source()
+    without = {
+        error.problem
+        for error in errors_in_source()
         if isinstance(error, InvalidInputError) and not error.remedies
-        and "{" not in error.problem.removeprefix("`alphas`")
-    ]  # fmt: skip
-    assert without == []
+    }
+    assert without == {
+        "cannot be fitted: {str(error).rstrip('.')}",  # scikit-learn's message
+        "`alphas`{at} == {alpha}, must be {least}",  # as in scikit-learn
+    }
+
+
+def test_remedies_that_are_needed_together_are_changes():
+    with pytest.raises(TypeError, match="have to be changes"):
+        OptionError("X", "is bad", "mend it", needs_all_remedies=True)
 
 
 def test_problems_and_remedies_are_parts_of_a_sentence():

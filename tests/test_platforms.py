@@ -81,7 +81,7 @@ def test_checkpoints_are_locked_on_windows(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "fcntl", None)
     monkeypatch.setitem(sys.modules, "msvcrt", Msvcrt())
     cache = open_cache(tmp_path / "kept")
-    with raises(CheckpointError, "checkpoint", file=str(tmp_path / "kept")):
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path / "kept"), mentions="in use"):
         open_cache(tmp_path / "kept")
     cache.delete()
     assert not (tmp_path / "kept").exists()

@@ -3,7 +3,8 @@
     python tools/error_messages.py > tests/error_messages.txt
 
 The messages are read from the source: a value that is known only when an error is raised is shown
-as the expression in braces that computes it. So the list is complete, and can be read as prose.
+as the expression in braces that computes it. An error whose class is chosen at run time is not
+listed.
 """
 
 from __future__ import annotations

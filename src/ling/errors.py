@@ -41,11 +41,12 @@ __all__ = [
     "Wording",
 ]
 
-PARAMETER_IN_BACKTICKS = re.compile(r"`(\w+)`")
+# Not within quotes: those are values of the user's.
+PARAMETER_IN_BACKTICKS = re.compile(r"""(?<!['"])`(\w+)`(?!['"])""")
 
 
 class Change(NamedTuple):
-    """A remedy: call again with `parameter=value`, which has the `effect`, such as "to ..."."""
+    """A remedy: pass `parameter=value`, which has the `effect`, such as "to ..."."""
 
     parameter: str
     value: object
@@ -82,7 +83,7 @@ class Wording:
 
     def column(self, argument: str, column: str | int) -> str:
         """A column of the data in `argument`, or a column that `argument` names."""
-        if argument in ("X", "y"):
+        if argument in ("X", "y", "sample_weight"):
             return f"column {column!r} of {argument}"
         return f"{argument} {column!r}"
 
@@ -106,12 +107,15 @@ class Wording:
     def message(self, error: InvalidInputError) -> str:
         """The whole message of an error."""
         subject = self.subject(error.argument, error.where)
-        problem, count = re.subn(f"`{re.escape(error.argument)}`", lambda _: subject, error.problem)
-        sentence = problem if count else f"{subject} {problem}"
+        problem, is_sentence = self._name_parameters(error.problem, {error.argument: subject})
+        sentence = problem if is_sentence else f"{subject} {problem}"
         remedies = self._remedies(error)
-        end = "" if remedies.endswith("?") else "."
-        text = f"{sentence}{self.place(error.where)}{'; ' if remedies else ''}{remedies}{end}"
-        return PARAMETER_IN_BACKTICKS.sub(lambda match: self.name(match[1]), text)
+        text = f"{sentence}{self.place(error.where)}{'; ' if remedies else ''}{remedies}"
+        return text if text.endswith("?") or self.ends_with_command(error) else f"{text}."
+
+    def ends_with_command(self, error: InvalidInputError) -> bool:
+        """Whether the message ends with something to be copied, which takes no period."""
+        return False
 
     def _remedies(self, error: InvalidInputError) -> str:
         if error.needs_all_remedies:
@@ -120,9 +124,17 @@ class Wording:
 
     def _remedy(self, remedy: Change | str) -> str:
         if isinstance(remedy, str):
-            return remedy
+            return self._name_parameters(remedy, {})[0]
         instruction = self.changes([remedy])
         return f"{instruction} {remedy.effect}" if remedy.effect else instruction
+
+    def _name_parameters(self, text: str, subjects: dict[str, str]) -> tuple[str, bool]:
+        """`text` with parameters in backticks by name, and whether one of `subjects` is in it."""
+        found = [match[1] for match in PARAMETER_IN_BACKTICKS.finditer(text)]
+        named = PARAMETER_IN_BACKTICKS.sub(
+            lambda match: subjects.get(match[1]) or self.name(match[1]), text
+        )
+        return named, any(name in subjects for name in found)
 
 
 class LingError(Exception):
@@ -155,6 +167,8 @@ class InvalidInputError(LingError, ValueError):
         where: Where | None = None,
         needs_all_remedies: bool = False,
     ) -> None:
+        if needs_all_remedies and not all(isinstance(each, Change) for each in remedies):
+            raise TypeError("remedies that are needed together have to be changes")
         super().__init__(argument, problem, *remedies)  # pickles are made of these
         self.argument = argument
         self.problem = problem
@@ -164,6 +178,10 @@ class InvalidInputError(LingError, ValueError):
 
     def __str__(self) -> str:
         return Wording().message(self)
+
+    def __repr__(self) -> str:
+        fields = [repr(each) for each in self.args] + [f"where={self.where}"]
+        return f"{type(self).__name__}({', '.join(fields)})"
 
 
 class InputTypeError(InvalidInputError, TypeError):

@@ -317,7 +317,7 @@ def test_all_that_is_wrong_is_told_at_once(options, first, more, folder, ling):
     assert_refused(done, InputTypeError, "data", file="odd.parquet")
     changes = [remedy[:2] for remedy in done.error.remedies]
     assert changes == [first, ("missing", "mean"), ("skip_missing_target", True)]
-    assert done.err.endswith(f"; pass {more}.\n")
+    assert done.err.endswith(f"; pass {more}\n")
     done = ling("fit", "odd.parquet", "-t", "y", *options, *more.split(), "--alpha", "1")
     assert done.code == 0, done.err
 
@@ -325,7 +325,7 @@ def test_all_that_is_wrong_is_told_at_once(options, first, more, folder, ling):
 def test_places_that_cannot_be_written(folder, ling):
     done = ling("fit", "goods.csv", *BASIC, "--out", "no/model.ling")
     assert done.code == 1
-    assert "'no/model.ling' cannot be written: there is no such folder" in done.err
+    assert "'no/model.ling' cannot be written: its folder does not exist" in done.err
 
 
 def test_errors_of_scikit_learn_are_told(folder, ling):

@@ -176,7 +176,7 @@ def test_refused_in_one_line_and_nothing_written(
 def test_folders_that_are_not_there(model, ling):
     done = ling("predict", model, "goods.csv", "--out", "no/p.csv")
     assert done.code == 1
-    assert "there is no such folder" in done.err
+    assert "its folder does not exist" in done.err
 
 
 def test_what_fails_half_way_leaves_what_was_there(folder, many, ling):

@@ -15,6 +15,7 @@ from ling.solvers.engines import ENGINES
 from tests.cluster.conftest import cluster
 from tests.cluster.test_faults import Killer
 from tests.design.bad_chunks import CHANGES, bad, numbers, refused
+from tests.raising import raises
 
 N, P = 600, 40
 SOLVERS = "auto", *ENGINES
@@ -64,7 +65,7 @@ def test_data_frames(client, data):
     np.testing.assert_allclose(model.coef_, known.coef_)
     assert list(model.feature_names_in_) == list(known.feature_names_in_)
     np.testing.assert_allclose(model.predict(features).compute(), known.predict(frame.iloc[:, :P]))
-    with pytest.raises(ShapeError, match="'c39'"):
+    with raises(ShapeError, "X", column="c39", mentions="'c0'"):
         model.predict(features[list(features.columns[::-1])])
 
 

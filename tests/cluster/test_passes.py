@@ -266,5 +266,5 @@ def test_inside_of_a_task_it_is_refused(client):
 
         return DaskStorage.from_array(dask.array.ones((4, 2)))
 
-    with raises(OptionError, "X"):
+    with raises(OptionError, "X", mentions="task on a worker"):
         client.submit(inside, pure=False).result()

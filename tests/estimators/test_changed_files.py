@@ -141,17 +141,19 @@ def one_kind(request):
     return KINDS[request.param]
 
 
-def raises_changed(path, argument="source"):
+def raises_changed(path, argument="source", change="was changed"):
     """Expect an error about this file, which was passed as `argument` or is part of it."""
-    return raises(DataFileError, argument, file=str(path))
+    return raises(DataFileError, argument, file=str(path), mentions=change)
 
 
 @contextmanager
-def raises_changed_in(folder):
+def raises_changed_in(folder, change="was"):
     """Expect an error about a file in this folder."""
     with pytest.raises(DataFileError) as info:
         yield
     assert Path(info.value.where.file).is_relative_to(folder)
+    assert info.value.argument in ("X", "y", "source", "data")
+    assert change in info.value.problem
 
 
 def changing_after(passes, change):
@@ -196,7 +198,7 @@ def test_every_estimator(name, passes, tmp_path):
     data, model = kind.scan(tmp_path), ESTIMATORS[name]()
     y = targets(model, data.y)
     with (
-        raises_changed(tmp_path / "X.npy"),
+        raises_changed(tmp_path / "X.npy", "X"),
         changing_after(passes, lambda: kind.write(tmp_path, 1)),
     ):
         model.fit(data.X, y)
@@ -252,7 +254,7 @@ def test_predictions(name, tmp_path):
         ways.append(model.decision_function)
     kind.write(tmp_path, 1)
     for way in ways:
-        with raises_changed(tmp_path / "X.npy"):
+        with raises_changed(tmp_path / "X.npy", "X"):
             way(data.X)
 
 
@@ -264,7 +266,7 @@ def test_between_two_blocks_of_predictions(tmp_path):
     blocks = model.predict_blocks(data.X)
     next(blocks)
     later(tmp_path / "X.npy")
-    with raises_changed(tmp_path / "X.npy"):
+    with raises_changed(tmp_path / "X.npy", "X"):
         list(blocks)
 
 
@@ -295,13 +297,13 @@ def test_files_that_are_gone_or_new(tmp_path):
     data = files.scan(tmp_path)
     y = data.y
     (tmp_path / "b.parquet").unlink()
-    with raises_changed(tmp_path / "b.parquet"):
+    with raises_changed(tmp_path / "b.parquet", change="was deleted or moved"):
         Ridge().fit(data.X, y)
     array = zarr.create_array(tmp_path / "Z.zarr", shape=(N, P), chunks=(50, P), dtype=float)
     array[:50] = 1.0
     data = scan_zarr(tmp_path / "Z.zarr")
     array[50:100] = 2.0
-    with raises_changed_in(tmp_path / "Z.zarr"):
+    with raises_changed_in(tmp_path / "Z.zarr", "was added"):
         Ridge().fit(data.X, y)
 
 
@@ -311,7 +313,7 @@ def test_reports(tmp_path):
     data = kind.scan(tmp_path)
     model = Ridge(memory_budget=BUDGET).fit(data.X, data.y)
     kind.write(tmp_path, 1)
-    with raises_changed(tmp_path / "X.npy"):
+    with raises_changed(tmp_path / "X.npy", "X"):
         write_report(tmp_path / "report.html", model, data.X, data.y)
     assert not (tmp_path / "report.html").exists()
 
@@ -364,5 +366,5 @@ def test_a_subset_is_checked_too(tmp_path):
     rows = kind.scan(tmp_path).X.subset(np.arange(0, N, 2))
     assert isinstance(rows, ChunkedStorage)
     kind.write(tmp_path, 1)
-    with raises_changed(tmp_path / "X.npy"):
+    with raises_changed(tmp_path / "X.npy", "X"):
         rows.take(np.array([3]))

@@ -373,7 +373,7 @@ def test_what_is_wrong_is_named():
         Ridge().fit(X, y).predict(in_blocks(spoilt))
     with raises(NonFiniteError, "X", row=123, column=7):
         list(Ridge().fit(X, y).predict_blocks(in_blocks(spoilt)))
-    with raises(InputTypeError, "X"):
+    with raises(InputTypeError, "X", mentions="transformation of other data"):
         Ridge().fit(as_design(X).centered(), y)
     with raises(InputTypeError, "y", mentions="'word'"):
         Ridge().fit(in_blocks(X), np.full(len(X), "word"))

@@ -115,10 +115,13 @@ def test_targets_and_other_columns_of_dates():
 def test_paths_that_lead_nowhere(tmp_path):
     (tmp_path / "text.parquet").write_text("no")
     (tmp_path / "folder").mkdir()
-    for name in ("no.parquet", "no*.parquet", "folder", "text.parquet"):
-        with raises(DataFileError, "source", file=str(tmp_path / name)):
+    for name, reason in {
+        "no.parquet": "does not exist", "no*.parquet": "matches no file",
+        "folder": "folder without Parquet files", "text.parquet": "cannot be read as Parquet",
+    }.items():  # fmt: skip
+        with raises(DataFileError, "source", file=str(tmp_path / name), mentions=reason):
             scan_parquet(str(tmp_path / name))
-    with raises(DataFileError, "source", file=None):
+    with raises(DataFileError, "source", file=None, mentions="empty list"):
         scan_parquet(())
     with raises(InputTypeError, "source", mentions="int"):
         scan_parquet(3)
@@ -128,7 +131,7 @@ def test_other_objects_are_refused(tmp_path):
     with raises(InputTypeError, "data", mentions="list"):
         scan_arrow([1])
     files = pa.dataset.dataset(write_parquet(tmp_path, HOMES))
-    with raises(InputTypeError, "X", mentions="filtered dataset"):
+    with raises(InputTypeError, "data", mentions="filtered dataset"):
         scan_arrow(files.filter(pa.dataset.field("area") > 60))
 
 

@@ -72,9 +72,14 @@ class CommandLineWording(Wording):
 
     def changes(self, changes: Sequence[Change]) -> str:
         """The options with their values, to be pasted behind a command."""
-        if any(change.parameter not in OPTIONS for change in changes):
+        if not all(_is_option_setting(change) for change in changes):
             return super().changes(changes)
         return f"pass {' '.join(map(_option_with_value, changes))}"
+
+    def ends_with_command(self, error: InvalidInputError) -> bool:
+        """Whether the message ends with options, to be pasted behind a command."""
+        last = error.remedies[-1] if error.remedies else ""
+        return isinstance(last, Change) and not last.effect and _is_option_setting(last)
 
     def file(self, argument: str, path: str) -> str:
         """The path, after the option that named it."""
@@ -87,12 +92,18 @@ class CommandLineWording(Wording):
         return f"column {column!r}" if option is None else f"{option} {column!r}"
 
 
+def _is_option_setting(change: Change) -> bool:
+    """Whether the command line can make this change."""
+    has_name = change.value is not None or change.parameter in NAMES_OF_NONE
+    return change.parameter in OPTIONS and has_name and change.value is not False
+
+
 def _option_with_value(change: Change) -> str:
     option, value = OPTIONS[change.parameter], change.value
     if value is True:
         return option
     if value is None:
-        return f"{option} {NAMES_OF_NONE.get(change.parameter, 'none')}"
+        return f"{option} {NAMES_OF_NONE[change.parameter]}"
     values = value if isinstance(value, list | tuple) else [value]
     return f"{option} {shlex.quote(','.join(map(str, values)))}"
 

@@ -24,7 +24,7 @@ from ling.cli.error_wording import note_in_cli_wording
 from ling.cli.options import DataOptions
 from ling.cli.output_paths import check_not_data_file, check_output_paths
 from ling.cli.progress import show_progress
-from ling.cli.training_table import TrainingTable, expand_path, read_training_table
+from ling.cli.training_table import TrainingTable, expand_path, file_format, read_training_table
 from ling.errors import Change, InputTypeError, LingError, OptionError, Where
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.estimators.cv_fit import grid_edge_notes
@@ -187,7 +187,7 @@ def _check_target(y: Any, wanted: DataOptions) -> None:
             f"is text ({str(y[0])!r} in the first row)",
             Change("classify", True, "to predict which of its values a row has"),
             "name a target of numbers",
-            where=Where(column=wanted.target),
+            where=_place_of_target(wanted),
         )
     values = len(np.unique(y))
     if values == 1:
@@ -195,7 +195,7 @@ def _check_target(y: Any, wanted: DataOptions) -> None:
             "target",
             f"is {y[0]} in every row, so there is nothing to predict",
             "name another target",
-            where=Where(column=wanted.target),
+            where=_place_of_target(wanted),
         )
     if wanted.classify and (
         values > MAX_CLASSES or (y.dtype.kind == "f" and values > MAX_DISCRETE_VALUES)
@@ -204,8 +204,15 @@ def _check_target(y: Any, wanted: DataOptions) -> None:
             "target",
             f"has {values:,} different values, which are too many for classes",
             "leave out `classify` to predict a number",
-            where=Where(column=wanted.target),
+            where=_place_of_target(wanted),
         )
+
+
+def _place_of_target(wanted: DataOptions) -> Where:
+    """The column, or the .npy file, that --target names."""
+    if file_format(wanted.path) == "npy":
+        return Where(file=wanted.target)
+    return Where(column=wanted.target)
 
 
 def _resolve_folds(

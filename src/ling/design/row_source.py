@@ -17,29 +17,29 @@ from ling._typing import Array
 from ling.design.arrays import float_dtype
 from ling.errors import DataFileError, InputTypeError, Where
 
-# The first part of the advice for a file that changes between two passes.
-
 
 @dataclass(frozen=True)
 class FileVersions:
     """Sizes in bytes and modification times in nanoseconds of files, by path.
 
     Inode numbers are left out: on some network file systems they change while a file does not.
+    `argument` is the name of the parameter that the files were passed as.
     """
 
+    argument: str
     stamps: dict[str, tuple[int, int] | None]
 
     @classmethod
-    def from_paths(cls, paths: Iterable[str]) -> FileVersions:
+    def from_paths(cls, argument: str, paths: Iterable[str]) -> FileVersions:
         """Return the current versions of the files."""
-        return cls({path: _stamp(path) for path in paths})
+        return cls(argument, {path: _stamp(path) for path in paths})
 
     def check(self, paths: Iterable[str] | None = None) -> None:
         """Raise DataFileError if a file was added, removed or changed.
 
         `paths` are the current files; by default the recorded ones.
         """
-        now = FileVersions.from_paths(self.stamps if paths is None else paths).stamps
+        now = FileVersions.from_paths(self.argument, self.stamps if paths is None else paths).stamps
         for path in (*self.stamps, *now):
             before, after = self.stamps.get(path), now.get(path)
             if before != after:
@@ -48,7 +48,7 @@ class FileVersions:
                     else "was changed"
                 )  # fmt: skip
                 raise DataFileError(
-                    "source",
+                    self.argument,
                     f"{change} after the scan, and all passes have to read the same data",
                     "wait until nothing writes to it, then scan it and fit or predict again",
                     where=Where(file=path),

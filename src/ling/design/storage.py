@@ -232,12 +232,12 @@ class Storage(ABC):
         name = column if self.feature_names is None else self.feature_names[column]
         values, scale = "NaN or infinity", []
         if limit < FLOAT64_MAX:
-            values = f"NaN, infinity or a number above {limit:g}"
+            values = f"NaN, infinity or a number of magnitude above {limit:g}"
             scale = ["divide `X` by a constant if it has such large numbers"]
         raise NonFiniteError(
             "X",
             f"contains {values}",
-            "drop or fill such rows (sklearn.impute.SimpleImputer)",
+            "drop such rows, or fill them in",
             *scale,
             where=Where(row, name),
         )

@@ -88,7 +88,8 @@ def route_fit_params(
     if unknown:
         raise OptionError(
             min(unknown),
-            "is not used by fit without metadata routing",
+            f"is not used by fit without metadata routing{', nor are ' * (len(unknown) > 1)}"
+            f"{', '.join(sorted(unknown)[1:])}",
             "leave it out",
             "enable metadata routing (sklearn.set_config(enable_metadata_routing=True))",
         )

@@ -166,11 +166,15 @@ def check_y_given(estimator_name: str, y: Any) -> None:
 def check_same_n_rows(n_rows_of_x: int, n_rows_of_y: int) -> None:
     """Raise ShapeError unless y has as many rows as X."""
     if n_rows_of_x != n_rows_of_y:
-        raise ShapeError(
-            "y",
-            f"has {n_rows_of_y} rows, and `X` has {n_rows_of_x}",
-            "pass a row of `y` for each row of `X`",
-        )
+        raise _row_count_error(n_rows_of_x, n_rows_of_y)
+
+
+def _row_count_error(n_rows_of_x: int, n_rows_of_y: int) -> ShapeError:
+    return ShapeError(
+        "y",
+        f"has {n_rows_of_y} rows, and `X` has {n_rows_of_x}",
+        "pass a row of `y` for each row of `X`",
+    )
 
 
 @contextmanager
@@ -180,7 +184,7 @@ def _count_rows_in_errors(X: Any, y: Any) -> Iterator[None]:
         yield
     except ValueError as error:
         if "inconsistent numbers of samples" in str(error):
-            check_same_n_rows(np.shape(X)[0], np.shape(y)[0])
+            raise _row_count_error(np.shape(X)[0], np.shape(y)[0]) from error
         raise
 
 
@@ -285,8 +289,10 @@ def name_argument_in_errors(**arguments: Any) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         for name, value in arguments.items():
-            for column in getattr(value, "columns", ()):  # only data frames have columns
-                _check_numeric(name, np.asarray(value[column]), error, Where(column=column))
+            # Only data frames have columns.
+            for position, column in enumerate(getattr(value, "columns", ())):
+                place = Where(column=_column_name(column, position))
+                _check_numeric(name, np.asarray(value[column]), error, place)
             _check_numeric(name, value, error)
         raise
 
@@ -341,7 +347,12 @@ def _place(value: Any, row: int, column: int | None = None) -> Where:
     """The place of an entry of y or sample_weight; a column of a data frame by its name."""
     if column is None or not hasattr(value, "columns"):
         return Where(row, column)
-    return Where(row, value.columns[column])
+    return Where(row, _column_name(value.columns[column], column))
+
+
+def _column_name(label: Any, position: int) -> str | int:
+    """The label of a column if it is text, otherwise its position, as where there are no names."""
+    return label if isinstance(label, str) else position
 
 
 def _is_finite(value: Any) -> bool:

@@ -250,7 +250,7 @@ def build_dataset(
     `counts` are the rows of the parts, if they are known, and `versions` their files as they were
     before that. `notes` go into the reports of fits.
     """
-    versions = versions or FileVersions.from_paths(local_files(parts))
+    versions = versions or FileVersions.from_paths("data", local_files(parts))
     known = tuple(schema.names)
     names = asked.select_features(known)
     kinds = {name: schema.field(name).type for name in names}
@@ -490,7 +490,7 @@ def _scan_files(kind: str, source: Any, asked: ColumnSpec, texts: Sequence[str] 
     check_pyarrow_installed()
     dataset, called = open_arrow_dataset(source, kind, asked.encoding, texts)
     parts = dataset_fragments(dataset)
-    versions = FileVersions.from_paths(local_files(parts))
+    versions = FileVersions.from_paths("source", local_files(parts))
     takes_all = asked.features is None and asked.encoding is None
     notes = extra_column_notes(dataset.schema, parts) if takes_all else ()
     return build_dataset(dataset.schema, parts, called, asked, versions=versions, notes=notes)

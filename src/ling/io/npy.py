@@ -62,7 +62,7 @@ class NpySource(RowSource):
         self.layout = layout
         self.shape = (rows, columns)
         self.dtype = float_dtype(layout.dtype)
-        self.versions = FileVersions.from_paths(self.files)
+        self.versions = FileVersions.from_paths("X", self.files)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """One window of the file after the other, never all of it."""
@@ -175,7 +175,7 @@ def scan_npy(X: FilePath | np.memmap[Any, Any], y: FilePath | ArrayLike | None =
     n, versions = source.shape[0], None
     if is_path(y):
         y = os.fspath(y)
-        versions = FileVersions.from_paths([y])
+        versions = FileVersions.from_paths("y", [y])
         check_target_shape(read_layout(y, "y").shape, n, y)
     elif y is not None:
         y = np.asarray(y)

@@ -147,7 +147,9 @@ class OpenTable:
         check_pyarrow_installed()
         found, called = open_arrow_dataset(source, kind)
         parts = dataset_fragments(found)
-        return cls(found.schema, parts, called, FileVersions.from_paths(local_files(parts)))
+        return cls(
+            found.schema, parts, called, FileVersions.from_paths("source", local_files(parts))
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

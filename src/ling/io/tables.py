@@ -230,7 +230,7 @@ def dataset_fragments(dataset: Any) -> tuple[Fragment, ...]:
         fragments = list(dataset.get_fragments())
     except ValueError as error:
         raise InputTypeError(
-            "X",
+            "data",
             "is a filtered dataset, whose number of rows is not known before they are read",
             "write the rows to Parquet first",
             "pass its to_table() if they fit in memory",

@@ -33,7 +33,7 @@ class ZarrSource(RowSource):
         self.dtype = float_dtype(array.dtype)
         self._description = called
         self._min_read_bytes = min_read_bytes
-        self.versions = FileVersions.from_paths(self.files)
+        self.versions = FileVersions.from_paths("X", self.files)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
         """Rows of chunks, cut into blocks."""
@@ -120,7 +120,7 @@ def scan_zarr(X: FilePath | HasShape, y: FilePath | HasShape | ArrayLike | None 
         target = _open_array(y, "y")
         y = os.fspath(y) if is_path(y) else y
         check_target_shape(np.shape(target), n, y if isinstance(y, str) else None)
-        versions = FileVersions.from_paths(_store_files(target))
+        versions = FileVersions.from_paths("y", _store_files(target))
     return Dataset(ZarrSource(array, called), ArrayTargetReader(y, n, load_target, versions))
 
 

@@ -213,7 +213,8 @@ def _read_gisette(data: Path, labels: Path) -> Dataset:
     if len(X) != len(y):
         raise DataFileError(
             "variant",
-            f"`variant`='full' has {len(X)} rows in {data} and {len(y)} in {labels}",
+            f"the files of the full data (`variant`) do not match: {data} has {len(X)} rows and "
+            f"{labels} has {len(y)}",
             "download both files again",
         )
     name = "Gisette" if _sha256(data) == GISETTE.sha256 else _name_with_shape("Gisette format", X)
@@ -278,7 +279,7 @@ def _read_buzz(path: Path) -> Dataset:
     if table.shape[1] != 78:
         raise DataFileError(
             "variant",
-            f"`variant`='full' has {table.shape[1]} columns in {path} instead of 78",
+            f"the file of the full data (`variant`) has {table.shape[1]} columns, not 78: {path}",
             "download this file again",
         )
     atomic_write = _sha256(path) == BUZZ.sha256
@@ -324,8 +325,8 @@ def _download_error(remote: RemoteFile, reason: str) -> DataFileError:
     inside = f" out of {Path(remote.url).name}" if remote.member else ""
     return DataFileError(
         "variant",
-        f"`variant`='full' needs {remote.name}, which is not in {_format_data_folders()}, and "
-        f"{reason}",
+        f"the full data (`variant`) needs {remote.name}, which is not in {_format_data_folders()}, "
+        f"and {reason}",
         f"get {remote.name}{inside} ({size}sha256 {remote.sha256}) yourself and put it in "
         f"$LING_DATA or in {cache_folder()}",
     )
