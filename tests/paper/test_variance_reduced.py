@@ -90,9 +90,9 @@ def test_columns_and_rows_without_entries(wrap):
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 @over("wrap", BOTH)
 @over("algorithm", BY_ROWS)
-def test_too_long_a_step_is_an_error(algorithm, wrap, lam):
+def test_too_large_a_step_is_an_error(algorithm, wrap, lam):
     X, y = gaussian()
-    with pytest.raises(DivergenceError, match=r"step=.* pass a shorter step"):
+    with pytest.raises(DivergenceError, match=r"step=.* pass a smaller step"):
         algorithm(wrap(X), y, lam, n_passes=500, step=1e3 * short_step(X))
 
 
