@@ -169,7 +169,7 @@ def test_what_cannot_be_saved(path, tmp_path):
         ling.save(Ridge(), path)
     with raises(InputTypeError, "model", mentions="LinearRegression"):
         ling.save(LinearRegression().fit(X, Y), path)
-    with pytest.raises(FileWriteError, match="no such folder"):
+    with pytest.raises(FileWriteError, match="does not exist"):
         ling.save(Ridge().fit(X, Y), tmp_path / "no" / "model.ling")
     with pytest.raises(FileWriteError, match="is a folder"):
         ling.save(Ridge().fit(X, Y), tmp_path)
