@@ -22,6 +22,11 @@ def sklearn_from(minor, reason):
     return pytest.mark.skipif((1, minor) > SKLEARN, reason=reason)
 
 
+shows_array_parameters = pytest.mark.skipif(
+    version("scikit-learn") == "1.7.0",
+    reason="scikit-learn 1.7.0 cannot show a parameter that is an array, in its own RidgeCV either",
+)
+
 reads_polars = pytest.mark.skipif(
     SKLEARN < (1, 9) and installed("polars") >= (2, 0),
     reason="scikit-learn reads the column names of polars 2 from 1.9 on",

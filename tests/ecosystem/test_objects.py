@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 import ling
 from ling.solvers.machine import DEFAULT_MACHINE
 from tests.ecosystem.pairs import CLASSIFIERS, REGRESSORS, classes, regression
+from tests.versions import shows_array_parameters
 
 ALL = {**REGRESSORS, **CLASSIFIERS}
 every_model = pytest.mark.parametrize("name", ALL)
@@ -110,6 +111,7 @@ def test_a_clone_is_not_fitted(name):
         check_is_fitted(clone(ALL[name].ours().fit(X, y)))
 
 
+@shows_array_parameters
 @every_model
 def test_a_notebook_shows_it_as_it_shows_theirs(name):
     X, y = data_for(name)

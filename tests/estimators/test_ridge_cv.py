@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-import sklearn
 from scipy import sparse
 from sklearn import linear_model
 from sklearn.base import clone
@@ -24,6 +23,7 @@ from ling.paper import models
 from ling.reproduction import datasets
 from ling.results import Status
 from tests.raising import raises
+from tests.versions import shows_array_parameters
 
 ALPHAS = np.geomspace(1e-4, 1e6, 21)
 
@@ -334,10 +334,7 @@ def test_the_data_are_not_changed():
     assert all(np.array_equal(a, b) for a, b in zip(before, (X, y, weights), strict=True))
 
 
-@pytest.mark.skipif(
-    sklearn.__version__ == "1.7.0",
-    reason="scikit-learn 1.7.0 cannot show a parameter that is an array, in its own RidgeCV either",
-)
+@shows_array_parameters
 def test_it_shows_in_a_notebook():
     X, y, _ = random_problem(1)
     assert "RidgeCV" in RidgeCV(ALPHAS).fit(X, y)._repr_html_()

@@ -133,6 +133,7 @@ class TestCV:
 
     @pytest.mark.filterwarnings("ignore:R.2 score is not well-defined")
     @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+    @pytest.mark.filterwarnings("ignore:Data has no positive values")  # Matplotlib 3.9
     @pytest.mark.parametrize("each", [False, True])
     def test_no_finite_score(self, targets, each):
         X, Y = targets
