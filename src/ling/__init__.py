@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # what `__getattr__` below loads, for type checkers and edito
     from ling import errors as errors
     from ling import paper as paper
     from ling import progress as progress
+    from ling.estimators import LingClassifier as LingClassifier
+    from ling.estimators import LingRegressor as LingRegressor
     from ling.estimators import Ridge as Ridge
     from ling.estimators import RidgeClassifier as RidgeClassifier
     from ling.estimators import RidgeClassifierCV as RidgeClassifierCV
@@ -43,7 +45,8 @@ logging.getLogger("ling").addHandler(logging.NullHandler())
 #: Public names, by the module they live in; also listed for type checkers above.
 _NAMES = {
     "estimators": (
-        "Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "plan_fit", "ridge_path",
+        "LingClassifier", "LingRegressor", "Ridge", "RidgeCV", "RidgeClassifier",
+        "RidgeClassifierCV", "plan_fit", "ridge_path",
     ),
     "io": (
         "Dataset", "scan_arrow", "scan_csv", "scan_feather", "scan_npy", "scan_parquet",

@@ -3,13 +3,18 @@
 from typing import TypeAlias
 
 from ling.estimators.classifier import RidgeClassifier, RidgeClassifierCV
+from ling.estimators.ling_estimators import LingClassifier, LingRegressor
 from ling.estimators.path import RidgePath, ridge_path
 from ling.estimators.ridge import Ridge, plan_fit
 from ling.estimators.ridge_cv import RidgeCV
 
-RidgeModel: TypeAlias = Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV
+RidgeModel: TypeAlias = (
+    Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV | LingRegressor | LingClassifier
+)
 
 __all__ = [
+    "LingClassifier",
+    "LingRegressor",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",

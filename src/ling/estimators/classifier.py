@@ -43,12 +43,11 @@ from ling.estimators.fit import (
     SKLEARN_SOLVERS,
     SOLVERS,
     check_solver,
-    fit_context,
-    fit_session,
     set_fit_attributes,
     solve_warm_started,
     warn_unless_certified,
 )
+from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.metadata import (
     MetadataRoutingMixin,
     is_prediction_scorer,

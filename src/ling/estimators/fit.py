@@ -1,4 +1,4 @@
-"""Steps shared by all estimators: the session of a fit, plan, solve, attributes and report."""
+"""Steps shared by all estimators: plan, solve, attributes and report of a fit."""
 
 from __future__ import annotations
 
@@ -6,22 +6,17 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
-from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
-from ling.estimators.callbacks import CallbackAdapter
-from ling.estimators.open_data import split_dataset
-from ling.estimators.sklearn_private import sklearn_fit_context
-from ling.progress import FitProgress, Listener, RemainingWork, track_fit
-from ling.progress_bar import progress_listener, write_stderr
+from ling.progress import RemainingWork
 from ling.results import Certificate, FitReport, Status
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
@@ -38,10 +33,9 @@ from ling.solvers.problem import (
     intercept_error,
     relative_to_target_norm,
 )
-from ling.solvers.solve import FindCandidate, Solution, solve
+from ling.solvers.solve import CastCoef, FindCandidate, Solution, solve
 
 log = logging.getLogger("ling")
-Method = TypeVar("Method", bound=Callable[..., Any])
 SOLVERS = ("auto", *ENGINES)
 #: scikit-learn's solver names, and the solver of ling that is used for each.
 SKLEARN_SOLVERS = {
@@ -70,16 +64,6 @@ LARGE_MEAN_ADVICE = (
 )
 
 
-# Attributes that survive the rollback of a failed fit: the coefficients reached so far, from which
-# warm_start continues, and two attributes that scikit-learn needs to tear down its callbacks.
-KEPT_ON_FAILURE = "_partial_coef", "_callback_fit_ctx", "_skl_callbacks_to_teardown"
-
-
-def fit_context(method: Method) -> Method:
-    """Apply scikit-learn's untyped `_fit_context` decorator without losing the method's type."""
-    return cast(Method, sklearn_fit_context(prefer_skip_nested_validation=True)(method))
-
-
 def fit_options(model: Any) -> FitOptions:
     """Options read from the parameters of `model`; defaults for those that it does not have.
 
@@ -87,7 +71,7 @@ def fit_options(model: Any) -> FitOptions:
     """
     names = (field.name for field in fields(FitOptions) if hasattr(model, field.name))
     options = FitOptions(**{name: getattr(model, name) for name in names})
-    machine, read_bandwidth = parse_speeds(model.speeds)
+    machine, read_bandwidth = parse_speeds(getattr(model, "speeds", None))
     solver = SKLEARN_SOLVERS.get(options.solver, options.solver)
     return replace(options, solver=solver, machine=machine, read_bandwidth=read_bandwidth)
 
@@ -108,63 +92,20 @@ def check_solver(model: Any) -> None:
         )  # fmt: skip
 
 
-@contextmanager
-def fit_session(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitProgress]:
-    """Context manager for a fit: on any error, all attributes of `model` are restored.
-
-    Attributes in `KEPT_ON_FAILURE` are not restored. Yields the progress of the fit, which is shown
-    if the model is verbose, and reported to callbacks and listeners. Memory-mapped arguments are
-    checked for changes during the fit.
-    """
-    before = dict(vars(model))
-    try:
-        with (
-            _report_progress(model, X, y, sample_weight) as progress,
-            verify_memmaps_unchanged(X, y, sample_weight),
-        ):
-            yield progress
-    except BaseException:
-        state = vars(model)
-        surviving = {name: state[name] for name in KEPT_ON_FAILURE if name in state}
-        state.clear()
-        state.update(before | surviving)
-        raise
-
-
-@contextmanager
-def _report_progress(model: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[FitProgress]:
-    """Report progress of a fit to a progress bar and to scikit-learn's callbacks, where used."""
-    listeners: list[Listener] = []
-    callbacks = None
-    with ExitStack() as stack:
-        if model.verbose:
-            title = getattr(model, "estimator_name", type(model).__name__)
-            listeners.append(stack.enter_context(progress_listener(title=title)))
-        if hasattr(model, "_skl_callbacks"):
-            callbacks = CallbackAdapter(model, *split_dataset(X, y), sample_weight)
-            listeners.append(callbacks)
-        with track_fit(*listeners) as progress:
-            yield progress
-    if callbacks is not None:
-        callbacks.close()
-    if model.verbose > 1:
-        write_stderr(str(model.report_))
-
-
 @dataclass(frozen=True, eq=False)
 class FitResult:
     """Coefficients (p, t) and intercepts (t,) in the units of the data, with solution and report.
 
-    `intercept` is None without an intercept. `dtype` is the dtype of X, in which `coef_` and
-    `intercept_` are stored. `column_stds` (p,) are the standard deviations of the columns of X:
-    coefficients times these are comparable.
+    `intercept` is None without an intercept. `memory` is the memory budget of the fit. `dtype` is
+    the dtype of X, in which `coef_` and `intercept_` are stored. `column_stds` (p,) are the
+    standard deviations of the columns of X: coefficients times these are comparable.
     """
 
     coef: Array
     intercept: Array | None
     solution: Solution
     report: FitReport
-    plan: Plan
+    memory: MemoryBudget
     dtype: np.dtype[Any]
     column_stds: Array
 
@@ -210,20 +151,39 @@ def solve_problem(
     `find_candidate` see `solve`.
     """
     prepared = time.perf_counter()
-    dtype = problem.design.dtype
-    cast_coef = None if dtype == np.float64 else partial(_round_to_dtype, standardization, dtype)
+    cast_coef = coef_rounding(problem, standardization)
     solution = solve(problem, plan, options, start, cast_coef, find_candidate)
+    make_report = partial(_make_report, options, context, problem, plan, prepared - context.started)
+    return complete_fit(problem, standardization, solution, fit_intercept, make_report, plan.memory)
+
+
+def coef_rounding(problem: Problem, standardization: Standardization) -> CastCoef | None:
+    """Function that rounds coefficients to the dtype of X; None for float64."""
+    dtype = problem.design.dtype
+    return None if dtype == np.float64 else partial(_round_to_dtype, standardization, dtype)
+
+
+def complete_fit(
+    problem: Problem,
+    standardization: Standardization,
+    solution: Solution,
+    fit_intercept: bool,
+    make_report: Callable[[Solution], FitReport],
+    memory: MemoryBudget,
+) -> FitResult:
+    """Convert a solution to the units of the data, add the intercept, and report the fit."""
+    dtype = problem.design.dtype
     coef = standardization.coef(solution.coef)
     _check_finite_coef(coef, dtype)
     intercept = None
     if fit_intercept:
         intercept, solution = _add_intercept(problem, solution, standardization, coef, dtype)
-    report = _make_report(options, context, problem, solution, plan, prepared - context.started)
+    report = make_report(solution)
     log.info("%s", report)
     column_stds = problem.column_norms * (
         standardization.x_scale / np.sqrt(standardization.total_weight)
     )
-    return FitResult(coef, intercept, solution, report, plan, dtype, column_stds)
+    return FitResult(coef, intercept, solution, report, memory, dtype, column_stds)
 
 
 def solve_warm_started(
@@ -292,10 +252,11 @@ def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:
     model._column_stds = fit.column_stds
 
 
-def warn_unless_certified(model: Any, fit: FitResult) -> None:
+def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:
     """Warn (ConvergenceWarning) if the error bound of the fit exceeds tol.
 
-    `fit` has to call this directly: `stacklevel` makes the warning point at the caller of `fit`.
+    `advice` says what to do, if it is not that for the engines of `Ridge`. `fit` has to call this
+    directly: `stacklevel` makes the warning point at the caller of `fit`.
     """
     solution = fit.solution
     if solution.status is not Status.NOT_REACHED:
@@ -306,7 +267,7 @@ def warn_unless_certified(model: Any, fit: FitResult) -> None:
         proved = "nothing could be proved of the predictions"
     warnings.warn(
         f"{type(model).__name__}: {proved}, not within tol={model.tol:g}: "
-        f"{_convergence_advice(model, fit)}",
+        f"{advice or _convergence_advice(model, fit)}",
         ConvergenceWarning,
         stacklevel=4,
     )
@@ -441,9 +402,9 @@ def _make_report(
     options: FitOptions,
     context: FitContext,
     problem: Problem,
-    solution: Solution,
     plan: Plan,
     preparation_seconds: float,
+    solution: Solution,
 ) -> FitReport:
     """Build the report of a fit."""
     step = solution.estimate

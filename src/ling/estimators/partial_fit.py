@@ -16,13 +16,12 @@ from ling.estimators.fit import (
     FitContext,
     FitResult,
     check_solver,
-    fit_context,
     fit_options,
-    fit_session,
     set_fit_attributes,
     solve_problem,
     warn_unless_certified,
 )
+from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.uncertainty import UncertaintyMixin, UncertaintyState
 from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.results import Certificate, Status

@@ -19,7 +19,8 @@ from ling._typing import Array, MatrixLike, RandomState
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import OptionError
-from ling.estimators.fit import fit_session, plan_training
+from ling.estimators.fit import plan_training
+from ling.estimators.fit_session import fit_session
 from ling.estimators.validation import check_same_columns, open_prediction_data, training_data
 from ling.html_repr import html_table_of_ends
 from ling.model_selection import CVProblem, check_alphas, default_alpha_grid

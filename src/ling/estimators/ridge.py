@@ -19,12 +19,11 @@ from ling.estimators.fit import (
     SKLEARN_SOLVERS,
     SOLVERS,
     check_solver,
-    fit_context,
-    fit_session,
     set_fit_attributes,
     solve_warm_started,
     warn_unless_certified,
 )
+from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.open_data import open_storage, planned_residency, split_dataset
 from ling.estimators.partial_fit import PartialFitMixin
 from ling.estimators.sklearn_export import sklearn_estimator

@@ -33,7 +33,8 @@ from ling.estimators.cv_fit import (
     set_cv_attributes,
     warn_about_choice,
 )
-from ling.estimators.fit import fit_context, fit_session, set_fit_attributes, warn_unless_certified
+from ling.estimators.fit import set_fit_attributes, warn_unless_certified
+from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.metadata import (
     MetadataRoutingMixin,
     is_prediction_scorer,

@@ -49,7 +49,7 @@ def _parameters(model: Any, names: Any) -> dict[str, Any]:
 
 def _sklearn_solver(model: Any) -> str:
     """scikit-learn's `solver`: "auto" for ling's own, and for lbfgs unless positive=True."""
-    solver: str = model.solver
+    solver: str = getattr(model, "solver", "auto")
     if solver not in SKLEARN_SOLVERS or (solver == "lbfgs" and not model.positive):
         return "auto"
     return solver

@@ -232,8 +232,8 @@ class UncertaintyMixin(BlockPredictionMixin):
             return state
         posterior = compute_posterior(
             problem,
-            fit.plan.memory,
-            _draw_solver(problem, options, fit.plan.memory),
+            fit.memory,
+            _draw_solver(problem, options, fit.memory),
             as_generator(options.random_state),
         )
         return replace(state, posterior=posterior, standardization=standardization)

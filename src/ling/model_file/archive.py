@@ -17,7 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 import ling
 from ling.atomic_write import atomic_write
 from ling.errors import DataFileError, InputTypeError, ModelFileError, OptionError, Where
-from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, RidgeModel
+from ling.estimators import (
+    LingClassifier,
+    LingRegressor,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+    RidgeModel,
+)
 from ling.io import Encoding
 from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes, pack_value
 from ling.plain_state import from_plain
@@ -26,7 +34,15 @@ from ling.results import FitReport
 FORMAT_VERSION = 4
 HEADER_ENTRY = "model.json"
 SAVABLE_MODELS: dict[str, Any] = {
-    model.__name__: model for model in (Ridge, RidgeCV, RidgeClassifier, RidgeClassifierCV)
+    model.__name__: model
+    for model in (
+        Ridge,
+        RidgeCV,
+        RidgeClassifier,
+        RidgeClassifierCV,
+        LingRegressor,
+        LingClassifier,
+    )
 }
 SAVED_FILE_ADVICE = "pass a file that ling has saved"
 #: Kept besides the attributes whose names end in "_".
@@ -235,7 +251,7 @@ def _check_consistent(model: Any) -> None:
         or (encoding is not None and (not isinstance(encoding, Encoding) or encoding.width != p))
     ):
         raise ValueError("its coefficients, columns and encoding do not fit each other")
-    if isinstance(model, RidgeClassifier | RidgeClassifierCV):
+    if hasattr(model, "classes_"):
         _check_classes(model, n_targets)
 
 

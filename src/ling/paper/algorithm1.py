@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,22 +51,48 @@ class LingSvrgFit(Fit):
 
 @dataclass(frozen=True, eq=False)
 class FirstStage:
-    """y regressed on U, an orthonormal basis with U = X map, and what it leaves over."""
+    """Regression of y on U, an orthonormal basis with U = X map, and the residuals of y and X.
+
+    `gamma1` is shrunk, and `gamma1_cut` is what shrinking has removed. For several targets,
+    `gamma1`, `gamma1_cut` and `y_residual` have one column per target.
+    """
 
     U: Array
     map: Array
     UtX: Array
     gamma1: Array
+    gamma1_cut: Array
     y_residual: Array
     X_residual: Design
 
-    def combine(self, gamma2: Array, X_left_gamma2: Array) -> tuple[Array, Array, Array, Array]:
-        """coef, fitted, gamma1 and gamma2 of the whole fit.
+    def for_targets(self, targets: slice) -> FirstStage:
+        """The same for some of several targets."""
+        return replace(
+            self,
+            gamma1=self.gamma1[:, targets],
+            gamma1_cut=self.gamma1_cut[:, targets],
+            y_residual=self.y_residual[:, targets],
+        )
+
+    def coef(self, gamma2: Array) -> Array:
+        """Coefficients of the features for both stages together.
 
         X_r = X (I - map U'X), so both stages are linear in the features and carry to new rows.
         """
-        coef = self.map @ (self.gamma1 - self.UtX @ gamma2) + gamma2
-        return coef, self.U @ self.gamma1 + X_left_gamma2, self.gamma1, gamma2
+        return self.map @ (self.gamma1 - self.UtX @ gamma2) + gamma2
+
+    def combine(self, gamma2: Array, X_left_gamma2: Array) -> tuple[Array, Array, Array, Array]:
+        """coef, fitted, gamma1 and gamma2 of the whole fit."""
+        fitted = self.U @ self.gamma1 + X_left_gamma2
+        return self.coef(gamma2), fitted, self.gamma1, gamma2
+
+    def ridge_gradient(self, gamma2: Array, gradient2: Array, alpha: float | Array) -> Array:
+        """X'(y - Xw) - alpha w for the coefficients w of both stages; no pass.
+
+        `gradient2` is X_r'(y_r - X_r gamma2) - alpha gamma2, which stage 2 computes anyway. The
+        residual y - Xw is that of stage 2 plus U gamma1_cut, and U is orthogonal to the former.
+        """
+        return gradient2 + self.UtX.T @ self.gamma1_cut + alpha * (gamma2 - self.coef(gamma2))
 
 
 def ling(
@@ -197,30 +223,44 @@ def ling_svrg(
 def first_stage(
     design: Design,
     target: Array,
-    alpha: float,
+    alpha: float | Array,
     k: Any,
     power: Any = 1,
     shrink: bool = True,
     random_state: Seed = None,
     svd: PartialSVD | None = None,
 ) -> FirstStage:
-    """Steps 1, 2, 3 and 5 of Algorithm 1."""
+    """Steps 1, 2, 3 and 5 of Algorithm 1.
+
+    `target` is (n,), or (n, t) for several targets; `alpha` is then a number or (t,).
+    """
     if not isinstance(shrink, bool | np.bool_):
         raise InputTypeError("shrink", f"is {shrink!r}", "pass True or False")
-    factor: Array
+    share: Array = np.ones(1)
+    U: Array
+    to_features: Array
     UtX: Array
     if shrink or svd is not None:
         found = randomized_svd(design, k, power, random_state) if svd is None else svd
         _check_svd(found, design, check_rank(k, design))
         U, to_features, UtX = found.U, found.map, found.d[:, None] * found.Vt
-        factor = found.d**2 / (found.d**2 + alpha) if shrink else np.ones(found.d.size)
+        if shrink:
+            squares = found.d**2
+            share = np.asarray(squares / (squares + np.asarray(alpha)[..., None])).T  # (k,), (k, t)
     else:
         basis = find_range(design, k, power, random_state)
         U, to_features, UtX = basis.Q, basis.map, design.rmatmat(basis.Q).T
-        factor = np.ones(U.shape[1])
     gamma1 = U.T @ target
-    X_residual = design.low_rank_corrected(U, UtX.T)
-    return FirstStage(U, to_features, UtX, factor * gamma1, target - U @ gamma1, X_residual)
+    shrunk = share * gamma1
+    return FirstStage(
+        U,
+        to_features,
+        UtX,
+        shrunk,
+        gamma1 - shrunk,
+        target - U @ gamma1,
+        design.low_rank_corrected(U, UtX.T),
+    )
 
 
 def _check_svd(svd: PartialSVD, design: Design, k: int) -> None:

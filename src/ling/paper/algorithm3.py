@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
 
 from ling._typing import Array, MatrixLike
 from ling.design import Design
@@ -19,6 +20,9 @@ from ling.paper.inputs import (
 )
 from ling.paper.results import Fit
 
+#: Whether to stop at `gamma`, given X'(y - X gamma) - n lam gamma, half the negative gradient.
+StopTest: TypeAlias = Callable[[Array, Array], bool]
+
 
 @dataclass(frozen=True, eq=False)
 class DescentFit(Fit):
@@ -29,11 +33,19 @@ class DescentFit(Fit):
 
 @dataclass(frozen=True, eq=False)
 class DescentResult:
-    """Where gradient descent got to: gamma, X gamma, and the objective on the way."""
+    """Result of gradient descent: gamma, X gamma, and the objective after every iteration.
+
+    For several targets, each array has one column per target.
+    """
 
     gamma: Array
     fitted: Array
     objective: Array
+
+    @property
+    def n_iter(self) -> int:
+        """The number of iterations."""
+        return len(self.objective) - 1
 
 
 def gradient_descent(
@@ -75,22 +87,49 @@ def gradient_descent(
 
 
 def run_gradient_descent(
-    design: Design, target: Array, alpha: float, n_iter: int, start: Array
+    design: Design,
+    target: Array,
+    alpha: float | Array,
+    n_iter: int,
+    start: Array,
+    should_stop: StopTest | None = None,
 ) -> DescentResult:
-    """Algorithm 3 for ||design gamma - target||^2 + alpha ||gamma||^2, alpha = n lam."""
+    """Algorithm 3 for ||design gamma - target||^2 + alpha ||gamma||^2, alpha = n lam.
+
+    `target` is (n,), or (n, t) for several targets, each with its own step; `start` is then (p, t),
+    and `alpha` a number or (t,). All targets share the passes over X. `should_stop` may end the
+    descent before `n_iter` iterations.
+    """
     gamma = start.copy()
     residual = target - design.matmat(gamma) if start.any() else target.copy()
-    objective = np.empty(n_iter + 1)
-    objective[0] = residual @ residual + alpha * (gamma @ gamma)
-    for t in range(n_iter):
-        w = 2.0 * (design.rmatmat(residual) - alpha * gamma)
+    objective = [_objective(residual, gamma, alpha)]
+    for _ in range(n_iter):
+        w = design.rmatmat(residual) - alpha * gamma  # half of the paper's w_t
+        if should_stop is not None and should_stop(gamma, w):
+            break
         # w at unit length: the same step, and squares of large or small data stay representable.
-        length = linalg.norm(w)
-        if length > 0:
-            w /= length
-            Xw = design.matmat(w)
-            step = length / (2.0 * (Xw @ Xw + alpha))
-            gamma += step * w
-            residual -= step * Xw
-        objective[t + 1] = residual @ residual + alpha * (gamma @ gamma)
-    return DescentResult(gamma, target - residual, objective)
+        length = _column_norms(w)
+        w /= np.where(length > 0, length, 1.0)
+        Xw = design.matmat(w)
+        curvature = _column_squares(Xw) + alpha
+        step = length / np.where(curvature > 0, curvature, 1.0)
+        gamma += step * w
+        residual -= step * Xw
+        objective.append(_objective(residual, gamma, alpha))
+    return DescentResult(gamma, target - residual, np.array(objective))
+
+
+def _objective(residual: Array, gamma: Array, alpha: float | Array) -> Array:
+    return np.asarray(_column_squares(residual) + alpha * _column_squares(gamma))
+
+
+def _column_norms(A: Array) -> Array:
+    """The norm of a vector or of each column of a matrix, without overflow or underflow."""
+    largest = np.abs(A).max(axis=0, initial=0.0)
+    scale = np.where(largest > 0, largest, 1.0)
+    return np.asarray(scale * np.sqrt(_column_squares(A / scale)))
+
+
+def _column_squares(A: Array) -> Array:
+    """The sum of squares of a vector, or of each column of a matrix."""
+    return np.asarray(np.einsum("i...,i...->...", A, A))

@@ -14,6 +14,7 @@ from ling._typing import Array, MatrixLike, Seed
 from ling.design import AffineRowTransform, DenseStorage, Design, Meter, SparseStorage
 from ling.design.arrays import scale_rows
 from ling.errors import Change, DivergenceError, InputTypeError, OptionError
+from ling.paper.algorithm3 import StopTest
 from ling.paper.inputs import (
     as_generator,
     check_alpha,
@@ -44,9 +45,10 @@ class SvrgFit(Fit):
 
 @dataclass(frozen=True, eq=False)
 class SvrgResult:
-    """Where SVRG got to, the step it took, and what choosing the step cost."""
+    """Result of SVRG: gamma, the passes it took, its step, and what choosing the step cost."""
 
     gamma: Array
+    n_passes: int
     step: float
     tuning_cost: Cost
 
@@ -110,8 +112,12 @@ def run_svrg(
     n_passes: Any,
     step: Any,
     rng: np.random.Generator,
+    should_stop: StopTest | None = None,
 ) -> SvrgResult:
-    """SVRG from zero on any design that rows can be read from, with its step chosen if need be."""
+    """SVRG from zero on any design that rows can be read from, with its step chosen if need be.
+
+    `should_stop` may end it at a snapshot, before `n_passes` passes.
+    """
     n_passes = check_count(n_passes, "n_passes", 1)
     rows = svrg_rows(design)
     everything = np.arange(design.shape[0])
@@ -125,13 +131,15 @@ def run_svrg(
             "pass a number > 0",
             Change("step", None, "to choose it by cross-validation"),
         )
-    gamma = _run_epochs(design, rows, target, lam, n_passes, float(step), everything, rng)
+    gamma, n_passes = _run_epochs(
+        design, rows, target, lam, n_passes, float(step), everything, rng, should_stop
+    )
     if not np.isfinite(gamma).all():
         raise DivergenceError(
             f"step={step} is too large: SVRG diverged; pass a smaller step "
             f"(1 / max ||x_i||^2 is {1 / max(rows.max_squared_norm(), 1e-300):.3g}), or step=None."
         )
-    return SvrgResult(gamma, float(step), tuning_cost)
+    return SvrgResult(gamma, n_passes, float(step), tuning_cost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,8 +281,9 @@ def _run_epochs(
     step: float,
     chosen: Indices,
     rng: np.random.Generator,
-) -> Array:
-    """SVRG on the `chosen` rows; not finite if the step was too long."""
+    should_stop: StopTest | None = None,
+) -> tuple[Array, int]:
+    """SVRG on the `chosen` rows, not finite if the step was too long; and the passes it took."""
     n, p = design.shape
     used = np.zeros(n)
     used[chosen] = 1.0 / len(chosen)
@@ -287,11 +296,13 @@ def _run_epochs(
             gradient = lam * w + design.gram_matmat(
                 w, AffineRowTransform.from_values(np.ones(n), target, used)
             )
+            if should_stop is not None and should_stop(w, -n * gradient):
+                break
             order = chosen[rng.integers(len(chosen), size=n_steps)]
             w = w + rows.epoch(order, step, 1.0 - step * lam, step * gradient)
             design.meter.add(rows.flops_per_step * n_steps, n_steps / n)
             left -= n_steps
-    return w
+    return w, n_passes - left // len(chosen)
 
 
 def _tune_step(
@@ -319,7 +330,9 @@ def _tune_step(
     for k in range(N_TUNING_FOLDS):
         chosen = np.flatnonzero(fold != k)
         tried = [
-            _run_epochs(apart, rows, target, lam, min(n_passes, TUNING_PASSES), step, chosen, rng)
+            _run_epochs(apart, rows, target, lam, min(n_passes, TUNING_PASSES), step, chosen, rng)[
+                0
+            ]
             for step in steps
         ]
         with np.errstate(over="ignore", invalid="ignore"):

@@ -105,7 +105,7 @@ def solve(
         _begin_solve(problem, estimate)
         candidate = find_candidate(problem)
         if candidate is not None:
-            solution = _certify_candidate(problem, candidate, estimate, options, cast_coef, started)
+            solution = certify_candidate(problem, candidate, estimate, options, cast_coef, started)
             if solution.is_final:
                 return solution
     best: Solution | None = None
@@ -247,7 +247,7 @@ def _run_engine(
     _begin_solve(problem, estimate)
     engine = nonnegative if options.positive else ENGINES[estimate.engine]
     candidate = engine(problem, options, budget, start)
-    return _certify_candidate(problem, candidate, estimate, options, cast_coef, started)
+    return certify_candidate(problem, candidate, estimate, options, cast_coef, started)
 
 
 def _begin_solve(problem: Problem, estimate: EngineEstimate) -> None:
@@ -256,7 +256,7 @@ def _begin_solve(problem: Problem, estimate: EngineEstimate) -> None:
     problem.design.meter.begin_stage(f"solve with {estimate.engine}", expect)
 
 
-def _certify_candidate(
+def certify_candidate(
     problem: Problem,
     exact: Candidate,
     estimate: EngineEstimate,
@@ -264,7 +264,11 @@ def _certify_candidate(
     cast_coef: CastCoef | None,
     started: float,
 ) -> Solution:
-    """Round the coefficients of a candidate and certify them."""
+    """Round the coefficients of a candidate, certify them and return the solution.
+
+    `estimate` is that of the engine which gave the candidate, `started` the `time.perf_counter()`
+    at its start.
+    """
     candidate = exact if cast_coef is None else _cast_candidate(problem, exact, cast_coef)
     solved, meter = time.perf_counter(), problem.design.meter
     meter.begin_stage("certify", lambda: (problem.design.pass_fraction, None))  # at most one pass

@@ -1,0 +1,67 @@
+"""The session of a fit: parameter validation, progress, callbacks, and rollback after an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar, cast
+
+from ling.design.row_source import verify_memmaps_unchanged
+from ling.estimators.callbacks import CallbackAdapter
+from ling.estimators.open_data import split_dataset
+from ling.estimators.sklearn_private import sklearn_fit_context
+from ling.progress import FitProgress, Listener, track_fit
+from ling.progress_bar import progress_listener, write_stderr
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+# Attributes that survive the rollback of a failed fit: the coefficients reached so far, from which
+# warm_start continues, and two attributes that scikit-learn needs to tear down its callbacks.
+KEPT_ON_FAILURE = "_partial_coef", "_callback_fit_ctx", "_skl_callbacks_to_teardown"
+
+
+def fit_context(method: Method) -> Method:
+    """Apply scikit-learn's untyped `_fit_context` decorator without losing the method's type."""
+    return cast(Method, sklearn_fit_context(prefer_skip_nested_validation=True)(method))
+
+
+@contextmanager
+def fit_session(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Iterator[FitProgress]:
+    """Context manager for a fit: on any error, all attributes of `model` are restored.
+
+    Attributes in `KEPT_ON_FAILURE` are not restored. Yields the progress of the fit, which is shown
+    if the model is verbose, and reported to callbacks and listeners. Memory-mapped arguments are
+    checked for changes during the fit.
+    """
+    before = dict(vars(model))
+    try:
+        with (
+            _report_progress(model, X, y, sample_weight) as progress,
+            verify_memmaps_unchanged(X, y, sample_weight),
+        ):
+            yield progress
+    except BaseException:
+        state = vars(model)
+        surviving = {name: state[name] for name in KEPT_ON_FAILURE if name in state}
+        state.clear()
+        state.update(before | surviving)
+        raise
+
+
+@contextmanager
+def _report_progress(model: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[FitProgress]:
+    """Report progress of a fit to a progress bar and to scikit-learn's callbacks, where used."""
+    listeners: list[Listener] = []
+    callbacks = None
+    with ExitStack() as stack:
+        if model.verbose:
+            title = getattr(model, "estimator_name", type(model).__name__)
+            listeners.append(stack.enter_context(progress_listener(title=title)))
+        if hasattr(model, "_skl_callbacks"):
+            callbacks = CallbackAdapter(model, *split_dataset(X, y), sample_weight)
+            listeners.append(callbacks)
+        with track_fit(*listeners) as progress:
+            yield progress
+    if callbacks is not None:
+        callbacks.close()
+    if model.verbose > 1:
+        write_stderr(str(model.report_))

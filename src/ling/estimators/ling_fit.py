@@ -1,0 +1,288 @@
+"""LING on a ridge problem: number of components, both stages, and when to stop the second one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ling._typing import Array
+from ling.errors import Change, OptionError
+from ling.estimators.fit import FitResult, coef_rounding, complete_fit, fit_options
+from ling.linalg.ritz import thin_svd
+from ling.linalg.rounding import sum_noise
+from ling.paper.algorithm1 import FirstStage, first_stage
+from ling.paper.algorithm3 import StopTest, run_gradient_descent
+from ling.paper.svrg_solver import run_svrg
+from ling.paper.trade_off import cheapest_n_components
+from ling.results import Cost, FitReport
+from ling.solvers.certificate import LowRankMinorant, Minorant, ZeroMinorant
+from ling.solvers.cost_model import EngineEstimate, MemoryBudget
+from ling.solvers.engine import Candidate, as_generator, integer_seed
+from ling.solvers.problem import Problem, TrainingData, build_problem
+from ling.solvers.row_sampling import (
+    RowSample,
+    SpectrumEstimate,
+    draw_row_sample,
+    estimate_spectrum,
+    sampling_flops,
+)
+from ling.solvers.solve import Solution, certify_candidate
+
+AUTO = "auto"
+# Iterations of gradient descent, or passes of SVRG, after which n_iter="auto" ends. The two stages
+# have cost more than most exact solvers by then.
+MAX_AUTO_ITER = {"gradient_descent": 1000, "svrg": 100}
+# n_iter="auto" stops at this fraction of tol, which leaves room for rounding in the certificate.
+STOP_FRACTION = 0.9
+# n_iter="auto" also stops when the limit of stage 2 cannot reach tol, and stage 2 is so close to it
+# that more iterations would reduce the error bound by at most this fraction. What is left of the
+# error comes from approximate components.
+LIMIT_FRACTION = 0.1
+# Rows from which the spectrum is estimated, and the most that they may cost, in components.
+SAMPLE_SIZES = 64, 128, 256, 512
+MAX_SAMPLE_COMPONENTS = 2.0
+
+
+@dataclass(frozen=True)
+class LingOptions:
+    """The parameters of LING, as for `LingRegressor`; None is "auto"."""
+
+    n_components: int | None
+    n_iter: int | None
+    power: int
+    shrink: bool
+    second_stage: str
+    tol: float
+
+
+@dataclass(frozen=True, eq=False)
+class LingResult:
+    """A fit with its number of components, the cost of both stages, and advice if tol is missed."""
+
+    fit: FitResult
+    n_components: int
+    cost: Cost
+    advice: str
+
+
+def fit_ling(model: Any, data: TrainingData, alphas: Array, started: float) -> LingResult:
+    """Fit LING with the parameters of `model` to the data, with alphas (t,), and certify it.
+
+    `started` is the `time.perf_counter()` at the start of the fit.
+    """
+    options = _ling_options(model, data.design.shape, alphas)
+    data.design.meter.begin_stage("prepare")
+    problem, standardization = build_problem(data, alphas, bool(model.fit_intercept))
+    meter, prepared = problem.design.meter, time.perf_counter()
+    before = meter.cost
+    meter.begin_stage("stage 1 of LING")
+    rng = as_generator(model.random_state)
+    k = options.n_components or choose_n_components(problem, options, rng)
+    stage1 = first_stage(
+        problem.design, problem.targets, problem.alphas, k, options.power, options.shrink, rng
+    )
+    minorant = stage1_minorant(problem, stage1)
+    meter.begin_stage("stage 2 of LING")
+    gamma2, n_iter = run_second_stage(problem, stage1, options, minorant, rng)
+    cost = Cost(meter.cost.flops - before.flops, meter.cost.passes - before.passes)
+    k = stage1.U.shape[1]
+    candidate = Candidate(stage1.coef(gamma2), minorant, n_iter=n_iter, rank=k)
+    solution = certify_candidate(
+        problem,
+        candidate,
+        EngineEstimate("ling", 0.0, 0.0, 0.0),
+        fit_options(model),
+        coef_rounding(problem, standardization),
+        prepared,
+    )
+    seed = integer_seed(model.random_state)
+    make_report = partial(_make_report, problem, data.notes, options, seed, prepared - started)
+    fit = complete_fit(
+        problem,
+        standardization,
+        solution,
+        bool(model.fit_intercept),
+        make_report,
+        MemoryBudget.from_option(None, data.resident_bytes),
+    )
+    return LingResult(fit, k, cost, _advice(options, n_iter))
+
+
+def _ling_options(model: Any, shape: tuple[int, int], alphas: Array) -> LingOptions:
+    """The parameters of LING, checked against the shape of X and the alphas (t,)."""
+    k, n_iter, limit = model.n_components, model.n_iter, min(shape)
+    if k != AUTO and k > limit:
+        raise OptionError(
+            "n_components",
+            f"is {k}, and `X` of shape {shape} has at most {limit} components",
+            f"pass a number <= {limit}",
+            Change("n_components", AUTO),
+        )
+    for name, value in (("n_components", k), ("n_iter", n_iter)):
+        if value == AUTO and (alphas == 0).any():
+            raise OptionError(
+                name,
+                f"is {AUTO!r}, which needs an error bound, and there is none for `alpha` = 0",
+                f"pass a number for `{name}`",
+                "pass `alpha` > 0",
+            )
+    return LingOptions(
+        None if k == AUTO else int(k),
+        None if n_iter == AUTO else int(n_iter),
+        int(model.power),
+        bool(model.shrink),
+        model.second_stage,
+        float(model.tol),
+    )
+
+
+def choose_n_components(problem: Problem, options: LingOptions, rng: np.random.Generator) -> int:
+    """The cheapest number of components, from the spectrum of a sample of rows; no pass."""
+    n, p = problem.shape
+    product_flops = problem.design.matvec_flops
+    affordable = MAX_SAMPLE_COMPONENTS * (2 * options.power + 2) * product_flops
+    sizes = [size for size in SAMPLE_SIZES if sampling_flops(size, p) <= affordable]
+    size = min(n, max(sizes, default=SAMPLE_SIZES[0]))
+    sample = draw_row_sample(problem, np.ones(p), size, rng)
+    problem.design.meter.add(flops=sampling_flops(size, p))
+    alpha = float(problem.alphas.min())
+    spectrum = estimate_spectrum(problem, sample, alpha, min(size, min(n, p) - 1))
+    return cheapest_n_components(
+        spectrum.eigenvalues,
+        first_bounds(problem, sample, spectrum),
+        alpha,
+        options.tol,
+        options.power,
+        product_flops,
+        problem.shape,
+    )
+
+
+def first_bounds(problem: Problem, sample: RowSample, spectrum: SpectrumEstimate) -> Array:
+    """Estimated squared error bound of each direction at the start of stage 2, over ||y||^2.
+
+    It is s_j l_j / alpha for a direction with eigenvalue l_j that explains the share s_j of y. The
+    sample shows the shares of its leading directions. The rest of y is spread over the others like
+    l_j, as it is for coefficients of equal size. The largest bound of all targets is returned.
+    """
+    leading, tail = spectrum.leading, spectrum.tail
+    Y = problem.targets[sample.rows]
+    tiny = np.finfo(np.float64).tiny
+    scores = sample.eigenvectors[:, : len(leading)].T @ Y
+    shares = scores**2 / np.maximum((Y**2).sum(axis=0), tiny)
+    rest = np.maximum(1 - shares.sum(axis=0), 0.0)
+    tail_shares = np.outer(tail / max(float(tail.sum()), tiny), rest)
+    squares = np.concatenate([shares, tail_shares]) * spectrum.eigenvalues[:, None]
+    return np.asarray(squares.max(axis=1) / problem.alphas.min())
+
+
+def stage1_minorant(problem: Problem, stage1: FirstStage) -> Minorant:
+    """X'U U'X, which is at most X'X because U U' is a projector.
+
+    The slack covers the rounding of U'X, of the orthonormal basis U and of the decomposition.
+    """
+    vectors, values = thin_svd(stage1.UtX.T)
+    squared_norm = float((problem.raw_column_norms**2).sum())
+    slack = 8 * np.sqrt(len(values)) * sum_noise(*problem.shape) * squared_norm
+    return LowRankMinorant(vectors, values**2, slack)
+
+
+def run_second_stage(
+    problem: Problem,
+    stage1: FirstStage,
+    options: LingOptions,
+    minorant: Minorant,
+    rng: np.random.Generator,
+) -> tuple[Array, int]:
+    """gamma2 (p, t) of stage 2, and its iterations or, for SVRG, passes.
+
+    It ends after `options.n_iter` of them, or else when the bound of both stages reaches tol.
+    """
+    is_auto = options.n_iter is None
+    n_iter = MAX_AUTO_ITER[options.second_stage] if options.n_iter is None else options.n_iter
+
+    def stop_test(targets: slice) -> StopTest | None:
+        return (
+            partial(_is_done, problem, stage1, minorant, options.tol, targets) if is_auto else None
+        )
+
+    if options.second_stage == "gradient_descent":
+        start = np.zeros_like(problem.moments)
+        end = run_gradient_descent(
+            stage1.X_residual, stage1.y_residual, problem.alphas, n_iter, start,
+            stop_test(slice(None)),
+        )  # fmt: skip
+        return end.gamma, end.n_iter
+    n, ends = problem.shape[0], []
+    for t, alpha in enumerate(problem.alphas):
+        target = stage1.y_residual[:, t]
+        stop = stop_test(slice(t, t + 1))
+        ends.append(run_svrg(stage1.X_residual, target, alpha / n, n_iter, None, rng, stop))
+    return np.stack([end.gamma for end in ends], axis=1), max(end.n_passes for end in ends)
+
+
+def _is_done(
+    problem: Problem,
+    stage1: FirstStage,
+    minorant: Minorant,
+    tol: float,
+    targets: slice,
+    gamma2: Array,
+    gradient2: Array,
+) -> bool:
+    """Whether the bound of both stages is within tol, or stage 2 has reached its own limit.
+
+    `gamma2` and its gradient `gradient2` belong to the given targets. No pass: the gradient of the
+    ridge problem follows from that of stage 2.
+    """
+    stage1 = stage1.for_targets(targets)
+    alphas, scale = problem.alphas[targets], tol * problem.error_scale[targets]
+    gamma2, gradient2 = gamma2.reshape(-1, len(alphas)), gradient2.reshape(-1, len(alphas))
+    squares = minorant.quadratic_form(stage1.ridge_gradient(gamma2, gradient2, alphas), alphas)
+    bounds = np.sqrt(squares)
+    if (bounds <= STOP_FRACTION * scale).all():
+        return True
+    to_limit = np.sqrt(ZeroMinorant().quadratic_form(gradient2, alphas))
+    is_above_tol = bounds - to_limit > scale
+    return bool((is_above_tol & (to_limit <= LIMIT_FRACTION * bounds)).any())
+
+
+def _advice(options: LingOptions, n_iter: int) -> str:
+    """What to do if the bound exceeds tol."""
+    if options.n_iter is None and n_iter < MAX_AUTO_ITER[options.second_stage]:
+        return (
+            "stage 2 has converged, and the rest of the error comes from the approximate "
+            "components of stage 1; raise power, n_components or tol, or use Ridge, which has no "
+            "such limit."
+        )
+    return "raise n_iter, n_components, alpha or tol, or use Ridge, which converges faster."
+
+
+def _make_report(
+    problem: Problem,
+    notes: tuple[str, ...],
+    options: LingOptions,
+    seed: int | None,
+    preparation_seconds: float,
+    solution: Solution,
+) -> FitReport:
+    """Build the report of a fit with LING."""
+    shrink = "" if options.shrink else ", without shrinkage"
+    name = {"gradient_descent": "gradient descent", "svrg": "SVRG"}[options.second_stage]
+    return FitReport(
+        engine=solution.estimate.engine,
+        reason=f"the paper's Algorithm 1{shrink}, stage 2 by {name}",
+        status=solution.status,
+        certificate=solution.certificate,
+        cost=problem.design.cost,
+        seconds={"prepare": preparation_seconds, **solution.seconds},
+        rank=solution.candidate.rank,
+        n_iter=solution.candidate.n_iter,
+        shape=problem.shape,
+        notes=notes,
+        seed=seed,
+    )

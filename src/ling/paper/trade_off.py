@@ -1,0 +1,136 @@
+"""Section 2.2: how many components stage 1 should have, given what each saves in iterations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ling._typing import Array
+
+# Columns of Algorithm 2 beyond the directions that they are to capture: Halko, Martinsson & Tropp
+# (2011, section 4.2) recommend 5 or 10, and fewer do if the spectrum falls steeply.
+OVERSAMPLING = 2, 3, 5, 10
+# The most components that are considered; a direct solver is cheaper than more of them.
+MAX_COMPONENTS = 512
+# Groups of weak directions that the forecast treats as one.
+TAIL_GROUPS = 64
+
+
+def residual_eigenvalues(eigenvalues: Array, power: int) -> Array:
+    """The largest eigenvalue of X_r'X_r after Algorithm 2 with k = 0, 1, ... columns, estimated.
+
+    `eigenvalues` are those of X'X, largest first. Exact components would leave the (k + 1)-th. The
+    k columns of Algorithm 2 capture j < k directions well; of direction j they miss the fraction
+    sum_{i > j} (l_i / l_j)^(2 power + 1) / (k - j - 1) on average (Halko, Martinsson & Tropp 2011,
+    theorem 10.5, for one direction). The result is the smallest over several k - j.
+    """
+    n_columns = len(eigenvalues)
+    residual = np.full(n_columns, eigenvalues[0])
+    exponent = 2 * power + 1
+    ratios = eigenvalues / max(float(eigenvalues[0]), np.finfo(np.float64).tiny)
+    tails = np.append(np.cumsum((ratios**exponent)[::-1])[::-1], 0.0)
+    for extra in OVERSAMPLING:
+        k = np.arange(extra + 1, n_columns)
+        captured = k - extra
+        last = ratios[captured - 1]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            missed = tails[captured] / last ** (exponent - 1) / (extra - 1)
+        missed = np.where(last > 0, missed, 0.0) * eigenvalues[0]
+        residual[k] = np.minimum(residual[k], np.maximum(eigenvalues[captured], missed))
+    return np.minimum.accumulate(residual)
+
+
+def expected_iterations(
+    eigenvalues: Array, squared_bounds: Array, residual: Array, alpha: float, tol: float
+) -> Array:
+    """Iterations of stage 2 after Algorithm 2 with k = 0, 1, ... columns, (n_k,).
+
+    A step of length s multiplies the error in a direction with eigenvalue l by 1 - s (l + alpha).
+    The best step of every iteration is expected to do as well as two fixed ones: 1 / (d + alpha)
+    and 2 / (d + m + 2 alpha), where d is the largest eigenvalue left and m the smallest. The latter
+    has the rate of the paper's equation (5) for l = d and l = m, but (5) has m = 0, although the
+    directions that stage 1 removes are never visited if stage 2 starts at zero.
+
+    `squared_bounds` are error bounds relative to ||y||, squared, for each direction at the start.
+    Iterations end when their sum is at most tol^2.
+    """
+    counts = np.append(0.0, np.unique(np.round(2.0 ** np.arange(0.0, 20.25, 0.25))))
+    tiny = np.finfo(np.float64).tiny
+    expected = np.empty(len(residual))
+    for k, largest in enumerate(residual):
+        steps = 1 / max(largest + alpha, tiny), 2 / max(largest + eigenvalues[-1] + 2 * alpha, tiny)
+        shifted = np.minimum(eigenvalues[k:], largest) + alpha
+        bounds = [
+            np.abs(1 - step * shifted) ** (2 * counts[:, None]) @ squared_bounds[k:]
+            for step in steps
+        ]
+        reached = np.flatnonzero(np.minimum(*bounds) <= tol**2)
+        expected[k] = counts[reached[0]] if len(reached) else counts[-1]
+    return expected
+
+
+def cheapest_n_components(
+    eigenvalues: Array,
+    squared_bounds: Array,
+    alpha: float,
+    tol: float,
+    power: int,
+    product_flops: float,
+    shape: tuple[int, int],
+) -> int:
+    """The number of components k >= 1 with the fewest FLOPs in both stages.
+
+    A component costs 2 power + 2 products with X or its transpose, of `product_flops` each, and an
+    iteration costs two, plus 4 (n + p) k for the correction of X.
+
+    Parameters
+    ----------
+    eigenvalues : array
+        Estimates of the eigenvalues of X'X, largest first.
+    squared_bounds : array
+        For each of them, the squared error bound of the predictions if the direction is left out,
+        relative to ||y||^2.
+    alpha : float
+        n lam, > 0.
+    tol : float
+        Accuracy of the predictions at which stage 2 ends.
+    power : int
+        Powers of XX' in Algorithm 2.
+    product_flops : float
+        FLOPs of X v: 2 n p if X is dense.
+    shape : tuple of two ints
+        n and p.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> three_strong = np.append([1e6, 1e6, 1e6], np.ones(97))
+    >>> cheapest_n_components(three_strong, np.full(100, 0.01), 1.0, 1e-2, 1, 2e6, (10_000, 100))
+    5
+    """
+    residual = residual_eigenvalues(eigenvalues, power)[:MAX_COMPONENTS]
+    eigenvalues, squared_bounds = _group_tail(eigenvalues, squared_bounds, len(residual))
+    iterations = expected_iterations(eigenvalues, squared_bounds, residual, alpha, tol)
+    k = np.arange(len(residual))
+    per_component = (2 * power + 2) * product_flops + 4.0 * sum(shape) * k
+    per_iteration = 2 * product_flops + 4.0 * sum(shape) * k
+    flops = per_component * k + per_iteration * iterations
+    return 1 + int(np.argmin(flops[1:])) if len(flops) > 1 else 1
+
+
+def _group_tail(eigenvalues: Array, squared_bounds: Array, start: int) -> tuple[Array, Array]:
+    """Both arrays with the entries from `start` on joined in at most TAIL_GROUPS groups.
+
+    A group has the mean of its eigenvalues and the sum of its bounds.
+    """
+    tail = len(eigenvalues) - start
+    if tail <= TAIL_GROUPS:
+        return eigenvalues, squared_bounds
+    edges = start + np.unique(np.geomspace(1, tail, TAIL_GROUPS).astype(np.intp)) - 1
+    sizes = np.diff(np.append(edges, len(eigenvalues)))
+    means = np.add.reduceat(eigenvalues, edges) / sizes
+    sums = np.add.reduceat(squared_bounds, edges)
+    return np.append(eigenvalues[:start], means), np.append(squared_bounds[:start], sums)

@@ -1,0 +1,261 @@
+"""LingRegressor and LingClassifier: the paper's algorithm, with a certificate that never lies."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import ling
+from ling import LingClassifier, LingRegressor, Ridge, RidgeClassifier, paper
+from ling.errors import OptionError
+from tests import reference
+from tests.raising import raises
+
+EXACT = 1e-12
+every_stage = pytest.mark.parametrize("second_stage", ["gradient_descent", "svrg"])
+every_shrinkage = pytest.mark.parametrize("shrink", [True, False])
+
+
+@pytest.fixture
+def strong(rng):
+    """X (300, 40) with four strong directions, and y with a mean of 100."""
+    scale = np.append(np.full(4, 20.0), np.ones(36))
+    X = rng.standard_normal((300, 40)) * scale + np.arange(40)
+    return X, X @ rng.standard_normal(40) + rng.standard_normal(300) + 100.0
+
+
+def distance(X, y, ours, theirs):
+    """||X (w - w*)|| of two models relative to ||y - mean(y)||."""
+    return np.linalg.norm(ours.predict(X) - theirs.predict(X)) / np.linalg.norm(y - y.mean(axis=0))
+
+
+WEIGHTS = "check_sample_weight_equivalence_on_"
+
+
+def expected_failures(model):
+    """With "auto", rows that are repeated instead of weighted give another number of components."""
+    reason = "asks for seven digits, and tol is 1e-2"
+    kinds = ("dense_data", "sparse_data") if model.n_components == "auto" else ()
+    return {WEIGHTS + kind: reason for kind in kinds}
+
+
+@parametrize_with_checks(
+    [
+        LingRegressor(),
+        LingRegressor(shrink=False),
+        LingRegressor(n_components=1, n_iter=3),
+        LingClassifier(),
+    ],
+    expected_failed_checks=expected_failures,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# --- the paper's algorithm
+
+
+@every_shrinkage
+def test_coefficients_are_those_of_the_paper(strong, shrink):
+    X, y = strong
+    centred, target = X - X.mean(axis=0), y - y.mean()
+    model = LingRegressor(3.0, n_components=5, n_iter=7, shrink=shrink, random_state=1)
+    as_printed = paper.ling(centred, target, 3.0 / len(y), 5, 7, shrink=shrink, random_state=1)
+    np.testing.assert_allclose(model.fit(X, y).coef_, as_printed.coef, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.intercept_, y.mean() - X.mean(axis=0) @ as_printed.coef)
+
+
+def test_cost_of_the_stages_is_that_of_the_paper(strong):
+    X, y = strong
+    X, y = X - X.mean(axis=0), y - y.mean()
+    model = LingRegressor(3.0, n_components=5, n_iter=7, fit_intercept=False).fit(X, y)
+    as_printed = paper.ling(X, y, 3.0 / len(y), 5, 7, random_state=0)
+    assert model.cost_ == as_printed.cost
+    assert model.report_.cost.passes > model.cost_.passes
+
+
+def test_svrg_is_that_of_the_paper(strong):
+    X, y = strong
+    X, y = X - X.mean(axis=0), y - y.mean()
+    options = {"n_components": 5, "n_iter": 4, "second_stage": "svrg", "fit_intercept": False}
+    model = LingRegressor(3.0, random_state=1, **options).fit(X, y)
+    as_printed = paper.ling_svrg(X, y, 3.0 / len(y), 5, 4, random_state=1)
+    np.testing.assert_allclose(model.coef_, as_printed.coef, rtol=1e-9, atol=1e-12)
+
+
+def test_the_limit_with_exact_components_is_ridge(strong):
+    X, y = strong
+    model = LingRegressor(3.0, n_components=40, n_iter=0).fit(X, y)
+    assert distance(X, y, model, Ridge(3.0, tol=EXACT).fit(X, y)) < 1e-12
+
+
+# --- the certificate
+
+
+@st.composite
+def problems(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n, p, t = draw(st.integers(2, 40)), draw(st.integers(1, 30)), draw(st.integers(1, 3))
+    spread = 10.0 ** rng.uniform(-draw(st.integers(0, 4)), 0, p)
+    X = rng.standard_normal((n, p)) * spread + draw(st.sampled_from([0.0, 1.0, 1e3]))
+    return X, rng.standard_normal((n, t)), 10.0 ** draw(st.integers(-6, 3))
+
+
+@settings(max_examples=60)
+@given(problems(), st.booleans(), st.integers(0, 2), st.integers(0, 10))
+def test_the_certificate_never_lies(problem, shrink, power, n_iter):
+    X, Y, alpha = problem
+    k = 1 + n_iter % min(X.shape)
+    model = LingRegressor(alpha, n_components=k, n_iter=n_iter, power=power, shrink=shrink)
+    model.fit(X, Y)
+    centred, targets = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    exact = np.stack([reference.ridge(centred, y, alpha) for y in targets.T], axis=1)
+    errors = np.linalg.norm(centred @ (model.coef_.reshape(-1, X.shape[1]).T - exact), axis=0)
+    bounds = model.report_.certificate.bounds * np.linalg.norm(targets, axis=0)
+    assert (bounds >= errors * (1 - 1e-6) - 1e-9).all()
+
+
+@every_stage
+@every_shrinkage
+def test_auto_reaches_tol(strong, second_stage, shrink):
+    X, y = strong
+    model = LingRegressor(30.0, second_stage=second_stage, shrink=shrink).fit(X, y)
+    assert model.report_.certificate.bound <= 1e-2
+    assert distance(X, y, model, Ridge(30.0, tol=EXACT).fit(X, y)) <= 1e-2
+    assert 1 <= model.n_components_ < 40
+    assert (model.n_iter_ > 0).all()
+
+
+def test_a_smaller_tol_takes_more_iterations(strong):
+    X, y = strong
+    n_iter = [LingRegressor(30.0, tol=tol, n_components=6).fit(X, y).n_iter_ for tol in (0.1, 1e-2)]
+    assert n_iter[0] < n_iter[1]
+
+
+def test_strong_directions_become_components(rng):
+    X = rng.standard_normal((400, 100)) * np.append(np.full(4, 100.0), np.ones(96))
+    model = LingRegressor(10.0).fit(X, X @ rng.standard_normal(100))
+    assert 4 <= model.n_components_ <= 10
+
+
+def test_a_flat_spectrum_needs_no_components(rng):
+    X = rng.standard_normal((2000, 50))
+    assert LingRegressor(10.0).fit(X, X.sum(axis=1)).n_components_ == 1
+
+
+def test_a_limit_above_tol_is_a_warning_with_advice(rng):
+    # One column of Algorithm 2 is a mixture of many directions of a power-law spectrum.
+    X = rng.standard_normal((200, 50)) * np.arange(1, 51) ** -0.5
+    model = LingRegressor(20.0, n_components=8, tol=1e-5)
+    with pytest.warns(ConvergenceWarning, match="approximate components"):
+        model.fit(X, X @ rng.standard_normal(50))
+    assert model.n_iter_[0] < 1000
+    assert "not certified" in model.report_.status.value
+
+
+def test_a_given_number_of_iterations_does_not_warn(strong):
+    X, y = strong
+    model = LingRegressor(1e-3, n_components=1, n_iter=1).fit(X, y)
+    assert model.report_.certificate.bound > 1e-2
+
+
+# --- scikit-learn's contract
+
+
+@every_stage
+def test_several_targets_are_fitted_as_one_by_one(strong, second_stage):
+    X, y = strong
+    Y = np.stack([y, 2 * y - 5, X[:, 0] ** 2], axis=1)
+    options = {"n_components": 5, "n_iter": 6, "second_stage": second_stage}
+    together = LingRegressor([1.0, 1.0, 5.0], **options).fit(X, Y)
+    assert together.coef_.shape == (3, 40)
+    assert together.n_iter_.tolist() == [6, 6, 6]
+    if second_stage == "gradient_descent":  # SVRG goes on drawing rows
+        for t, alpha in enumerate([1.0, 1.0, 5.0]):
+            alone = LingRegressor(alpha, **options).fit(X, Y[:, t])
+            np.testing.assert_allclose(together.coef_[t], alone.coef_, rtol=1e-9)
+
+
+@every_stage
+def test_sparse_equals_dense(rng, second_stage):
+    X = sparse.random_array((200, 30), density=0.2, rng=rng, format="csr")
+    y = X @ np.ones(30) + rng.standard_normal(200)
+    options = {"n_components": 3, "n_iter": 5, "second_stage": second_stage}
+    dense = LingRegressor(**options).fit(X.toarray(), y)
+    np.testing.assert_allclose(LingRegressor(**options).fit(X, y).coef_, dense.coef_, rtol=1e-8)
+
+
+@every_stage
+def test_integer_weights_repeat_rows(rng, second_stage):
+    X = rng.standard_normal((80, 6)) * np.append([9.0, 9.0], np.ones(4))
+    y, weights = X.sum(axis=1) + rng.standard_normal(80), rng.integers(0, 4, 80)
+    options = {"n_components": 6, "n_iter": 0 if second_stage == "gradient_descent" else 8}
+    model = LingRegressor(2.0, second_stage=second_stage, **options).fit(X, y, weights)
+    repeated = Ridge(2.0, tol=EXACT).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    np.testing.assert_allclose(model.coef_, repeated.coef_, rtol=1e-8)
+
+
+def test_pipelines_and_searches(strong):
+    X, y = strong
+    pipeline = make_pipeline(StandardScaler(), LingRegressor())
+    grid = {"lingregressor__alpha": [1.0, 1e5], "lingregressor__n_components": [2, 6]}
+    assert GridSearchCV(pipeline, grid, cv=3).fit(X, y).best_params_["lingregressor__alpha"] == 1.0
+
+
+def test_digits():
+    X, y = load_digits(return_X_y=True)
+    model = LingClassifier(10.0).fit(X, y)
+    theirs = RidgeClassifier(10.0).fit(X, y)
+    assert (model.predict(X) == theirs.predict(X)).mean() > 0.99
+    assert model.report_.certificate.bound <= 1e-2
+
+
+def test_files(strong, tmp_path):
+    X, y = strong
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    data = ling.scan_npy(tmp_path / "X.npy", y=tmp_path / "y.npy")
+    in_memory = LingRegressor(30.0).fit(X, y)
+    np.testing.assert_allclose(LingRegressor(30.0).fit(data).coef_, in_memory.coef_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [LingRegressor, LingClassifier])
+def test_saved_and_exported(strong, tmp_path, kind):
+    X, y = strong
+    y = y > 100 if kind is LingClassifier else y
+    model = kind(30.0).fit(X, y)
+    ling.save(model, tmp_path / "model.ling")
+    again = ling.load(tmp_path / "model.ling")
+    assert (again.predict(X) == model.predict(X)).all()
+    assert again.cost_ == model.cost_
+    assert (model.to_sklearn().predict(X) == model.predict(X)).all()
+
+
+# --- refusals
+
+
+def test_too_many_components(strong):
+    with raises(OptionError, "n_components", change=("n_components", "auto")):
+        LingRegressor(n_components=41).fit(*strong)
+
+
+@pytest.mark.parametrize("options", [{"n_iter": 3}, {"n_components": 2}])
+def test_auto_needs_a_bound(strong, options):
+    argument = "n_components" if "n_iter" in options else "n_iter"
+    with raises(OptionError, argument):
+        LingRegressor(0.0, **options).fit(*strong)
+
+
+def test_alpha_0_is_least_squares_without_a_certificate(strong):
+    X, y = strong
+    model = LingRegressor(0.0, n_components=40, n_iter=0).fit(X, y)
+    assert distance(X, y, model, Ridge(0.0).fit(X, y)) < 1e-9
+    assert "alpha is 0" in model.report_.status.value
