@@ -27,6 +27,8 @@ MODELS = {
     "cv-folds": lambda: ling.RidgeCV([0.1, 1.0], cv=3, alpha_per_target=True).fit(X, Y),
     "classifier": lambda: ling.RidgeClassifier().fit(X, KINDS),
     "classifier-cv": lambda: ling.RidgeClassifierCV().fit(X, Y[:, 0] > 0),
+    "ling": lambda: ling.LingRegressor(n_iter=4).fit(X, Y),
+    "ling-classifier": lambda: ling.LingClassifier(n_iter=4).fit(X, KINDS),
     "classifier-labels": lambda: ling.RidgeClassifier().fit(X, (Y > 0).astype(int)),
 }
 COPIES = {

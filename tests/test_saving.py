@@ -16,7 +16,15 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import KFold
 
 import ling
-from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, scan_arrow
+from ling import (
+    LingClassifier,
+    LingRegressor,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+    scan_arrow,
+)
 from ling.errors import (
     DataFileError,
     FileWriteError,
@@ -66,6 +74,8 @@ MODELS = {
     "classifier-objects": lambda: of_array(RidgeClassifier(), KINDS.astype(object)),
     "classifier-cv": lambda: of_table(RidgeClassifierCV(cv=3), KINDS),
     "classifier-integers": lambda: of_array(RidgeClassifierCV(), np.arange(N) % 3),
+    "ling": lambda: of_array(LingRegressor(3.0, n_iter=4), Y),
+    "ling-classifier": lambda: of_table(LingClassifier(3.0, n_iter=4), KINDS),
     "classifier-labels": lambda: of_array(RidgeClassifier(), (BOTH > 0).astype(int)),
 }
 every_model = pytest.mark.parametrize("name", MODELS)

@@ -4,7 +4,14 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling import (
+    LingClassifier,
+    LingRegressor,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+)
 from ling.solvers.engines import ENGINES
 from tests.versions import reads_polars
 
@@ -17,6 +24,8 @@ MODELS = {
     "RidgeCV, folds": RidgeCV(cv=3),
     "RidgeClassifier": RidgeClassifier(),
     "RidgeClassifierCV": RidgeClassifierCV(),
+    "LingRegressor": LingRegressor(n_iter=4),
+    "LingClassifier": LingClassifier(n_iter=4),
 }
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
