@@ -26,10 +26,13 @@ from ling.results import Cost
 
 # Johnson & Zhang's choice for convex problems: a new full gradient every 2 n steps.
 PASSES_PER_SNAPSHOT = 2
-# Steps tried by cross-validation, in units of 1 / max_i ||x_i||^2; and how long each is tried.
+# Steps tried by cross-validation, in units of 1 / max_i ||x_i||^2.
 STEP_FACTORS = 2.0 ** np.arange(-4, 4)
 N_TUNING_FOLDS = 3
-TUNING_PASSES = 10
+# Every step is tried for so many passes before only the best is continued. A step that diverges
+# slowly still looks best after 10 passes, but not when it is followed to the end; with fewer first
+# passes a step that is merely noisy early on is followed in vain.
+FIRST_TRIAL_PASSES = 10
 
 Indices = NDArray[np.integer[Any]]
 
@@ -66,7 +69,8 @@ def svrg(
     is sparse), 4 n p and one pass more for each snapshot, 2 n p and one pass for the fitted
     values.
 
-    step=None tries 8 steps by 3-fold cross-validation, for up to 10 passes each. A step that is too
+    step=None tries 8 steps by 3-fold cross-validation: each for up to 10 passes, then always the one
+    with the smallest error so far for longer, until one has made all `n_passes`. A step that is too
     long is refused only once it leaves the finite numbers; before that it shows as a poor fit. Rows
     are visited in random order, so X must be in memory (or memory-mapped) by rows; Fortran-ordered
     and integer data are copied once.
@@ -273,12 +277,13 @@ def _run_epochs(
     step: float,
     chosen: Indices,
     rng: np.random.Generator,
+    start: Array | None = None,
 ) -> Array:
     """SVRG on the `chosen` rows; not finite if the step was too long."""
     n, p = design.shape
     used = np.zeros(n)
     used[chosen] = 1.0 / len(chosen)
-    w = np.zeros(p)
+    w = np.zeros(p) if start is None else start
     left = n_passes * len(chosen)
     # A step that is too long overflows on its way; the caller looks at the result instead.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -294,6 +299,49 @@ def _run_epochs(
     return w
 
 
+@dataclass(frozen=True, eq=False)
+class StepTrial:
+    """A step after `passes` passes: its iterate on each fold, and its error on the rows left out."""
+
+    step: float
+    passes: int
+    iterates: tuple[Array, ...]
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class StepTuner:
+    """Cross-validation of the step on one problem."""
+
+    design: Design
+    rows: SvrgRows
+    target: Array
+    lam: float
+    fold: Indices
+    rng: np.random.Generator
+
+    def start(self, step: float) -> StepTrial:
+        """A step that has not been tried yet."""
+        zero = np.zeros(self.design.shape[1])
+        return StepTrial(step, 0, (zero,) * N_TUNING_FOLDS, np.inf)
+
+    def advance(self, trial: StepTrial, passes: int) -> StepTrial:
+        """The same step after `passes` passes in all; error infinite once it has overflowed."""
+        iterates = tuple(
+            _run_epochs(
+                self.design, self.rows, self.target, self.lam, passes - trial.passes, trial.step,
+                np.flatnonzero(self.fold != k), self.rng, w,
+            )
+            for k, w in enumerate(trial.iterates)
+        )  # fmt: skip
+        with np.errstate(over="ignore", invalid="ignore"):
+            misses = self.target[:, None] - self.design.matmat(np.stack(iterates, axis=1))
+            error = sum(
+                float(np.square(misses[self.fold == k, k]).sum()) for k in range(N_TUNING_FOLDS)
+            )
+        return StepTrial(trial.step, passes, iterates, error if np.isfinite(error) else np.inf)
+
+
 def _tune_step(
     design: Design,
     rows: SvrgRows,
@@ -302,7 +350,11 @@ def _tune_step(
     n_passes: int,
     rng: np.random.Generator,
 ) -> tuple[float, Cost]:
-    """The step with the smallest squared error on rows left out, and what finding it cost."""
+    """The step with the smallest squared error on rows left out, and what finding it cost.
+
+    A best-first search: the trial with the smallest error is continued for twice as many passes.
+    One that diverges falls behind; one that is hopeless early is never continued.
+    """
     n = design.shape[0]
     if n < N_TUNING_FOLDS:
         raise OptionError(
@@ -314,16 +366,10 @@ def _tune_step(
     longest = rows.max_squared_norm() + lam
     apart.meter.add(flops=design.matvec_flops, passes=1)
     steps = STEP_FACTORS / longest if longest > 0 else STEP_FACTORS
-    fold = rng.permutation(n) % N_TUNING_FOLDS
-    error = np.zeros(len(steps))
-    for k in range(N_TUNING_FOLDS):
-        chosen = np.flatnonzero(fold != k)
-        tried = [
-            _run_epochs(apart, rows, target, lam, min(n_passes, TUNING_PASSES), step, chosen, rng)
-            for step in steps
-        ]
-        with np.errstate(over="ignore", invalid="ignore"):
-            misses = target[:, None] - apart.matmat(np.stack(tried, axis=1))
-            error += np.square(misses[fold == k]).sum(axis=0)
-    error[~np.isfinite(error)] = np.inf
-    return float(steps[int(np.argmin(error))]), apart.cost
+    tuner = StepTuner(apart, rows, target, lam, rng.permutation(n) % N_TUNING_FOLDS, rng)
+    first = min(n_passes, FIRST_TRIAL_PASSES)
+    trials = [tuner.advance(tuner.start(float(step)), first) for step in steps]
+    while (best := min(trials, key=lambda trial: trial.error)).passes < n_passes:
+        longer = tuner.advance(best, min(n_passes, 2 * best.passes))
+        trials = [longer if trial is best else trial for trial in trials]
+    return best.step, apart.cost
