@@ -115,6 +115,10 @@ def test_chosen_step_is_one_of_those_promised(storage):
     assert -4 <= np.rint(exponent) <= 3
 
 
+def _trial_passes(n_passes):
+    return 2 * n_passes + 3 * np.ceil(n_passes / 2) + 1
+
+
 @pytest.mark.parametrize("n_passes", [3, 30])
 @over("algorithm", BY_ROWS)
 def test_choosing_the_step_is_paid_for_apart(algorithm, n_passes):
@@ -123,13 +127,13 @@ def test_choosing_the_step_is_paid_for_apart(algorithm, n_passes):
     given = algorithm(X, y, 0.1, n_passes=n_passes, step=chosen.step)
     assert chosen.cost == given.cost
     assert given.tuning_cost == Cost()
-    # 8 steps on 3 folds of two thirds of the rows for 10 passes at most, each with a look at the
-    # rows left out, and one look at the lengths of the rows. The best is followed to the end, and
-    # perhaps a second one; trials that diverge stop early.
-    first = min(n_passes, 10)
-    all_of_them = 8 * (2 * first + 3 * np.ceil(first / 2) + 1) + 1
-    to_the_end = 2 * n_passes + 3 * np.ceil(n_passes / 2) + 6
-    assert all_of_them / 2 < chosen.tuning_cost.passes < all_of_them + 2 * to_the_end
+    # 3 folds of two thirds of the rows; each trial pays for its steps, its full gradients and a
+    # look at the rows left out. 8 steps make 2 passes, 4 of them up to 10, and the best, or two of
+    # them, all; trials that diverge stop early.
+    first, second = min(n_passes, 2), min(n_passes, 10)
+    least = 4 * (2 * first + 3 * np.ceil(first / 2))
+    most = 8 * _trial_passes(first) + 4 * _trial_passes(second) + 2 * _trial_passes(n_passes) + 9
+    assert least < chosen.tuning_cost.passes < most
     assert chosen.tuning_cost.flops > chosen.cost.flops
 
 

@@ -29,10 +29,12 @@ PASSES_PER_SNAPSHOT = 2
 # Steps tried by cross-validation, in units of 1 / max_i ||x_i||^2.
 STEP_FACTORS = 2.0 ** np.arange(-4, 4)
 N_TUNING_FOLDS = 3
-# Every step is tried for so many passes before only the best is continued. A step that diverges
-# slowly still looks best after 10 passes, but not when it is followed to the end; with fewer first
-# passes a step that is merely noisy early on is followed in vain.
-FIRST_TRIAL_PASSES = 10
+# All steps are tried for one inner loop, which drops those that overflow or hardly move; the best
+# N_CONTINUED for TRIAL_PASSES, and then only the best of all is continued. A step that diverges
+# slowly still looks best after 10 passes, but not when it is followed to the end.
+SCREENING_PASSES = PASSES_PER_SNAPSHOT
+N_CONTINUED = 4
+TRIAL_PASSES = 10
 
 Indices = NDArray[np.integer[Any]]
 
@@ -69,11 +71,11 @@ def svrg(
     is sparse), 4 n p and one pass more for each snapshot, 2 n p and one pass for the fitted
     values.
 
-    step=None tries 8 steps by 3-fold cross-validation: each for up to 10 passes, then always the one
-    with the smallest error so far for longer, until one has made all `n_passes`. A step that is too
-    long is refused only once it leaves the finite numbers; before that it shows as a poor fit. Rows
-    are visited in random order, so X must be in memory (or memory-mapped) by rows; Fortran-ordered
-    and integer data are copied once.
+    step=None tries 8 steps by 3-fold cross-validation: each for 2 passes, the best 4 for up to 10,
+    then always the one with the smallest error so far for longer, until one has made all
+    `n_passes`. A step that is too long is refused only once it leaves the finite numbers; before
+    that it shows as a poor fit. Rows are visited in random order, so X must be in memory (or
+    memory-mapped) by rows; Fortran-ordered and integer data are copied once.
 
     Parameters
     ----------
@@ -301,7 +303,7 @@ def _run_epochs(
 
 @dataclass(frozen=True, eq=False)
 class StepTrial:
-    """A step after `passes` passes: its iterate on each fold, and its error on the rows left out."""
+    """A step after `passes` passes: its iterate on each fold, its error on the rows left out."""
 
     step: float
     passes: int
@@ -326,20 +328,38 @@ class StepTuner:
         return StepTrial(step, 0, (zero,) * N_TUNING_FOLDS, np.inf)
 
     def advance(self, trial: StepTrial, passes: int) -> StepTrial:
-        """The same step after `passes` passes in all; error infinite once it has overflowed."""
-        iterates = tuple(
-            _run_epochs(
-                self.design, self.rows, self.target, self.lam, passes - trial.passes, trial.step,
-                np.flatnonzero(self.fold != k), self.rng, w,
-            )
-            for k, w in enumerate(trial.iterates)
-        )  # fmt: skip
+        """The same step after `passes` passes in all; error infinite once it has overflowed.
+
+        The error is the larger of those at the last iterate and at the longest one on the way: near
+        the edge of stability SVRG runs away and comes back, and may be away when it is stopped.
+        """
+        ends, farthest = zip(
+            *(
+                self._run_fold(k, trial.step, w, passes - trial.passes)
+                for k, w in enumerate(trial.iterates)
+            ),
+            strict=True,
+        )
+        both = np.stack([*ends, *farthest], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            misses = self.target[:, None] - self.design.matmat(np.stack(iterates, axis=1))
-            error = sum(
-                float(np.square(misses[self.fold == k, k]).sum()) for k in range(N_TUNING_FOLDS)
+            misses = np.square(self.target[:, None] - self.design.matmat(both))
+            held_out = self.fold[:, None] == np.tile(np.arange(N_TUNING_FOLDS), 2)
+            errors = np.where(held_out, misses, 0.0).sum(axis=0).reshape(2, N_TUNING_FOLDS)
+        error = float(errors.max(axis=0).sum())
+        return StepTrial(trial.step, passes, ends, error if np.isfinite(error) else np.inf)
+
+    def _run_fold(self, k: int, step: float, w: Array, n_passes: int) -> tuple[Array, Array]:
+        """The last and the longest iterate of `n_passes` more passes without the rows of fold k."""
+        chosen, farthest = np.flatnonzero(self.fold != k), w
+        while n_passes and np.isfinite(w).all():
+            some = min(n_passes, PASSES_PER_SNAPSHOT)
+            w = _run_epochs(
+                self.design, self.rows, self.target, self.lam, some, step, chosen, self.rng, w
             )
-        return StepTrial(trial.step, passes, iterates, error if np.isfinite(error) else np.inf)
+            n_passes -= some
+            if not np.abs(w).max(initial=0.0) <= np.abs(farthest).max(initial=0.0):
+                farthest = w
+        return w, farthest
 
 
 def _tune_step(
@@ -367,8 +387,10 @@ def _tune_step(
     apart.meter.add(flops=design.matvec_flops, passes=1)
     steps = STEP_FACTORS / longest if longest > 0 else STEP_FACTORS
     tuner = StepTuner(apart, rows, target, lam, rng.permutation(n) % N_TUNING_FOLDS, rng)
-    first = min(n_passes, FIRST_TRIAL_PASSES)
-    trials = [tuner.advance(tuner.start(float(step)), first) for step in steps]
+    first, second = (min(n_passes, most) for most in (SCREENING_PASSES, TRIAL_PASSES))
+    screened = [tuner.advance(tuner.start(float(step)), first) for step in steps]
+    screened = sorted(screened, key=lambda trial: trial.error)
+    trials = [tuner.advance(trial, second) for trial in screened[:N_CONTINUED]]
     while (best := min(trials, key=lambda trial: trial.error)).passes < n_passes:
         longer = tuner.advance(best, min(n_passes, 2 * best.passes))
         trials = [longer if trial is best else trial for trial in trials]
