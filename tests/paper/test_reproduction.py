@@ -212,6 +212,13 @@ def test_readings_change_the_models():
     assert (np.diff(drawn.model.spectrum[15:]) > 0).any()
 
 
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Figures take most of the time of a tiny run."""
+    monkeypatch.setattr(runner, "_write_figures", lambda *_: None)
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_a_second_start_runs_only_what_is_missing(done, tmp_path):
     steps = []
     first = ReproductionSettings(tmp_path, repeats=1, quick=True)
@@ -223,6 +230,7 @@ def test_a_second_start_runs_only_what_is_missing(done, tmp_path):
     assert rows(tmp_path) == rows(done[0].out), "the same numbers as in one go"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_killed_at_any_moment_it_continues_with_the_same_numbers(done, tmp_path):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
@@ -235,9 +243,10 @@ def test_killed_at_any_moment_it_continues_with_the_same_numbers(done, tmp_path)
         "run_experiment(tiny(), None, settings, advance)\n"
     )
     here = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here / 'src'}"}
     killed = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path), str(repeats.n_progress_steps(tiny()) + 4)],
-        cwd=here, env={**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here / 'src'}"}, check=False,
+        cwd=here, env=environment, check=False,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL
     run = ReproductionSettings(tmp_path, repeats=3, quick=True)
@@ -252,6 +261,7 @@ def test_repeats_of_another_run_are_not_taken_for_this_one(done, change):
     assert runner.count_finished(tiny(), None, replace(done[0], **change)) == 0
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_damaged_repeat_is_made_again(done, tmp_path):
     run = ReproductionSettings(tmp_path, repeats=3, quick=True)
     shutil.copytree(done[0].out, tmp_path, dirs_exist_ok=True)
