@@ -275,7 +275,7 @@ def joint_section(verdicts: list[Verdict]) -> str:
         "The figures of LING+SVRG in the sections above belong to the conjecture.\n",
         *verdict_table(verdicts),
         "\n**What compiled code changes.** The paper's sentence about MATLAB is judged with an SVRG"
-        " that an interpreter runs row by row. `ling.paper.svrg` is compiled. Its rate is also given"
+        " that an interpreter runs row by row. `ling.paper.svrg` is compiled. Its rate is given too"
         " and shows how much of LING's advantage is left without the interpreter.",
     ]
     return "\n".join(lines) + "\n"
@@ -283,7 +283,7 @@ def joint_section(verdicts: list[Verdict]) -> str:
 
 def errata_page(numbers: Sequence[Lemma2Numbers]) -> str:
     lines = [
-        ERRATA,
+        LEMMA_2,
         "| model | measured | with n² (as proved) | with n (as printed) |",
         "| --- | --- | --- | --- |",
     ]
@@ -292,7 +292,7 @@ def errata_page(numbers: Sequence[Lemma2Numbers]) -> str:
             f"| {row.model} | {row.measured:.4g} ± {row.error:.1g} | {row.proved:.4g} | "
             f"{row.printed:.4g} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, OTHER_ERRATA])
 
 
 INTRODUCTION = """# The paper, reproduced
@@ -344,18 +344,27 @@ The headline choices were made on ridge's own results, never on how a sentence c
 - LING is the simplified version of section 2.1, as in the paper.
 """
 
-ERRATA = """# Errata of the paper
+LEMMA_2 = """# Errata of the paper
 
-**Lemma 2** prints the squared bias of stage 2 with n λ² where its proof, and Theorem 2, have n² λ².
-The table compares both with the mean of \\|X_r (gamma2 - estimate)\\|² over 2000 draws of the noise
-on models of 200 x 150 with 15 exact components removed and 100 times the default λ. There the bias
-is most of the sum. `ling.paper.theory` follows the proof.
+## Lemma 2: n in place of n²
 
-**Captions of Figures 7 and 8** speak of "two LING lines with different n2". The lines differ in k₂,
-5 and 15; n₂ runs along each line.
+Lemma 2 prints the squared bias of stage 2 with n λ² where its proof, and Theorem 2, have n² λ². The
+table compares both with the mean of \\|X_r (gamma2 - estimate)\\|² over 2000 draws of the noise, on
+models of 200 x 150 with 15 exact components removed. There λ is 100 times its default, so that the
+bias is large enough to be seen. `ling.paper.theory` follows the proof.
+"""
 
-**Equation (5)** leaves out the smallest singular value, because it is 0 for the directions that
-stage 1 removed. Started at zero, gradient descent never enters those directions. For p ≤ n the
-smallest singular value d_p of X may then be used as in equation (4), which gives a much better
-constant: the square of (a - b) / (a + b + 2nλ), where a is d² at k₂ + 1 and b is d² at p.
+OTHER_ERRATA = """
+## Captions of Figures 7 and 8: n₂ in place of k₂
+
+They speak of "two LING lines with different n2". The lines differ in k₂, 5 and 15; n₂ runs along
+each line.
+
+## Equation (5): a better constant
+
+The equation leaves out the smallest singular value, because it is 0 in the directions that stage 1
+removed. Started at zero, gradient descent never enters those directions. For p ≤ n the smallest
+singular value of X may then be used as in equation (4). The constant becomes the square of
+(a - b) / (a + b + 2nλ), where a is the square of singular value k₂ + 1 and b that of singular
+value p. `ling.paper.theory.ling_rate_from_zero` computes it.
 """

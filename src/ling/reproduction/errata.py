@@ -12,7 +12,7 @@ from ling.paper.algorithm2 import exact_svd
 from ling.paper.models import Model
 from ling.reproduction.outcomes import standard_error
 
-# So many times the model's lambda: there the bias, which the misprint is about, is most of the sum.
+# So many times the model's lambda: there the bias, which the misprint is about, can be seen.
 LAM_FACTOR = 100.0
 
 
