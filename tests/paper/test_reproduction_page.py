@@ -88,8 +88,10 @@ def test_readings_that_reproduce_a_figure_are_named(page, reports):
     assert page.reproducing(good) == ["a"]
 
 
-def test_what_a_search_found_is_labelled_so(page, reports):
+def test_what_a_search_found_is_labelled_so_and_told_only_if_it_is_so(page, reports, monkeypatch):
     summaries = [report.headline for report in reports]
+    assert page.search_paragraph(summaries) == ""
+    monkeypatch.setattr(page, "claims_of", lambda summary: [])
     assert "Found by search" in page.search_paragraph(summaries)
     assert page.search_paragraph(summaries[:2]) == ""
 

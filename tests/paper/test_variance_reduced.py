@@ -112,7 +112,7 @@ def test_chosen_step_is_one_of_those_promised(storage):
     fit = paper.svrg(storage.wrap(X), y, 0.3, 3, random_state=0)
     exponent = np.log2(fit.step * (longest + 0.3))
     assert abs(exponent - np.rint(exponent)) < 1e-6
-    assert -4 <= np.rint(exponent) <= 3
+    assert -6 <= np.rint(exponent) <= 1
 
 
 def _trial_passes(n_passes):
@@ -143,7 +143,7 @@ def test_chosen_step_does_better_than_the_shortest_and_does_not_diverge(wrap):
     alpha = 0.01 * 120
     objectives = [
         reference.objective(X, y, alpha, paper.svrg(wrap(X), y, 0.01, 5, step, 0).coef)
-        for step in (None, 2.0**-4 / np.square(X).sum(axis=1).max())
+        for step in (None, 2.0**-6 / np.square(X).sum(axis=1).max())
     ]
     assert objectives[0] < objectives[1]
 
@@ -175,7 +175,7 @@ def test_non_finite_trials_do_not_win(wrap):
 
 @over("wrap", BOTH)
 def test_step_is_chosen_for_as_many_passes_as_are_run(wrap):
-    """A step of 8 / max ||x_i||^2 is best after 10 passes here, and diverges within 200."""
+    """Later passes only shorten the step, and the fit is better than predicting nothing."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 30)) * 0.75 ** np.arange(30)
     y = X @ rng.standard_normal(30) + rng.standard_normal(60)

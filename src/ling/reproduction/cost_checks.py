@@ -192,6 +192,8 @@ def gd_close_after_ling_and_svrg(
 def gd_slower_at_common_value(summary: ExperimentSummary, criterion: ClosenessCriterion) -> Finding:
     """The lowest value that GD, LING and SVRG all reach costs GD most; RR does not enter."""
     common = summary.lowest_common_excess(GD, LING, SVRG)
+    if not np.isfinite(common):
+        return Finding(Outcome.TIE, "one repeat has no standard error")
     gd, ling, svrg = (summary.cost_to_reach(name, common) for name in (GD, LING, SVRG))
     outcome = all_of(is_less(ling, gd), is_less(svrg, gd))
     level = summary.rr.best + common
