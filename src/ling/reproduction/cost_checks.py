@@ -1,7 +1,7 @@
 """What the paper reads off its figures: how close an algorithm comes to RR, and at what cost.
 
 Each check takes a summary and a criterion for "close". Its docstring says what it demands. The
-vague words mean the same everywhere, and were fixed before any verdict was seen:
+vague words mean the same in every sentence:
 
 - "very fast", "fast": close for less than half of RR's cost; "at less cost": for less than RR's;
 - "slightly": at most twice the cost; "much better": less than half the value;
