@@ -199,3 +199,12 @@ def test_models_need_as_many_rows_and_columns_as_their_spectrum_has_parts(name, 
     for argument in ("n", "p"):
         with raises(OptionError, argument, mentions=f">= {least}"):
             make(0, **{"n": 40, "p": 40, argument: least - 1})
+
+
+def test_model_3_raises_the_first_values_drawn_if_asked():
+    drawn = models.model3(0, n=60, p=40, raised="first").spectrum
+    largest = models.model3(0, n=60, p=40).spectrum
+    np.testing.assert_allclose(np.sort(drawn[15:])[::-1][:1] <= np.sqrt(60), [True])
+    assert drawn[:15].min() < largest[:15].min()
+    with raises(OptionError, "raised"):
+        models.model3(0, n=60, p=40, raised="all")

@@ -74,6 +74,39 @@ def test_ling_has_the_risk_of_ridge_for_every_k(case, shape):
         np.testing.assert_allclose(ling_theory(model, k), ridge_theory(model, k), rtol=1e-12)
 
 
+@over("case", MODELS)
+def test_lemma_2_as_printed_is_too_small(case):
+    """E ||X_r gamma2 - fitted||^2 without noise, exactly, against both forms of the lemma."""
+    model = case.draw((60, 40))
+    svd, n = paper.exact_svd(model.X, case.k), 60
+    lam = 100 * model.lam
+    X_r = model.X - svd.U @ (svd.U.T @ model.X)
+    fitted = X_r @ reference.ridge(X_r, X_r @ model.beta, n * lam)
+    bias = float(np.sum((X_r @ model.beta - fitted) ** 2))
+    arguments = model.spectrum, model.rotated, 0.0, lam, n, case.k
+    np.testing.assert_allclose(theory.lemma2(*arguments), bias, rtol=1e-6)
+    np.testing.assert_allclose(theory.lemma2_as_printed(*arguments), bias / n, rtol=1e-6)
+
+
+def test_lemma_2_is_the_second_half_of_theorem_2():
+    risk = theory.ling_risk(**RISK, k=1)
+    first = theory.ling_risk([2.0], [1.0], 1.0, 0.1, 2, 1)
+    assert theory.lemma2(**RISK, k=1) / 2 == pytest.approx(risk - first)
+
+
+@over("case", MODELS)
+def test_from_zero_the_smallest_singular_value_enters_the_rate(case):
+    model = case.draw((60, 40))
+    svd, n = paper.exact_svd(model.X, case.k), 60
+    sharp = theory.ling_rate_from_zero(model.spectrum, model.lam, n, case.k)
+    assert sharp <= theory.ling_rate(model.spectrum, model.lam, n, case.k)
+    fit = paper.ling(model.X, model.y, model.lam, case.k, 6, svd=svd)
+    best = paper.ling(model.X, model.y, model.lam, case.k, 3000, svd=svd).objective[-1]
+    gap = fit.objective - best
+    seen = gap[:-1] > 1e-6 * gap[0]
+    assert (gap[1:][seen] <= gap[:-1][seen] * sharp * (1 + 1e-6)).all()
+
+
 directions = st.lists(st.tuples(st.floats(0, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=6)
 
 
@@ -121,6 +154,11 @@ FUNCTIONS = {
     "ling_risk": (theory.ling_risk, RISK | {"k": 1}),
     "gd_rate": (theory.gd_rate, {"spectrum": [2.0, 1.0], "lam": 0.1, "n": 2, "p": 2}),
     "ling_rate": (theory.ling_rate, {"spectrum": [2.0, 1.0], "lam": 0.1, "n": 2, "k": 1}),
+    "ling_rate_from_zero": (
+        theory.ling_rate_from_zero,
+        {"spectrum": [2.0, 1.0], "lam": 0.1, "n": 2, "k": 1},
+    ),
+    "lemma2": (theory.lemma2, RISK | {"k": 1}),
 }
 WRONG = {
     "lam": [-1.0, np.nan, np.inf, "1", None, True],

@@ -406,6 +406,13 @@ def reproduce(
             metavar="NAME=VALUE", help="What the paper leaves open, such as lam_factor=10."
         ),
     ] = None,
+    flops: Annotated[
+        str,
+        typer.Option(
+            metavar="measured|printed|order",
+            help="Count FLOPs as our code works, as the paper prints its algorithms, or by order.",
+        ),
+    ] = "measured",
     json: JsonOption = False,
 ) -> None:
     """Redo the paper's experiments.
@@ -414,10 +421,13 @@ def reproduce(
     continues from the finished repeats.
     """
     from ling.cli.reproduce import parse_choices, run
+    from ling.reproduction.flop_conventions import FLOP_CONVENTIONS
     from ling.reproduction.runner import ReproductionSettings
 
+    counted = check_one_of(flops, "flops", FLOP_CONVENTIONS)
+    choices = parse_choices(choice or [])
     run(
         experiment,
-        ReproductionSettings(out, seed, quick, repeats, parse_choices(choice or [])),
+        ReproductionSettings(out, seed, quick, repeats, choices, counted),
         as_json=json,
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -22,10 +23,14 @@ from rich.progress import (
 
 from ling.cli.error_wording import to_cli_wording
 from ling.errors import DataFileError
-from ling.reproduction.claims import Verdict, judge_joint_claims
+from ling.reproduction.claims import Verdict, judge_all
 from ling.reproduction.datasets import Dataset
-from ling.reproduction.experiments import EXPERIMENTS, Choices, Experiment, n_progress_steps
+from ling.reproduction.experiments import EXPERIMENTS, Experiment
+from ling.reproduction.outcomes import Outcome
 from ling.reproduction.pages import render_page
+from ling.reproduction.paper_claims import JOINT_CLAIMS
+from ling.reproduction.problems import Choices
+from ling.reproduction.repeats import n_progress_steps
 from ling.reproduction.runner import (
     ExperimentResult,
     ReproductionSettings,
@@ -57,7 +62,7 @@ def run(name: str, settings: ReproductionSettings, *, as_json: bool) -> None:
         raise typer.Exit(130) from None
     if not outcomes:
         raise typer.Exit(1)
-    together = judge_joint_claims(outcome.summary for outcome in earlier + outcomes)
+    together = judge_all(JOINT_CLAIMS, [outcome.summary for outcome in earlier + outcomes])
     if as_json:
         verdicts = [verdict for outcome in outcomes for verdict in outcome.verdicts] + together
         typer.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
@@ -131,25 +136,23 @@ def _in_paper_order(outcomes: list[ExperimentResult]) -> list[ExperimentResult]:
 def _print_verdicts(outcomes: list[ExperimentResult], together: list[Verdict], out: Path) -> None:
     console = Console()
     groups = [(outcome.summary.data, outcome.verdicts) for outcome in outcomes]
-    for title, verdicts in [*groups, ("All experiments together", together)]:
+    for title, verdicts in [*groups, ("Several experiments together", together)]:
         if not verdicts:
             continue
         console.print(f"\n[bold]{title}[/bold]", highlight=False, soft_wrap=True)
         for verdict in verdicts:
             console.print(
-                f"  {_verdict_mark(verdict)} {verdict.claim}", highlight=False, soft_wrap=True
+                f"  {_verdict_mark(verdict)} [dim]{verdict.source}:[/dim] {escape(verdict.quote)}",
+                highlight=False,
+                soft_wrap=True,
             )
     console.print(f"\nLook at {out / 'index.html'}", highlight=False, soft_wrap=True)
 
 
 def _verdict_mark(verdict: Verdict) -> str:
-    words = {
-        True: ("holds", "green"),
-        False: ("does not hold", "red"),
-        None: ("cannot tell", "dim"),
-    }
-    word, colour = words[verdict.holds]
-    return f"[{colour}]{word:14}[/{colour}]"
+    colours = {Outcome.HOLDS: "green", Outcome.TIE: "yellow", Outcome.FAILS: "red"}
+    colour = colours.get(verdict.outcome, "dim")
+    return f"[{colour}]{verdict.outcome:10}[/{colour}]"
 
 
 def parse_choices(pairs: list[str]) -> Choices:

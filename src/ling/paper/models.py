@@ -22,7 +22,7 @@ from ling.paper.inputs import as_generator, check_count, check_number
 
 __all__ = ["Model", "model1", "model2", "model3"]
 
-# Coefficients are drawn uniformly from [-REACH, REACH].
+# Coefficients are drawn uniformly from [-MAX_COEF, MAX_COEF].
 MAX_COEF = 2.5
 
 
@@ -118,7 +118,13 @@ def model2(random_state: Seed = None, n: int = 2000, p: int = 1500, noise: float
     return _draw_model("Model 2", d, beta, n, noise, rng)
 
 
-def model3(random_state: Seed = None, n: int = 2000, p: int = 1500, noise: float = 1.0) -> Model:
+def model3(
+    random_state: Seed = None,
+    n: int = 2000,
+    p: int = 1500,
+    noise: float = 1.0,
+    raised: str = "largest",
+) -> Model:
     """A flat spectrum with its top 15 values times 10, and X = U D: hard for both PCR and GD.
 
     Only the first 15 and the last 1000 coefficients (in general, the last two thirds) are not zero.
@@ -130,6 +136,9 @@ def model3(random_state: Seed = None, n: int = 2000, p: int = 1500, noise: float
         Rows and columns of X.
     noise : float, default=1.0
         Its standard deviation.
+    raised : {"largest", "first"}, default="largest"
+        Which 15 of the sampled values are multiplied by 10: the paper's "top 15 sampled values" may
+        be the largest, or the first to be drawn. "first" leaves the others in the order drawn.
 
     Returns
     -------
@@ -138,7 +147,11 @@ def model3(random_state: Seed = None, n: int = 2000, p: int = 1500, noise: float
     """
     rng = as_generator(random_state)
     n, p, r = _check_sizes(n, p, least=15)
-    d = np.sort(rng.uniform(np.sqrt(n) / 2, np.sqrt(n), r))[::-1]
+    if raised not in ("largest", "first"):
+        raise OptionError("raised", f"is {raised!r}", "pass 'largest' or 'first'")
+    d = rng.uniform(np.sqrt(n) / 2, np.sqrt(n), r)
+    if raised == "largest":
+        d = np.sort(d)[::-1]
     d[:15] *= 10
     beta = rng.uniform(-MAX_COEF, MAX_COEF, p)
     beta[15 : p - (2 * p) // 3] = 0.0
@@ -165,7 +178,7 @@ def _draw_model(
 
 
 def _second_moment(beta: Array) -> float:
-    """E||beta||^2 / p: every coefficient that is not zero by design has variance REACH^2 / 3."""
+    """E||beta||^2 / p: every coefficient that is not zero by design has variance MAX_COEF^2 / 3."""
     return float(np.count_nonzero(beta) / len(beta) * MAX_COEF**2 / 3)
 
 

@@ -27,10 +27,17 @@ from ling.results import Cost
 
 # Johnson & Zhang's choice for convex problems: a new full gradient every 2 n steps.
 PASSES_PER_SNAPSHOT = 2
-# Steps tried by cross-validation, in units of 1 / max_i ||x_i||^2; and how long each is tried.
-STEP_FACTORS = 2.0 ** np.arange(-4, 4)
+# Steps tried by cross-validation, in units of 1 / max_i ||x_i||^2. Beyond 2 a step along the
+# longest row moves away from its minimum: where few rows are long, that shows only when one is
+# drawn often, and a step that looked best on the folds runs away on all rows.
+STEP_FACTORS = 2.0 ** np.arange(-6, 2)
 N_TUNING_FOLDS = 3
-TUNING_PASSES = 10
+# All steps are tried for one inner loop, which drops those that overflow or hardly move; the best
+# N_CONTINUED for TRIAL_PASSES, and then only the best of all is continued. A step that diverges
+# slowly still looks best after 10 passes, but not when it is followed to the end.
+SCREENING_PASSES = PASSES_PER_SNAPSHOT
+N_CONTINUED = 4
+TRIAL_PASSES = 10
 
 Indices = NDArray[np.integer[Any]]
 
@@ -68,10 +75,11 @@ def svrg(
     is sparse), 4 n p and one pass more for each snapshot, 2 n p and one pass for the fitted
     values.
 
-    step=None tries 8 steps by 3-fold cross-validation, for up to 10 passes each. A step that is too
-    long is refused only once it leaves the finite numbers; before that it shows as a poor fit. Rows
-    are visited in random order, so X must be in memory (or memory-mapped) by rows; Fortran-ordered
-    and integer data are copied once.
+    step=None tries 8 steps by 3-fold cross-validation: each for 2 passes, the best 4 for up to 10,
+    then always the one with the smallest error so far for longer, until one has made all
+    `n_passes`. A step that is too long is refused only once it leaves the finite numbers; before
+    that it shows as a poor fit. Rows are visited in random order, so X must be in memory (or
+    memory-mapped) by rows; Fortran-ordered and integer data are copied once.
 
     Parameters
     ----------
@@ -132,7 +140,7 @@ def run_svrg(
             Change("step", None, "to choose it by cross-validation"),
         )
     gamma, n_passes = _run_epochs(
-        design, rows, target, lam, n_passes, float(step), everything, rng, should_stop
+        design, rows, target, lam, n_passes, float(step), everything, rng, should_stop=should_stop
     )
     if not np.isfinite(gamma).all():
         raise DivergenceError(
@@ -281,13 +289,14 @@ def _run_epochs(
     step: float,
     chosen: Indices,
     rng: np.random.Generator,
+    start: Array | None = None,
     should_stop: StopTest | None = None,
 ) -> tuple[Array, int]:
     """SVRG on the `chosen` rows, not finite if the step was too long; and the passes it took."""
     n, p = design.shape
     used = np.zeros(n)
     used[chosen] = 1.0 / len(chosen)
-    w = np.zeros(p)
+    w = np.zeros(p) if start is None else start
     left = n_passes * len(chosen)
     # A step that is too long overflows on its way; the caller looks at the result instead.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -305,6 +314,67 @@ def _run_epochs(
     return w, n_passes - left // len(chosen)
 
 
+@dataclass(frozen=True, eq=False)
+class StepTrial:
+    """A step after `passes` passes: its iterate on each fold, its error on the rows left out."""
+
+    step: float
+    passes: int
+    iterates: tuple[Array, ...]
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class StepTuner:
+    """Cross-validation of the step on one problem."""
+
+    design: Design
+    rows: SvrgRows
+    target: Array
+    lam: float
+    fold: Indices
+    rng: np.random.Generator
+
+    def start(self, step: float) -> StepTrial:
+        """A step that has not been tried yet."""
+        zero = np.zeros(self.design.shape[1])
+        return StepTrial(step, 0, (zero,) * N_TUNING_FOLDS, np.inf)
+
+    def advance(self, trial: StepTrial, passes: int) -> StepTrial:
+        """The same step after `passes` passes in all; error infinite once it has overflowed.
+
+        The error is the larger of those at the last iterate and at the longest one on the way: near
+        the edge of stability SVRG runs away and comes back, and may be away when it is stopped.
+        """
+        ends, farthest = zip(
+            *(
+                self._run_fold(k, trial.step, w, passes - trial.passes)
+                for k, w in enumerate(trial.iterates)
+            ),
+            strict=True,
+        )
+        both = np.stack([*ends, *farthest], axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            misses = np.square(self.target[:, None] - self.design.matmat(both))
+            held_out = self.fold[:, None] == np.tile(np.arange(N_TUNING_FOLDS), 2)
+            errors = np.where(held_out, misses, 0.0).sum(axis=0).reshape(2, N_TUNING_FOLDS)
+        error = float(errors.max(axis=0).sum())
+        return StepTrial(trial.step, passes, ends, error if np.isfinite(error) else np.inf)
+
+    def _run_fold(self, k: int, step: float, w: Array, n_passes: int) -> tuple[Array, Array]:
+        """The last and the longest iterate of `n_passes` more passes without the rows of fold k."""
+        chosen, farthest = np.flatnonzero(self.fold != k), w
+        while n_passes and np.isfinite(w).all():
+            some = min(n_passes, PASSES_PER_SNAPSHOT)
+            w, _ = _run_epochs(
+                self.design, self.rows, self.target, self.lam, some, step, chosen, self.rng, w
+            )
+            n_passes -= some
+            if not np.abs(w).max(initial=0.0) <= np.abs(farthest).max(initial=0.0):
+                farthest = w
+        return w, farthest
+
+
 def _tune_step(
     design: Design,
     rows: SvrgRows,
@@ -313,7 +383,11 @@ def _tune_step(
     n_passes: int,
     rng: np.random.Generator,
 ) -> tuple[float, Cost]:
-    """The step with the smallest squared error on rows left out, and what finding it cost."""
+    """The step with the smallest squared error on rows left out, and what finding it cost.
+
+    A best-first search: the trial with the smallest error is continued for twice as many passes.
+    One that diverges falls behind; one that is hopeless early is never continued.
+    """
     n = design.shape[0]
     if n < N_TUNING_FOLDS:
         raise OptionError(
@@ -325,18 +399,12 @@ def _tune_step(
     longest = rows.max_squared_norm() + lam
     apart.meter.add(flops=design.matvec_flops, passes=1)
     steps = STEP_FACTORS / longest if longest > 0 else STEP_FACTORS
-    fold = rng.permutation(n) % N_TUNING_FOLDS
-    error = np.zeros(len(steps))
-    for k in range(N_TUNING_FOLDS):
-        chosen = np.flatnonzero(fold != k)
-        tried = [
-            _run_epochs(apart, rows, target, lam, min(n_passes, TUNING_PASSES), step, chosen, rng)[
-                0
-            ]
-            for step in steps
-        ]
-        with np.errstate(over="ignore", invalid="ignore"):
-            misses = target[:, None] - apart.matmat(np.stack(tried, axis=1))
-            error += np.square(misses[fold == k]).sum(axis=0)
-    error[~np.isfinite(error)] = np.inf
-    return float(steps[int(np.argmin(error))]), apart.cost
+    tuner = StepTuner(apart, rows, target, lam, rng.permutation(n) % N_TUNING_FOLDS, rng)
+    first, second = (min(n_passes, most) for most in (SCREENING_PASSES, TRIAL_PASSES))
+    screened = [tuner.advance(tuner.start(float(step)), first) for step in steps]
+    screened = sorted(screened, key=lambda trial: trial.error)
+    trials = [tuner.advance(trial, second) for trial in screened[:N_CONTINUED]]
+    while (best := min(trials, key=lambda trial: trial.error)).passes < n_passes:
+        longer = tuner.advance(best, min(n_passes, 2 * best.passes))
+        trials = [longer if trial is best else trial for trial in trials]
+    return best.step, apart.cost

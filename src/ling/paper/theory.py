@@ -14,7 +14,16 @@ from ling._typing import Array
 from ling.errors import ShapeError
 from ling.paper.inputs import check_alpha, check_count, check_number, check_vector
 
-__all__ = ["gd_rate", "ling_rate", "ling_risk", "ridge_risk", "risk_deviation"]
+__all__ = [
+    "gd_rate",
+    "lemma2",
+    "lemma2_as_printed",
+    "ling_rate",
+    "ling_rate_from_zero",
+    "ling_risk",
+    "ridge_risk",
+    "risk_deviation",
+]
 
 
 def ridge_risk(spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int) -> float:
@@ -115,7 +124,7 @@ def risk_deviation(
 
 
 def gd_rate(spectrum: ArrayLike, lam: float, n: int, p: int) -> float:
-    """Equation (3): every step of gradient descent leaves at most this share of the gap.
+    """Equation (4): every step of gradient descent leaves at most this share of the gap.
 
     ((d_1^2 - d_p^2) / (d_1^2 + d_p^2 + 2 n lam))^2, with d_p = 0 when p exceeds the number of
     singular values.
@@ -145,7 +154,7 @@ def gd_rate(spectrum: ArrayLike, lam: float, n: int, p: int) -> float:
 
 
 def ling_rate(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
-    """Equation (4): the same for stage 2 of LING, with the exact top k directions removed.
+    """Equation (5): the same for stage 2 of LING, with the exact top k directions removed.
 
     (d_{k+1}^2 / (d_{k+1}^2 + 2 n lam))^2: the smallest eigenvalue is 0, that of what was removed.
 
@@ -167,6 +176,85 @@ def ling_rate(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
     k = check_count(k, "k", 0, len(d))
     largest = float(d[k]) ** 2 if k < len(d) else 0.0
     return _contraction_rate(largest, 0.0, check_alpha(lam, check_count(n, "n", 1)))
+
+
+def ling_rate_from_zero(spectrum: ArrayLike, lam: float, n: int, k: int) -> float:
+    """Equation (5) sharpened for p <= n and a start at zero: the smallest singular value enters.
+
+    ((d_{k+1}^2 - d_p^2) / (d_{k+1}^2 + d_p^2 + 2 n lam))^2. From zero, gradient descent stays in
+    the row space of X_r, where the smallest eigenvalue of X_r'X_r is d_p^2 and not 0.
+
+    Parameters
+    ----------
+    spectrum : array
+        All p singular values of X.
+    lam : float
+    n : int
+        Rows of X.
+    k : int
+        How many components.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> ling_rate_from_zero([9.0, 3.0, 1.0], lam=0.0, n=3, k=1)  # doctest: +ELLIPSIS
+    0.64...
+    """
+    d = np.sort(check_vector(spectrum, "spectrum"))[::-1]
+    k = check_count(k, "k", 0, len(d))
+    rest = d[k:] if k < len(d) else np.zeros(1)
+    alpha = check_alpha(lam, check_count(n, "n", 1))
+    return _contraction_rate(float(rest[0]) ** 2, float(rest[-1]) ** 2, alpha)
+
+
+def lemma2(
+    spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int, k: int
+) -> float:
+    """Lemma 2 as its proof has it: E ||X_r gamma2 - fitted||^2 of stage 2, with n^2 lam^2.
+
+    Parameters
+    ----------
+    spectrum : array
+        Singular values of X.
+    rotated : array
+        V'beta, the true coefficients in the directions of the spectrum.
+    noise : float
+        Standard deviation of the noise.
+    lam : float
+    n : int
+        Rows of X.
+    k : int
+        How many components stage 1 removed.
+
+    Returns
+    -------
+    float
+    """
+    d, a = _sort_by_singular_value(spectrum, rotated)
+    k = check_count(k, "k", 0, len(d))
+    return float(_direction_risks(d[k:], d[k:] * a[k:], noise, lam, n).sum())
+
+
+def lemma2_as_printed(
+    spectrum: ArrayLike, rotated: ArrayLike, noise: float, lam: float, n: int, k: int
+) -> float:
+    """Lemma 2 with its misprint, n lam^2 where the proof has n^2 lam^2.
+
+    Parameters
+    ----------
+    spectrum, rotated, noise, lam, n, k
+        As for `lemma2`.
+
+    Returns
+    -------
+    float
+    """
+    variance = lemma2(spectrum, np.zeros_like(np.asarray(rotated, float)), noise, lam, n, k)
+    bias = lemma2(spectrum, rotated, 0.0, lam, n, k)
+    return variance + bias / n
 
 
 def _contraction_rate(largest: float, smallest: float, alpha: float) -> float:

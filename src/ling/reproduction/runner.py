@@ -17,16 +17,13 @@ from threadpoolctl import threadpool_limits
 from ling import __version__
 from ling.atomic_write import atomic_write
 from ling.errors import MissingPackageError
-from ling.reproduction.claims import Verdict, judge_claims
+from ling.reproduction.claims import Verdict, judge_all
 from ling.reproduction.datasets import Dataset
-from ling.reproduction.experiments import (
-    Choices,
-    Experiment,
-    Point,
-    Repeat,
-    TheoryCheck,
-    run_repeat,
-)
+from ling.reproduction.experiments import Experiment
+from ling.reproduction.flop_conventions import FlopConvention
+from ling.reproduction.paper_claims import EXPERIMENT_CLAIMS
+from ling.reproduction.problems import Choices
+from ling.reproduction.repeats import Point, Repeat, SubspaceDraw, TheoryCheck, run_repeat
 from ling.reproduction.summary import ExperimentSummary, summarize_repeats
 
 QUICK_REPEATS = 2
@@ -35,13 +32,17 @@ N_BLAS_THREADS = 1
 
 @dataclass(frozen=True)
 class ReproductionSettings:
-    """What to run, and where to write; `repeats` None means as many as the paper."""
+    """What to run, and where to write; `repeats` None means as many as the paper.
+
+    `flops` says how the cost of a fit is counted; the repeats do not depend on it.
+    """
 
     out: Path
     seed: int = 0
     quick: bool = False
     repeats: int | None = None
     choices: Choices = field(default_factory=Choices)
+    flops: FlopConvention = "measured"
 
     def n_repeats_of(self, experiment: Experiment) -> int:
         """The number of repeats of one experiment."""
@@ -85,8 +86,8 @@ def run_experiment(
             file.parent.mkdir(parents=True, exist_ok=True)
             write_text_atomically(file, json.dumps(asdict(repeat)))
         repeats.append(repeat)
-    summary = summarize_repeats(experiment, repeats)
-    verdicts = judge_claims(summary)
+    summary = summarize_repeats(experiment, repeats).with_flops(run.flops)
+    verdicts = judge_all(EXPERIMENT_CLAIMS, [summary])
     write_text_atomically(folder / "points.csv", _points_csv(summary, repeats))
     write_text_atomically(
         folder / "claims.json", json.dumps([asdict(v) for v in verdicts], indent=2) + "\n"
@@ -124,7 +125,9 @@ def _repeat_files(
         "choices": asdict(run.choices),
         "grid": asdict(experiment.grid),
         "data": None if data is None else [data.name, *data.X.shape],
-        "kept": [f.name for kind in (Repeat, Point, TheoryCheck) for f in fields(kind)],
+        "kept": [
+            f.name for kind in (Repeat, Point, TheoryCheck, SubspaceDraw) for f in fields(kind)
+        ],
     }
     name = hashlib.sha256(json.dumps(made_with).encode()).hexdigest()[:12]
     folder = run.out / experiment.name / "repeats" / name
@@ -140,6 +143,7 @@ def _read_repeat(file: Path) -> Repeat | None:
     found["points"] = [Point(**point) for point in found["points"]]
     found["theory"] = None if found["theory"] is None else TheoryCheck(**found["theory"])
     found["shape"] = tuple(found["shape"])
+    found["draws"] = [SubspaceDraw(**draw) for draw in found["draws"]]
     return Repeat(**found)
 
 
@@ -158,5 +162,5 @@ def _points_csv(summary: ExperimentSummary, repeats: list[Repeat]) -> str:
 def _write_figures(summary: ExperimentSummary, folder: Path, quick: bool) -> None:
     from ling.reproduction import figures
 
-    figures.save_figure(figures.cost_figure(summary, quick), folder / "figure")
-    figures.save_figure(figures.spectrum_figure(summary, quick), folder / "spectrum")
+    for stem, figure in figures.draw_figures(summary, quick).items():
+        figures.save_figure(figure, folder / stem)

@@ -1,0 +1,363 @@
+"""The text of docs/reproduction.md and docs/errata.md, from results; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ling.reproduction.claims import (
+    HEADLINE,
+    ONE_STANDARD_ERROR,
+    THRESHOLDS,
+    Claim,
+    ClosenessCriterion,
+    Verdict,
+    describe_intervals,
+    judge_all,
+    merge_runs,
+)
+from ling.reproduction.errata import Lemma2Numbers
+from ling.reproduction.figures import captions
+from ling.reproduction.flop_conventions import FLOP_CONVENTIONS
+from ling.reproduction.outcomes import Outcome
+from ling.reproduction.paper_claims import EXPERIMENT_CLAIMS, JOINT_CLAIMS
+from ling.reproduction.summary import ExperimentSummary
+
+MODELS = ("model1", "model2", "model3")
+HEADLINE_READING, SECOND_READING = "headline", "one standard error"
+# The threshold that a search found, as a share of the way from RR to predicting nothing.
+SEARCHED = 3e-5
+
+
+@dataclass(frozen=True)
+class ExperimentReport:
+    """One experiment under the headline reading, under others, and RR's value by lambda factor."""
+
+    headline: ExperimentSummary
+    readings: dict[str, ExperimentSummary]
+    by_lambda: dict[float, float]
+
+
+def reproduction_page(
+    reports: Sequence[ExperimentReport], missing: dict[str, str], made: str
+) -> str:
+    summaries = [report.headline for report in reports]
+    together = judge_all(JOINT_CLAIMS, summaries)
+    named = [r for r in reports if not r.headline.experiment.stands_for]
+    parts = [
+        INTRODUCTION.format(made=made),
+        overview(named, together),
+        readings_section(named),
+        *(experiment_section(report) for report in reports),
+        *(f"## {title}\n\nNot run: {reason}\n" for title, reason in missing.items()),
+        joint_section(together),
+        CHOICES,
+    ]
+    return "\n".join(parts)
+
+
+# The verdicts -----------------------------------------------------------------------------------
+
+
+def outcomes_by_reading(report: ExperimentReport) -> dict[str, dict[str, Outcome]]:
+    """The outcome of every claim of an experiment, by reading and by the name of the claim."""
+    headline = report.headline
+    subjects: dict[str, tuple[ExperimentSummary, ClosenessCriterion]] = {
+        HEADLINE_READING: (headline, HEADLINE),
+        SECOND_READING: (headline, ONE_STANDARD_ERROR),
+    }
+    for convention in FLOP_CONVENTIONS:
+        if convention != "measured":
+            subjects[f"FLOPs {convention}"] = (headline.with_flops(convention), HEADLINE)
+    subjects |= {label: (summary, HEADLINE) for label, summary in report.readings.items()}
+    return {
+        label: {claim.name: claim.check([s], criterion).outcome for claim in claims_of(s)}
+        for label, (s, criterion) in subjects.items()
+    }
+
+
+def claims_of(summary: ExperimentSummary) -> list[Claim]:
+    return [c for c in EXPERIMENT_CLAIMS if c.experiments == (summary.experiment.claims_of,)]
+
+
+def reproducing(by_reading: dict[str, dict[str, Outcome]]) -> list[str]:
+    """The readings under which no claim of an experiment fails."""
+    return [
+        label for label, outcomes in by_reading.items() if Outcome.FAILS not in outcomes.values()
+    ]
+
+
+def holding_under_none(by_reading: dict[str, dict[str, Outcome]]) -> list[str]:
+    """The names of the claims that fail under every reading."""
+    names = by_reading[HEADLINE_READING]
+    return [
+        name
+        for name in names
+        if all(outcomes[name] is Outcome.FAILS for outcomes in by_reading.values())
+    ]
+
+
+# The sections -----------------------------------------------------------------------------------
+
+
+def overview(reports: Sequence[ExperimentReport], together: list[Verdict]) -> str:
+    lines = [
+        "## Verdicts\n",
+        "Under the headline reading: FLOPs as measured, close means 1 % of the linear axis.\n",
+        "| figure | the paper says | verdict | details |",
+        "| --- | --- | --- | --- |",
+    ]
+    for report in reports:
+        experiment = report.headline.experiment
+        for verdict in judge_all(EXPERIMENT_CLAIMS, [report.headline]):
+            lines.append(
+                f"| {experiment.figures.curves} | {verdict.quote} | {bold(verdict.outcome)} | "
+                f"[{experiment.title.split(':')[0]}](#{experiment.name}) |"
+            )
+    for verdict in together:
+        lines.append(
+            f"| {place(verdict)} | {verdict.quote} | {bold(verdict.outcome)} | "
+            "[several experiments](#several-experiments) |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def place(verdict: Verdict) -> str:
+    return verdict.source.replace("Section ", "§ ").split(",")[0]
+
+
+def bold(outcome: Outcome) -> str:
+    return f"**{outcome}**" if outcome is Outcome.FAILS else str(outcome)
+
+
+def readings_section(reports: Sequence[ExperimentReport]) -> str:
+    """Which reading reproduces which figure, and what holds under none."""
+    quotes = {claim.name: claim.quote for claim in EXPERIMENT_CLAIMS}
+    lines = [
+        "## Which reading reproduces which figure\n",
+        "The paper leaves some things open. The table names the readings under which none of the "
+        "sentences about a figure fails. Ties count as not failing.\n",
+        "| figure | readings under which no sentence fails | sentences that fail under all |",
+        "| --- | --- | --- |",
+    ]
+    for report in reports:
+        by_reading = outcomes_by_reading(report)
+        experiment = report.headline.experiment
+        good = ", ".join(reproducing(by_reading)) or "none"
+        bad = "; ".join(f"“{quotes[n]}”" for n in holding_under_none(by_reading)) or "none"
+        lines.append(f"| {experiment.figures.curves} ({experiment.name}) | {good} | {bad} |")
+    return "\n".join([*lines, search_paragraph([r.headline for r in reports])]) + "\n"
+
+
+def search_paragraph(summaries: Sequence[ExperimentSummary]) -> str:
+    """What a search for thresholds found, relative to predicting nothing; "" if it is not so."""
+    found = {s.experiment.name: s for s in summaries if s.experiment.name in MODELS}
+    criterion = ClosenessCriterion(null_fraction=SEARCHED)
+    holds = len(found) == len(MODELS) and all(
+        claim.check([summary], criterion).outcome is Outcome.HOLDS
+        for summary in found.values()
+        for claim in claims_of(summary)
+    )
+    if not holds:
+        return ""
+    ranges = describe_intervals(common_intervals(found["model1"]))
+    return (
+        f"\n**Found by search**, and so no evidence: with a threshold of {SEARCHED:g} of the way "
+        "from RR to predicting nothing, every sentence about Models 1 to 3 holds. All sentences "
+        f"about Model 1 hold for these shares of that way: {ranges}."
+    )
+
+
+def common_intervals(summary: ExperimentSummary) -> tuple[tuple[float, float], ...]:
+    """The shares of the way to predicting nothing for which all claims of an experiment hold."""
+    holds = [
+        all(
+            claim.check([summary], ClosenessCriterion(null_fraction=t)).outcome is Outcome.HOLDS
+            for claim in claims_of(summary)
+        )
+        for t in THRESHOLDS
+    ]
+    return merge_runs(holds)
+
+
+def experiment_section(report: ExperimentReport) -> str:
+    summary, name = report.headline, report.headline.experiment.name
+    n, p = summary.shape
+    close = summary.rr.best + summary.close_excess(HEADLINE)
+    lines = [
+        f"({name})=",
+        f"## {summary.data if summary.experiment.load else summary.experiment.title}\n",
+        f"Data: **{summary.data}**; X is {n} x {p}, lambda = {summary.lam:.3g}, "
+        f"{summary.n_repeats} repeats. The linear axis ends at {summary.axis_top:.3g}, RR is at "
+        f"{summary.rr.best:.3g}, so that close is {close:.3g}.\n",
+    ]
+    for stem, caption in captions(summary).items():
+        lines.append(f"![{caption}](figures/{name}-{stem}.svg)\n\n*{caption}*\n")
+    lines += verdict_table(judge_all(EXPERIMENT_CLAIMS, [summary]))
+    lines += readings_table(report)
+    if report.by_lambda:
+        lines += lambda_table(report)
+    return "\n".join([*lines, *points_table(summary)]) + "\n"
+
+
+def verdict_table(verdicts: Iterable[Verdict]) -> list[str]:
+    lines = [
+        "| the paper says | what was judged | measured | verdict | one standard error | holds for "
+        "thresholds |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for v in verdicts:
+        measured = v.measured.replace("|", "/")
+        lines.append(
+            f"| “{v.quote}” ({v.source}) | {v.meaning} | {measured} | {bold(v.outcome)} | "
+            f"{bold(v.second)} | {v.thresholds} |"
+        )
+    return lines
+
+
+def readings_table(report: ExperimentReport) -> list[str]:
+    by_reading = outcomes_by_reading(report)
+    quotes = {claim.name: claim.quote for claim in EXPERIMENT_CLAIMS}
+    lines = [
+        "\nUnder other readings:\n",
+        f"| the paper says | {' | '.join(by_reading)} |",
+        "| --- |" + " --- |" * len(by_reading),
+    ]
+    for name in by_reading[HEADLINE_READING]:
+        marks = " | ".join(bold(outcomes[name]) for outcomes in by_reading.values())
+        lines.append(f"| {quotes[name]} | {marks} |")
+    few = {summary.n_repeats for summary in report.readings.values()}
+    if few:
+        lines.append(f"\nRepeats of each reading that needs a run of its own: {max(few)}.")
+    return lines
+
+
+def lambda_table(report: ExperimentReport) -> list[str]:
+    head = " | ".join(f"lambda x {factor:g}" for factor in report.by_lambda)
+    row = " | ".join(f"{value:.4g}" for value in report.by_lambda.values())
+    rule = " --- |" * (len(report.by_lambda) + 1)
+    measure = report.headline.experiment.measure
+    return [
+        "\nThe default lambda was set on RR alone:\n", f"| | {head} |", f"|{rule}",
+        f"| RR's {measure} | {row} |",
+    ]  # fmt: skip
+
+
+def points_table(summary: ExperimentSummary) -> list[str]:
+    """All points, folded away; the file has those of every repeat."""
+    name, measure = summary.experiment.name, summary.experiment.measure
+    lines = [
+        f"\n{{download}}`Points of every repeat (CSV) <figures/{name}-points.csv>`\n",
+        "<details><summary>Means of all points</summary>\n",
+        f"| algorithm | parameter | GFLOPs | passes | seconds | {measure} |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for curve in summary.curves.values():
+        for parameter, flops, passes, seconds, value, deviation in curve.rows():
+            lines.append(
+                f"| {curve.algorithm} | {parameter or ''} | {flops / 1e9:.2f} | {passes:.0f} | "
+                f"{seconds:.2f} | {value:.4g} ± {deviation:.2g} |"
+            )
+    return [*lines, "\n</details>"]
+
+
+def joint_section(verdicts: list[Verdict]) -> str:
+    lines = [
+        "(several-experiments)=",
+        "## Several experiments together\n",
+        "The figures of LING+SVRG in the sections above belong to the conjecture.\n",
+        *verdict_table(verdicts),
+        "\n**What compiled code changes.** The paper's sentence about MATLAB is judged with an SVRG"
+        " that an interpreter runs row by row. `ling.paper.svrg` is compiled. Its rate is given too"
+        " and shows how much of LING's advantage is left without the interpreter.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def errata_page(numbers: Sequence[Lemma2Numbers]) -> str:
+    lines = [
+        LEMMA_2,
+        "| model | measured | with n² (as proved) | with n (as printed) |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in numbers:
+        lines.append(
+            f"| {row.model} | {row.measured:.4g} ± {row.error:.1g} | {row.proved:.4g} | "
+            f"{row.printed:.4g} |"
+        )
+    return "\n".join([*lines, OTHER_ERRATA])
+
+
+INTRODUCTION = """# The paper, reproduced
+
+The five experiments of section 4 of Lu & Foster's paper with its sizes and grids, run on {made}.
+`make reproduction` writes this page anew. `ling reproduce all` runs the headline reading alone and
+leaves an `index.html`.
+
+**How sentences are judged.** Each sentence of the paper is quoted once, with its place, and judged
+for what it says and no more. A difference within its standard error, paired over the repeats, is a
+*tie*. A sentence that the data cannot answer is *not judged*, with the reason. The words "fast",
+"slightly", "much", "reasonable" and "huge" have the same meaning everywhere; the tables say which.
+
+**What "close to RR" means.** A reader of a printed figure cannot see differences below about 1 % of
+its axis. Close is therefore an excess over RR of at most 1 % of the linear axis of the redrawn
+figure. That axis runs from 0 to the largest mean among the points of PCR, GD, SVRG and LING; points
+worse than predicting nothing have diverged and do not count. The second criterion is one standard
+error of RR's mean. For each sentence the tables also give all thresholds, in per cent of the axis,
+for which it holds.
+
+**How FLOPs are counted.** *Measured* is what our code does, 2 FLOPs per multiply-add. *Printed*
+evaluates the paper's algorithms literally: an iteration of GD takes 4 products with X, and LING
+forms X_r. *Order* is section 2.2's O(np(k + n)): a component costs as much as an iteration. The
+headline reading is *measured*; `ling reproduce --flops` takes any of them.
+
+```{{toctree}}
+:hidden:
+
+errata
+```
+"""
+
+CHOICES = """## What the paper leaves open
+
+The headline choices were made on ridge's own results, never on how a sentence comes out:
+
+- The noise has standard deviation 1, and lambda makes ridge the posterior mean. The other reading
+  scales the noise to a tenth of the root mean square of each model's signal.
+- Model 1's singular values below the 30th are 0.1, so weak that PCR with 30 components is as good
+  as ridge.
+- Model 3's "top 15 sampled values" are the largest. The other reading takes the first 15 drawn.
+- Buzz is taken by logarithms of its counts, standardised before and after the products, with one
+  subset of 8000 rows for all splits. The other reading takes the raw counts in the same way.
+- Gisette is divided by 999 and not centred. The full data (6000 x 5000) are used where they can be
+  had. Otherwise the page shows its first 1000 columns, and a surrogate with 5000 columns that was
+  made from MNIST's 4s and 9s in the way Gisette was.
+- SVRG's step is chosen by 3-fold cross-validation, for as many passes as its curve runs, with a
+  full gradient every two passes.
+- LING is the simplified version of section 2.1, as in the paper.
+"""
+
+LEMMA_2 = """# Errata of the paper
+
+## Lemma 2: n in place of n²
+
+Lemma 2 prints the squared bias of stage 2 with n λ² where its proof, and Theorem 2, have n² λ². The
+table compares both with the mean of \\|X_r (gamma2 - estimate)\\|² over 2000 draws of the noise, on
+models of 200 x 150 with 15 exact components removed. There λ is 100 times its default, so that the
+bias is large enough to be seen. `ling.paper.theory` follows the proof.
+"""
+
+OTHER_ERRATA = """
+## Captions of Figures 7 and 8: n₂ in place of k₂
+
+They speak of "two LING lines with different n2". The lines differ in k₂, 5 and 15; n₂ runs along
+each line.
+
+## Equation (5): a better constant
+
+The equation leaves out the smallest singular value, because it is 0 in the directions that stage 1
+removed. Started at zero, gradient descent never enters those directions. For p ≤ n the smallest
+singular value of X may then be used as in equation (4). The constant becomes the square of
+(a - b) / (a + b + 2nλ), where a is the square of singular value k₂ + 1 and b that of singular
+value p. `ling.paper.theory.ling_rate_from_zero` computes it.
+"""
