@@ -24,7 +24,8 @@ import numpy as np  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 from ling import LingRegressor  # noqa: E402
-from ling.reproduction.experiments import EXPERIMENTS, Choices  # noqa: E402
+from ling.reproduction.experiments import EXPERIMENTS  # noqa: E402
+from ling.reproduction.problems import Choices  # noqa: E402
 
 RECORD = Path(__file__).with_suffix(".json")
 DOCS = Path(__file__).parent.parent / "docs"
