@@ -35,9 +35,9 @@ TITLES = {
     "model1": "Model 1", "model2": "Model 2", "model3": "Model 3", "gisette": "Gisette",
     "buzz": "Buzz",
 }  # fmt: skip
-GRID = 1, 2, 5, 10, 15, 20, 25, 30, 45, 70
+GRID = 5, 10, 15, 20, 25, 30, 45, 70
 TOLERANCES = 0.1, 0.01
-SEEDS = 11, 12, 13
+SEEDS = 11, 12
 
 
 @dataclass(frozen=True)
