@@ -21,6 +21,7 @@ matplotlib.rcParams["svg.hashsalt"] = "ling"
 
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
+from matplotlib.ticker import LogLocator  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 from ling import LingRegressor  # noqa: E402
@@ -35,7 +36,7 @@ TITLES = {
     "model1": "Model 1", "model2": "Model 2", "model3": "Model 3", "gisette": "Gisette",
     "buzz": "Buzz",
 }  # fmt: skip
-GRID = 5, 10, 15, 20, 25, 30, 45, 70
+GRID = 1, 5, 10, 15, 20, 25, 30, 45, 70
 TOLERANCES = 0.1, 0.01
 SEEDS = 11, 12
 
@@ -116,6 +117,7 @@ def draw(runs: list[Run]) -> None:
                 )  # fmt: skip
             ax.set_title(f"{title}, tol = {tol:g}", fontsize=10)
             ax.xaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             ax.yaxis.set_major_formatter("{x:g}")
             ax.yaxis.set_minor_formatter("")
             ax.spines[["top", "right"]].set_visible(False)
