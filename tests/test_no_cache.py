@@ -78,11 +78,13 @@ def run_without_cache(installation, tmp_path, before="", **options):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.processes
 def test_no_place_to_cache_in(installation, tmp_path):
     # Not even root can create a folder below a file.
     run_without_cache(installation, tmp_path, HOME=str(installation / "ling/__init__.py/home"))
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(
     not hasattr(os, "setresuid") or os.getuid() != 0, reason="only root can become another user"
 )
@@ -96,6 +98,7 @@ def sources():
     return str(Path(ling.__file__).parents[1])
 
 
+@pytest.mark.processes
 def test_a_damaged_cache_of_kernels(tmp_path):
     environment = {"PYTHONPATH": sources(), "NUMBA_CACHE_DIR": str(tmp_path)}
     code = FIT.format(more="")
@@ -108,6 +111,7 @@ def test_a_damaged_cache_of_kernels(tmp_path):
     assert "not cached" not in run(code, tmp_path, **environment)
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name == "nt", reason="limits of resources")
 def test_a_disk_without_room(tmp_path):
     limited = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"

@@ -14,6 +14,8 @@ import typer
 from ling.cli.exit_codes import errors_as_exit_codes
 from tests.cli.conftest import BASIC
 
+pytestmark = pytest.mark.processes
+
 LING = [sys.executable, "-m", "ling"]
 # Says so when the first pass over the data begins, and makes it last.
 SLOW = """

@@ -15,6 +15,8 @@ import pytest
 
 from ling.cli.streams import make_printable
 
+pytestmark = pytest.mark.processes
+
 LING = [sys.executable, "-m", "ling"]
 # Names of encodings, and what makes them those of stdout.
 ENCODINGS = {

@@ -18,7 +18,7 @@ from tests.cluster.conftest import cluster
 from tests.design.arrays import P, matrix
 
 # What distributed says about connections to workers that were killed.
-pytestmark = pytest.mark.filterwarnings("default::ResourceWarning")
+pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("default::ResourceWarning")]
 
 
 @pytest.fixture(autouse=True)

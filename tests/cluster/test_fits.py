@@ -17,6 +17,8 @@ from tests.cluster.test_faults import Killer
 from tests.design.bad_chunks import CHANGES, bad, numbers, refused
 from tests.raising import raises
 
+pytestmark = pytest.mark.processes
+
 N, P = 600, 40
 SOLVERS = "auto", *ENGINES
 

@@ -20,7 +20,7 @@ from tests.design.arrays import P, matrix, pair
 from tests.design.products import EVERYTHING
 from tests.raising import raises
 
-pytestmark = pytest.mark.usefixtures("client")
+pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("client")]
 
 
 # All kinds of arrays are tested without a cluster. These differ in how their blocks are made.

@@ -198,6 +198,7 @@ def test_rows_of_a_share():
     np.testing.assert_array_equal(_group_rows(array, layout, TaskGroup("", (0, 2), 0)), apart)
 
 
+@pytest.mark.processes
 def test_dask_is_not_imported_without_need():
     code = (
         "import sys; from ling import Ridge; assert not {'dask', 'distributed'} & set(sys.modules)"

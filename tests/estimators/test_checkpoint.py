@@ -237,6 +237,7 @@ with watch(fill_disk):
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform == "win32", reason="Unix limits the size of files, Windows not")
 def test_a_full_disk_keeps_the_checkpoint(tmp_path):
     rng = np.random.default_rng(0)
@@ -430,6 +431,7 @@ np.save("coef.npy", model.coef_)
 """
 
 
+@pytest.mark.processes
 def test_sigkill(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 80)) * np.linspace(3, 0.1, 80)

@@ -295,6 +295,7 @@ print("done")
 """
 
 
+@pytest.mark.processes
 def test_pickles_are_loaded_where_ling_is_not_installed(tmp_path):
     fits = []
     for name, data in (parameters.values for parameters in EVERY_FIT):

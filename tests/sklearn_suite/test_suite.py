@@ -15,6 +15,7 @@ THEIRS = SUITE.load()
 of_this_version = sklearn_from(9, "exclusions and changes are those of scikit-learn 1.9")
 
 
+@pytest.mark.processes
 @of_this_version
 def test_every_exclusion_names_a_test():
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly"]
