@@ -17,7 +17,7 @@ from ling.design.dask import cluster as module
 from ling.design.dask.task_graph import WorkerRestrictions, block_keys
 from ling.errors import ClusterMemoryError, InputTypeError, OptionError
 from tests.design.arrays import P, matrix, pair
-from tests.design.products import EVERYTHING
+from tests.design.products import EVERYTHING, transform_over_maps
 from tests.raising import raises
 
 pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("client")]
@@ -32,6 +32,11 @@ def test_everything_agrees_with_dense(name, rng):
     design = DaskStorage.from_array(array)
     for everything in EVERYTHING:
         everything(design, X, rng)
+
+
+def test_every_map_agrees_with_dense(rng):
+    array, X = pair("uneven")
+    transform_over_maps(DaskStorage.from_array(array), X, rng)
 
 
 @pytest.mark.parametrize("name", ["many", "uneven"])

@@ -21,7 +21,11 @@ def pytest_collection_modifyitems(config, items):
 
 def _wanted(item):
     suite = _suite(item)
-    return suite is None or suite.wants(item.function, _parameters(item))
+    if suite is None:
+        return True
+    if suite.is_thinned_out(item.originalname, item.callspec.indices if _parameters(item) else {}):
+        return False
+    return suite.wants(item.function, _parameters(item))
 
 
 def _reason(item):

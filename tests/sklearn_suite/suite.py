@@ -23,12 +23,15 @@ class Suite:
 
     `excluded` maps the name of a test, or its name with parameters, to the reason why it says
     nothing about ours, and `changed` a piece of their source to what stands there instead and why.
+    Of `thinned` tests, which take long and have five parameters with two values, a quarter is run:
+    every pair of values.
     """
 
     module: str
     classes: Mapping[str, type]
     excluded: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    thinned: Collection[str] = ()
 
     @property
     def source(self) -> str:
@@ -64,6 +67,13 @@ class Suite:
     def wants(self, function: FunctionType, parameters: Mapping[str, object]) -> bool:
         """Whether a test, called with these parameters, can get at one of our classes."""
         return any(self._uses(thing) for thing in (function, *parameters.values()))
+
+    def is_thinned_out(self, name: str, indices: Mapping[str, int]) -> bool:
+        """Whether a test, with the values of its parameters at these places, is left out."""
+        if name not in self.thinned:
+            return False
+        a, b, c, d, e = (indices[parameter] for parameter in sorted(indices))
+        return bool((a + b + c) % 2 or (a + d + e) % 2)
 
     def _uses(self, thing: object) -> bool:
         if isinstance(thing, type):
