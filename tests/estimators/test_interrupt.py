@@ -83,9 +83,7 @@ def ends_by_interrupt(code):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(
-    ("solver", "number"), [("direct", 1), ("direct", 50), ("two_stage", 50), ("two_stage", 200)]
-)
+@pytest.mark.parametrize(("solver", "number"), [("direct", 1), ("direct", 50), ("two_stage", 200)])
 def test_a_fit_from_a_slow_source(solver, number):
     ends_by_interrupt(SLOW_SOURCE.format(solver=solver, number=number))
 
