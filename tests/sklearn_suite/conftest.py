@@ -23,9 +23,7 @@ def _wanted(item):
     suite = _suite(item)
     if suite is None:
         return True
-    if suite.is_thinned_out(item.originalname, item.callspec.indices if _parameters(item) else {}):
-        return False
-    return suite.wants(item.function, _parameters(item))
+    return not suite.is_thinned_out(item.name) and suite.wants(item.function, _parameters(item))
 
 
 def _reason(item):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,13 @@ def test_theirs_is_replaced_in_the_copy_only():
     for name, ours in SUITE.classes.items():
         assert getattr(THEIRS, name) is ours is getattr(ling, name)
         assert getattr(original, name) is getattr(linear_model, name) is not ours
+
+
+def test_thinned_tests_have_every_pair_of_values():
+    ((name, first),) = SUITE.thinned.items()
+    second = ("2", "eigen", "with_intercept", "with_sw", "wide")
+    every = list(product(*zip(first, second, strict=True)))
+    kept = [values for values in every if not SUITE.is_thinned_out(f"{name}[{'-'.join(values)}]")]
+    assert len(kept) == 8
+    for i, j in combinations(range(5), 2):
+        assert len({(values[i], values[j]) for values in kept}) == 4
