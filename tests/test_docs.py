@@ -35,7 +35,7 @@ def found(pattern: str) -> list:
 def code_blocks():
     """The Python code of all pages; what starts a cluster is marked."""
     for block in found(r"^```python\n(.*?)^```"):
-        marks = [pytest.mark.processes] if "LocalCluster" in block.values[0] else []
+        marks = [pytest.mark.processes] if "distributed" in block.values[0] else []
         yield pytest.param(*block.values, id=block.id, marks=marks)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
@@ -23,15 +23,14 @@ class Suite:
 
     `excluded` maps the name of a test, or its name with parameters, to the reason why it says
     nothing about ours, and `changed` a piece of their source to what stands there instead and why.
-    Of `thinned` tests, which take long and have five parameters with two values, one of which is in
-    the mapping, a quarter is run: every pair of values.
+    Of a test with more than `max_cases` combinations of parameters, every pair of values is run.
     """
 
     module: str
     classes: Mapping[str, type]
     excluded: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    thinned: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    max_cases: int = 24
 
     @property
     def source(self) -> str:
@@ -67,18 +66,6 @@ class Suite:
     def wants(self, function: FunctionType, parameters: Mapping[str, object]) -> bool:
         """Whether a test, called with these parameters, can get at one of our classes."""
         return any(self._uses(thing) for thing in (function, *parameters.values()))
-
-    def is_thinned_out(self, test: str) -> bool:
-        """Whether a test, whose name ends with its parameters, is left out."""
-        name, _, parameters = test.rstrip("]").partition("[")
-        values = parameters.split("-")
-        if len(values) != len(self.thinned.get(name, ())):  # another version has other parameters
-            return False
-        # Which of its two values each of the five parameters has.
-        a, b, c, d, e = (
-            value == first for value, first in zip(values, self.thinned[name], strict=True)
-        )
-        return (a + b + c) % 2 == 1 or (a + d + e) % 2 == 1
 
     def _uses(self, thing: object) -> bool:
         if isinstance(thing, type):

@@ -100,8 +100,5 @@ SUITE = Suite(
     },
     excluded=EXCLUDED,
     changed=CHANGED,
-    thinned={
-        "test_ridge_cv_results_predictions": ("1", "svd", "no_intercept", "no_sw", "tall"),
-    },
 )
 globals().update(SUITE.tests())
