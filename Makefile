@@ -4,11 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test site slow coverage clients check matrix format bench docs reproduction clean
+.PHONY: help demo test test-processes site slow coverage clients check matrix format bench docs reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ demo: $(VENV)/.run       ## fit a table and choose alpha beside scikit-learn, an
 test: $(VENV)/.dev       ## run the tests, in random order, warnings as errors
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
+test-processes: $(VENV)/.dev  ## run the tests that start other processes: clusters, commands, browsers
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "processes and not slow"
+
 site: $(VENV)/.dev       ## build the site without examples, run the examples, and test both
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m site
 
@@ -36,7 +39,7 @@ slow: $(VENV)/.dev       ## run the tests that take minutes (some need LING_DATA
 	$(BIN)/python -m pytest -m slow
 
 coverage: $(VENV)/.dev   ## run the tests and list the lines that none of them runs
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -q --cov
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -q --cov -m "not slow and not site"
 
 # Other people's packages, in an environment of their own: they restrict versions.
 $(VENV)-clients/.ready: pyproject.toml

@@ -26,9 +26,8 @@ def run_tests(session: nox.Session) -> None:
     """Run all tests, in two processes with one thread of BLAS each."""
     # Compiled kernels are not shared with other versions of numba and NumPy.
     env = {"OPENBLAS_NUM_THREADS": "1", "NUMBA_CACHE_DIR": session.create_tmp()}
-    session.run(
-        "python", "-m", "pytest", "-n", "2", "--dist", "loadfile", *session.posargs, env=env
-    )
+    options = ["-n", "2", "--dist", "loadfile", "-m", "not slow and not site"]
+    session.run("python", "-m", "pytest", *options, *session.posargs, env=env)
 
 
 def run_mypy(session: nox.Session) -> None:

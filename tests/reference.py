@@ -59,42 +59,55 @@ def inverse_diagonal(X, alpha, digits=80):
         return np.array([float(inverse[j, j]) for j in range(A.cols)])
 
 
+class ExactRidge:
+    """The exact solution of one problem, against which any number of coefficients is measured.
+
+    In so many digits that nothing of it is rounding, for tiny problems of any condition and scale.
+    alpha = 0 needs centred X of full rank.
+    """
+
+    def __init__(self, X, y, alpha, weights=None, fit_intercept=True, digits=700):
+        self.digits = digits
+        with mpmath.workdps(digits):
+            A = mpmath.matrix(np.asarray(X, dtype=np.float64).tolist())
+            b = mpmath.matrix(np.asarray(y, dtype=np.float64).tolist())
+            w = [mpmath.mpf(1)] * A.rows if weights is None else [mpmath.mpf(v) for v in weights]
+            total_weight = mpmath.fsum(w)
+            self.roots = mpmath.matrix([mpmath.sqrt(v) for v in w])
+            self.x_mean, self.y_mean = mpmath.zeros(A.cols, 1), mpmath.mpf(0)
+            if fit_intercept:
+                for j in range(A.cols):
+                    self.x_mean[j] = mpmath.fdot(w, A[:, j]) / total_weight
+                self.y_mean = mpmath.fdot(w, b) / total_weight
+            for i in range(A.rows):
+                b[i] = self.roots[i] * (b[i] - self.y_mean)
+                for j in range(A.cols):
+                    A[i, j] = self.roots[i] * (A[i, j] - self.x_mean[j])
+            self.A, self.spread = A, mpmath.norm(b)
+            self.coef = _solve(A, b, mpmath.mpf(float(alpha)))
+
+    def prediction_error(self, coef, intercept=None):
+        """||sqrt(W) X~ (coef - w*)|| / ||sqrt(W) y~||, w* exact, X~ and y~ exactly centred.
+
+        With `intercept`, the error of X coef + intercept, so that the intercept's error counts as
+        well. 0 / 0 is 0.
+        """
+        with mpmath.workdps(self.digits):
+            found = mpmath.matrix([mpmath.mpf(float(v)) for v in coef])
+            off = self.A * (found - self.coef)
+            if intercept is not None:
+                shift = mpmath.mpf(float(intercept)) + mpmath.fdot(self.x_mean, found) - self.y_mean
+                off += shift * self.roots
+            error = mpmath.norm(off)
+            return float(error / self.spread) if self.spread else float(error > 0)
+
+
 def prediction_error(
     X, y, alpha, coef, weights=None, fit_intercept=True, digits=700, intercept=None
 ):
-    """||sqrt(W) X~ (coef - w*)|| / ||sqrt(W) y~||, w* exact, X~ and y~ exactly centred.
-
-    With `intercept`, the error of X coef + intercept, so that the intercept's error counts as well.
-    In so many digits that nothing of it is rounding, for tiny problems of any condition and scale.
-    alpha = 0 needs X~ of full rank. 0 / 0 is 0.
-    """
-    with mpmath.workdps(digits):
-        A = mpmath.matrix(np.asarray(X, dtype=np.float64).tolist())
-        b = mpmath.matrix(np.asarray(y, dtype=np.float64).tolist())
-        w = [mpmath.mpf(1)] * A.rows if weights is None else [mpmath.mpf(v) for v in weights]
-        total_weight = mpmath.fsum(w)
-        roots = [mpmath.sqrt(v) for v in w]
-        found = mpmath.matrix([mpmath.mpf(float(v)) for v in coef])
-        shift_of_all = mpmath.mpf(0 if intercept is None else float(intercept))
-        if fit_intercept:
-            for column in (*range(A.cols),):
-                mean = mpmath.fsum(w[i] * A[i, column] for i in range(A.rows)) / total_weight
-                shift_of_all += mean * found[column]
-                for i in range(A.rows):
-                    A[i, column] -= mean
-            mean = mpmath.fsum(w[i] * b[i] for i in range(A.rows)) / total_weight
-            shift_of_all -= mean
-            for i in range(A.rows):
-                b[i] -= mean
-        for i in range(A.rows):
-            b[i] *= roots[i]
-            for j in range(A.cols):
-                A[i, j] *= roots[i]
-        off = A * (found - _solve(A, b, mpmath.mpf(float(alpha))))
-        if intercept is not None:
-            off += shift_of_all * mpmath.matrix(roots)
-        error, spread = mpmath.norm(off), mpmath.norm(b)
-        return float(error / spread) if spread else float(error > 0)
+    """The error of one vector of coefficients (see `ExactRidge`)."""
+    exact = ExactRidge(X, y, alpha, weights, fit_intercept, digits)
+    return exact.prediction_error(coef, intercept)
 
 
 def objective(X, y, alpha, w):

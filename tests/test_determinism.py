@@ -383,6 +383,7 @@ assert again.intercept_ == model.intercept_
 """
 
 
+@pytest.mark.processes
 def test_another_process_repeats_a_fit_from_a_model_file(data, tmp_path):
     X, y = data
     model = RidgeCV(ALPHAS, cv=3).fit(X, y)

@@ -32,7 +32,14 @@ def found(pattern: str) -> list:
     ]
 
 
-@pytest.mark.parametrize("code", found(r"^```python\n(.*?)^```"))
+def code_blocks():
+    """The Python code of all pages; what starts a cluster is marked."""
+    for block in found(r"^```python\n(.*?)^```"):
+        marks = [pytest.mark.processes] if "distributed" in block.values[0] else []
+        yield pytest.param(*block.values, id=block.id, marks=marks)
+
+
+@pytest.mark.parametrize("code", list(code_blocks()))
 def test_code_runs(code, capsys, tmp_path, monkeypatch, extras):
     for package in CLIENT_PACKAGES:
         if f"import {package}" in code:

@@ -169,6 +169,7 @@ def test_files_that_cannot_be_read_set_no_limit(v2):
     assert v2.limit == GB
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("name", ["RLIMIT_AS", "RLIMIT_DATA"])
 def test_resource_limits(name):

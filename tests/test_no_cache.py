@@ -27,7 +27,6 @@ logging.basicConfig(level=logging.INFO, stream=sys.stdout)
 import numpy as np
 import ling
 from ling.design import DenseStorage, as_design
-from ling.solvers.machine import measured_machine
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 5))
 design = as_design(DenseStorage(X, compiled=True))
@@ -35,7 +34,12 @@ np.testing.assert_allclose(design.gram_matmat(np.ones(5)), X.T @ (X @ np.ones(5)
 {more}
 print("done", ling.__file__)
 """
-MEASURED = "print(measured_machine())"
+# Measuring takes seconds, and what is tested is where the result goes.
+MEASURED = """
+from ling.solvers import machine
+machine.measure_machine = lambda: machine.DEFAULT_MACHINE
+print(machine.measured_machine())
+"""
 
 
 def run(code, folder, **environment):
@@ -78,11 +82,13 @@ def run_without_cache(installation, tmp_path, before="", **options):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.processes
 def test_no_place_to_cache_in(installation, tmp_path):
     # Not even root can create a folder below a file.
     run_without_cache(installation, tmp_path, HOME=str(installation / "ling/__init__.py/home"))
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(
     not hasattr(os, "setresuid") or os.getuid() != 0, reason="only root can become another user"
 )
@@ -96,6 +102,7 @@ def sources():
     return str(Path(ling.__file__).parents[1])
 
 
+@pytest.mark.processes
 def test_a_damaged_cache_of_kernels(tmp_path):
     environment = {"PYTHONPATH": sources(), "NUMBA_CACHE_DIR": str(tmp_path)}
     code = FIT.format(more="")
@@ -108,6 +115,7 @@ def test_a_damaged_cache_of_kernels(tmp_path):
     assert "not cached" not in run(code, tmp_path, **environment)
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name == "nt", reason="limits of resources")
 def test_a_disk_without_room(tmp_path):
     limited = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"

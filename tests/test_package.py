@@ -20,15 +20,18 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("heavy", ["numba", "scipy", "matplotlib", "typer", "rich"])
 def test_import_ling_stays_light(heavy):
     assert run(f"import ling, sys; print({heavy!r} in sys.modules)") == "False"
 
 
+@pytest.mark.processes
 def test_the_paper_is_reached_from_the_package():
     assert run("import ling; print(ling.paper.ling.__name__, 'paper' in dir(ling))") == "ling True"
 
 
+@pytest.mark.processes
 def test_the_paper_compiles_nothing_before_it_is_needed():
     code = "from ling import paper; import numpy as np, sys\n"
     code += "paper.ling(np.eye(9), np.ones(9), 0.1, 2, 3); print('numba' in sys.modules)"
@@ -62,6 +65,7 @@ def test_unknown_names_are_refused():
         ling.nothing  # noqa: B018
 
 
+@pytest.mark.processes
 def test_the_command_says_how_to_install_what_it_needs():
     code = "import sys; sys.modules['typer'] = None\nfrom ling.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

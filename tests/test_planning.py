@@ -115,7 +115,7 @@ def test_ling_plan_shows_every_engine_without_fitting():
 
 MEMORY = {
     "tall": (6_000, 700, 1, np.float64),
-    "wide": (400, 5_000, 1, np.float64),
+    "wide": (250, 2_500, 1, np.float64),
     "targets": (2_000, 600, 15, np.float64),
     "float32": (4_000, 900, 1, np.float32),
     "sparse": (8_000, 1_500, 1, "sparse"),

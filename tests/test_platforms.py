@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from ling.design.pass_cache import PassCache
 from ling.errors import CheckpointError
@@ -44,6 +45,7 @@ def test_without_advice_for_memory_maps(monkeypatch, tmp_path):
     np.testing.assert_array_equal(np.vstack(list(blocks)), X)
 
 
+@pytest.mark.processes
 def test_without_fork():
     code = (
         "import os\n"

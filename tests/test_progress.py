@@ -282,6 +282,7 @@ def test_nothing_is_printed_by_default(name, data, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.processes
 def test_warnings_of_the_log_are_not_printed_by_default():
     code = (
         "import numpy as np; from ling import Ridge\n"

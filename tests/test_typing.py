@@ -127,6 +127,7 @@ def outputs(tmp_path_factory):
     return found
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(
     installed("numpy") < (2, 2), reason="earlier stubs of NumPy have shapes of another type"
 )
@@ -145,6 +146,7 @@ def test_public_names_have_their_types(outputs):
             assert found.startswith(expected), line
 
 
+@pytest.mark.processes
 def test_mistakes_are_reported(outputs):
     lines = {int(line.split(":")[1]) for line in outputs["mistakes"] if ": error:" in line}
     assert lines == set(range(2, len(MISTAKES.splitlines()) + 1))

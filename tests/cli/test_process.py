@@ -14,6 +14,8 @@ import typer
 from ling.cli.exit_codes import errors_as_exit_codes
 from tests.cli.conftest import BASIC
 
+pytestmark = pytest.mark.processes
+
 LING = [sys.executable, "-m", "ling"]
 # Says so when the first pass over the data begins, and makes it last.
 SLOW = """
@@ -145,11 +147,11 @@ def test_an_interrupt_that_python_ignores_comes_again(capsys):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent")
 def test_ctrl_c_in_the_middle_of_passes(tmp_path):
-    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float64, (200_000, 500))
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float64, (100_000, 500))
     X[::1000] = 1.0
     X.flush()
     del X
-    np.save(tmp_path / "y.npy", np.random.default_rng(0).standard_normal(200_000))
+    np.save(tmp_path / "y.npy", np.random.default_rng(0).standard_normal(100_000))
     command = [*LING, "fit", "X.npy", "-t", "y.npy", "--memory-budget", "50MB"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path

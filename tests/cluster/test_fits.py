@@ -17,6 +17,8 @@ from tests.cluster.test_faults import Killer
 from tests.design.bad_chunks import CHANGES, bad, numbers, refused
 from tests.raising import raises
 
+pytestmark = pytest.mark.processes
+
 N, P = 600, 40
 SOLVERS = "auto", *ENGINES
 
@@ -152,14 +154,14 @@ class Slowly:
 def test_workers_that_die_in_mid_fit_change_nothing(data, monkeypatch):
     options = {"solver": "two_stage", "tol": 1e-8, "random_state": 0}
     known = Ridge(0.01, **options).fit(*data)
-    with cluster(3) as client:
+    with cluster(2) as client:
         dX, dy = on_workers(*data, chunks=(60, P))
         Slowly(monkeypatch)
-        killer = Killer(client, 3, 0.5)
+        killer = Killer(client, 2, 0.5)
         killer.start()
         found = Ridge(0.01, **options).fit(dX, dy)
         killer.join()
-        assert len(killer.killed) == 3
+        assert len(killer.killed) == 2
     np.testing.assert_allclose(found.coef_, known.coef_, rtol=1e-5)
     assert found.report_.certificate.holds
 

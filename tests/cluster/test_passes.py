@@ -17,10 +17,10 @@ from ling.design.dask import cluster as module
 from ling.design.dask.task_graph import WorkerRestrictions, block_keys
 from ling.errors import ClusterMemoryError, InputTypeError, OptionError
 from tests.design.arrays import P, matrix, pair
-from tests.design.products import EVERYTHING
+from tests.design.products import EVERYTHING, transform_over_maps
 from tests.raising import raises
 
-pytestmark = pytest.mark.usefixtures("client")
+pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("client")]
 
 
 # All kinds of arrays are tested without a cluster. These differ in how their blocks are made.
@@ -34,14 +34,20 @@ def test_everything_agrees_with_dense(name, rng):
         everything(design, X, rng)
 
 
-@pytest.mark.parametrize("name", ["many", "uneven"])
-def test_sums_made_on_the_workers(name, rng, monkeypatch):
+def test_every_map_agrees_with_dense(rng):
+    array, X = pair("uneven")
+    transform_over_maps(DaskStorage.from_array(array), X, rng)
+
+
+# Sums of many blocks are trees; what they are sums of does not matter, and takes long.
+@pytest.mark.parametrize(("name", "checks"), [("many", EVERYTHING[:2]), ("uneven", EVERYTHING)])
+def test_sums_made_on_the_workers(name, checks, rng, monkeypatch):
     monkeypatch.setattr(module, "MAX_DIRECT_SUM_BYTES", 0)
     monkeypatch.setattr("ling.design.dask.task_graph.MAX_INLINE_BYTES", 0)
     array, X = pair(name)
     design = DaskStorage.from_array(array)
-    for everything in EVERYTHING:
-        everything(design, X, rng)
+    for check in checks:
+        check(design, X, rng)
 
 
 def test_the_users_array_is_left_alone():

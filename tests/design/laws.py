@@ -66,9 +66,11 @@ def assert_close(actual, expected, magnitude, dtype=np.float64, what=""):
     assert (error <= allowed).all(), f"{what}: off by {np.max(error / allowed):.3g} x the rounding"
 
 
-def operands(rng, size: int) -> dict[str, np.ndarray]:
-    """Every kind of right-hand side with `size` rows."""
-    return {name: make(rng, size) for name, make in OPERANDS.items()}
+def operands(rng, case: Case, axis: int) -> dict[str, np.ndarray]:
+    """Right-hand sides along an axis: all kinds for two matrices, and the usual ones for others."""
+    every_kind = case.name.endswith(("square", "tall"))
+    kinds = OPERANDS if every_kind else ("vector", "block")
+    return {name: OPERANDS[name](rng, case.matrix.shape[axis]) for name in kinds}
 
 
 def call_everything(design: Design, V, U) -> dict[str, np.ndarray]:
@@ -89,7 +91,7 @@ def call_everything(design: Design, V, U) -> dict[str, np.ndarray]:
 def products_are_the_dense_ones(case: Case, rng) -> None:
     """With every operand, and in the dtype that is promised."""
     for method, product in PRODUCTS.items():
-        for kind, operand in operands(rng, case.matrix.shape[product.axis]).items():
+        for kind, operand in operands(rng, case, product.axis).items():
             what = f"{method} of {kind}"
             actual = getattr(case.design, method)(operand)
             dtype = case.result_dtype(operand)

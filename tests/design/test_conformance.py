@@ -12,10 +12,10 @@ from tests.design.registry import DESIGNS, WRAPPERS, build, case_of, cases_of, d
 from tests.raising import raises
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @every_design
-def test_law(law, storage, wrapper, rng):
-    check(law, cases_of(storage, wrapper), rng)
+def test_laws(storage, wrapper, rng):
+    for law in LAWS:
+        check(law, cases_of(storage, wrapper), rng)
 
 
 @pytest.mark.parametrize("storage", DESIGNS)

@@ -18,7 +18,7 @@ from ling.design.dask.partition import SPLIT_EVERY, RowLayout, merge_nodes
 from ling.design.dask.storage import _join_small_chunks, _joined_heights
 from ling.errors import ClusterMemoryError, InputTypeError, MissingPackageError, ShapeError
 from tests.design.arrays import ARRAYS, N, P, matrix, pair
-from tests.design.products import EVERYTHING
+from tests.design.products import EVERYTHING, transform_over_maps
 from tests.raising import raises
 
 
@@ -34,6 +34,12 @@ def no_cluster():
 def test_everything_agrees_with_dense(name, everything, rng):
     array, X = pair(name)
     everything(DaskStorage.from_array(array), X, rng)
+
+
+@pytest.mark.parametrize("name", ["uneven", "float32"])
+def test_every_map_agrees_with_dense(name, rng):
+    array, X = pair(name)
+    transform_over_maps(DaskStorage.from_array(array), X, rng)
 
 
 def test_the_users_array_is_left_alone():
@@ -198,6 +204,7 @@ def test_rows_of_a_share():
     np.testing.assert_array_equal(_group_rows(array, layout, TaskGroup("", (0, 2), 0)), apart)
 
 
+@pytest.mark.processes
 def test_dask_is_not_imported_without_need():
     code = (
         "import sys; from ling import Ridge; assert not {'dask', 'distributed'} & set(sys.modules)"

@@ -1,5 +1,7 @@
 """What storages compute for a ridge problem: sums over columns, narrow Grams."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -8,22 +10,20 @@ from tests.design.laws import assert_close
 from tests.design.registry import LARGE, designs
 
 
-@pytest.mark.parametrize("columns", [1, 2, 4, 6])
-@pytest.mark.parametrize("weighted", [False, True])
 @designs(wrappers=["plain"])
-def test_moments_are_sums_of_products_and_of_squares(
-    any_case, columns, weighted, limit_threads, rng
-):
+def test_moments_are_sums_of_products_and_of_squares(any_case, limit_threads, rng):
     limit_threads(2)
     X, sizes = any_case.matrix, any_case.magnitude
-    U = rng.standard_normal((len(X), columns))
-    weights = rng.uniform(0, 2, len(X)) if weighted else None
-    sums, products, squares = any_case.design.storage.moments(weights, U)
-    assert sums.dtype == products.dtype == squares.dtype == np.float64
-    assert_close(products, X.T @ U, sizes.T @ np.abs(U))
-    w = np.ones(len(X)) if weights is None else weights
-    assert_close(sums, w @ X, w @ sizes)
-    assert_close(squares, w @ X**2, w @ sizes**2)
+    for columns, weighted in product([1, 2, 4, 6], [False, True]):
+        what = f"{columns} columns, weights: {weighted}"
+        U = rng.standard_normal((len(X), columns))
+        weights = rng.uniform(0, 2, len(X)) if weighted else None
+        sums, products, squares = any_case.design.storage.moments(weights, U)
+        assert sums.dtype == products.dtype == squares.dtype == np.float64
+        assert_close(products, X.T @ U, sizes.T @ np.abs(U), what=what)
+        w = np.ones(len(X)) if weights is None else weights
+        assert_close(sums, w @ X, w @ sizes, what=what)
+        assert_close(squares, w @ X**2, w @ sizes**2, what=what)
 
 
 @pytest.mark.parametrize("p", [1, 3, 4, 5, 30, 131])

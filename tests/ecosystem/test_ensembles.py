@@ -68,7 +68,7 @@ SELECTORS = {
     "by coefficients": lambda m: SelectFromModel(m, threshold="median"),
     "one by one, backwards": lambda m: RFE(m, n_features_to_select=2),
     "as many as it takes": lambda m: RFECV(m, cv=3),
-    "one by one, by scores": lambda m: SequentialFeatureSelector(m, n_features_to_select=2, cv=3),
+    "one by one, by scores": lambda m: SequentialFeatureSelector(m, n_features_to_select=2, cv=2),
 }
 
 

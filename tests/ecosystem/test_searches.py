@@ -67,6 +67,7 @@ def test_a_search_over_parameters_of_our_own():
     same(search.cv_results_["mean_test_score"], search.best_score_)
 
 
+@pytest.mark.processes
 def test_a_search_in_other_processes_finds_the_same():
     X, y = regression()
     inside, outside = (

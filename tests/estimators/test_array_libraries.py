@@ -53,6 +53,7 @@ class Tensor:
         return np.array(self.values, dtype=dtype)
 
 
+@pytest.mark.processes
 def test_arrays_of_the_array_api_standard_are_read():
     pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
     process = subprocess.run(

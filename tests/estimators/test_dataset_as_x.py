@@ -160,14 +160,25 @@ def assert_same_for_datasets(call, scan, folder, target):
         np.testing.assert_array_equal(result, in_parts)
 
 
-@every_scan
-@pytest.mark.parametrize("call", REGRESSION.values(), ids=REGRESSION)
+def with_few_scans(calls, names):
+    """All calls of a table and of an array, and some of the other scans."""
+    return pytest.mark.parametrize(
+        ("call", "scan"),
+        [
+            pytest.param(call, scan, id=f"{name}-{scan_name}")
+            for name, call in calls.items()
+            for scan_name, scan in SCANS.items()
+            if scan_name in ("parquet", "npy") or name in names
+        ],
+    )
+
+
+@with_few_scans(REGRESSION, ["fit, weights", "predict", "folds", "score", "PredictionDisplay"])
 def test_regression(call, scan, folder):
     assert_same_for_datasets(call, scan, folder, "y")
 
 
-@every_scan
-@pytest.mark.parametrize("call", CLASSIFICATION.values(), ids=CLASSIFICATION)
+@with_few_scans(CLASSIFICATION, ["predict", "DecisionDisplay"])
 def test_classification(call, scan, folder):
     assert_same_for_datasets(call, scan, folder, "class")
 

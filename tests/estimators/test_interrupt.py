@@ -82,13 +82,13 @@ def ends_by_interrupt(code):
     assert err.rstrip().endswith("KeyboardInterrupt"), err
 
 
-@pytest.mark.parametrize(
-    ("solver", "number"), [("direct", 1), ("direct", 50), ("two_stage", 50), ("two_stage", 200)]
-)
+@pytest.mark.processes
+@pytest.mark.parametrize(("solver", "number"), [("direct", 1), ("direct", 50), ("two_stage", 200)])
 def test_a_fit_from_a_slow_source(solver, number):
     ends_by_interrupt(SLOW_SOURCE.format(solver=solver, number=number))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("code", [WHILE_WORKING, DROPPED], ids=["while working", "dropped"])
 def test_the_process_ends(code):
     ends_by_interrupt(code)

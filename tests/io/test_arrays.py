@@ -143,6 +143,7 @@ print(vm("VmHWM:") - before)
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
 @pytest.mark.parametrize("scan", ["scan_npy", "scan_parquet"])
 def test_memory_does_not_grow_with_the_file(scan, tmp_path):

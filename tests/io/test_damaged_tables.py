@@ -164,6 +164,7 @@ print(refused)
 """
 
 
+@pytest.mark.processes
 def test_feather_files_with_any_damage(tmp_path):
     """In a process of its own: pyarrow's scanner can end in a segmentation fault."""
     feather(tmp_path / "a.feather")

@@ -29,8 +29,16 @@ def test_direct_folds_are_a_loop_of_exact_fits(data, splitter):
     assert seen == len(splits) * len(ALPHAS)
 
 
-@every_data
-@every_splitter
+# As many splits as samples take long, and are no other case for a certificate.
+@pytest.mark.parametrize(
+    ("data", "splitter"),
+    [
+        pytest.param(make, splitter, id=f"{splitter_name}-{name}")
+        for splitter_name, splitter in SPLITTERS.items()
+        for name, make in DATA.items()
+        if splitter_name != "one sample each" or name in ("tall", "wide, two targets", "weighted")
+    ],
+)
 def test_iterated_folds_are_within_their_certificate(data, splitter):
     data = data()
     tol = 1e-7 if np.abs(data.dense).max() < 1e4 else 0.1  # large means take the digits
@@ -49,8 +57,9 @@ def test_iterated_folds_are_within_their_certificate(data, splitter):
         found = rows.matmat(W) - x @ W + np.tile(y, len(ALPHAS))
         weights = samples.weights[train]
         spread = np.sqrt(weights @ (samples.Y[train] - y) ** 2)
-        for at, P in enumerate(np.split(found, len(ALPHAS), axis=1)):
-            exact = data.predictions(train, train, ALPHAS[at])
+        predictions = np.split(found, len(ALPHAS), axis=1)
+        for at in (0, 3, 7):
+            P, exact = predictions[at], data.predictions(train, train, ALPHAS[at])
             error = np.sqrt(weights @ (samples.to_data_units(P.copy()) - exact) ** 2)
             limit = tol * spread * samples.standardization.y_scale + 1e-10 * np.abs(exact).max()
             assert not certified[at] or (error <= limit).all()

@@ -33,6 +33,8 @@ from ling.reproduction.runner import ReproductionSettings, run_experiment
 from ling.reproduction.summary import summarize_repeats
 from tests.raising import raises
 
+pytestmark = pytest.mark.processes
+
 
 def tiny(name: str = "model1"):
     """A real experiment, with a grid and data that take a moment."""

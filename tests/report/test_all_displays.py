@@ -72,6 +72,7 @@ class TestAll:
             show(model, *diabetes)
 
 
+@pytest.mark.processes
 def test_matplotlib_is_loaded_by_plot_alone():
     code = "from ling import CVDisplay; import sys; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

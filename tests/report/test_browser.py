@@ -14,9 +14,10 @@ from sklearn.datasets import load_digits
 from ling import RidgeClassifierCV, RidgeCV, write_report
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="no chromium on this machine (.ci/run installs it)"
-)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine (.ci/run installs it)"),
+]
 PROBE = """<!doctype html><meta charset=utf-8><link rel=icon href="data:,">
 <iframe style="width:{width}px;height:2000px;border:0" src="{page}"></iframe><script>
 window.onload = () => {{

@@ -33,7 +33,7 @@ def ten(folder):
     X, y = load_digits(return_X_y=True)
     model = RidgeClassifierCV(cv=5).fit(X, y)
     expected = cross_val_predict(RidgeClassifier(alpha=model.alpha_), X, y, cv=5)
-    return model, report(folder, model, X, y, target="digit"), y, expected
+    return model, report(folder, model, X, y, target="digit", drawn=False), y, expected
 
 
 class TestTenClasses:

@@ -68,6 +68,7 @@ def test_other_warnings_of_pictures_are_heard():
         render_svg("a", "alt", draw)
 
 
+@pytest.mark.processes
 def test_a_style_of_the_users_stays_out_of_it():
     code = (
         "import matplotlib, sys; matplotlib.rcParams['font.size'] = 30\n"

@@ -1,6 +1,10 @@
 """Applies a suite: what a module's SUITE does not want is dropped, what it excludes skipped."""
 
+from collections import defaultdict
+
 import pytest
+
+from tests.pairwise import every_pair
 
 
 @pytest.fixture
@@ -10,7 +14,8 @@ def global_random_seed():
 
 
 def pytest_collection_modifyitems(config, items):
-    dropped = [item for item in items if not _wanted(item)]
+    dropped = {item for item in items if not _wanted(item)}
+    dropped |= _thinned_out([i for i in items if _suite(i) and not _reason(i) and i not in dropped])
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in dropped]
@@ -22,6 +27,18 @@ def pytest_collection_modifyitems(config, items):
 def _wanted(item):
     suite = _suite(item)
     return suite is None or suite.wants(item.function, _parameters(item))
+
+
+def _thinned_out(items):
+    """All but every pair of parameters of the tests that have many."""
+    dropped, by_test = set(), defaultdict(list)
+    for item in items:
+        by_test[item.originalname].append(item)
+    for cases in by_test.values():
+        if len(cases) > _suite(cases[0]).max_cases:
+            kept = every_pair([item.name.split("-") for item in cases])
+            dropped.update(item for i, item in enumerate(cases) if i not in kept)
+    return dropped
 
 
 def _reason(item):

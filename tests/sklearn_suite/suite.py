@@ -23,12 +23,14 @@ class Suite:
 
     `excluded` maps the name of a test, or its name with parameters, to the reason why it says
     nothing about ours, and `changed` a piece of their source to what stands there instead and why.
+    Of a test with more than `max_cases` combinations of parameters, every pair of values is run.
     """
 
     module: str
     classes: Mapping[str, type]
     excluded: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    max_cases: int = 24
 
     @property
     def source(self) -> str:

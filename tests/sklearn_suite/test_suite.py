@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 
 import ling
+from tests.pairwise import every_pair
 from tests.sklearn_suite import test_estimators
 from tests.sklearn_suite.test_estimators import SUITE
 from tests.versions import sklearn_from
@@ -15,6 +17,7 @@ THEIRS = SUITE.load()
 of_this_version = sklearn_from(9, "exclusions and changes are those of scikit-learn 1.9")
 
 
+@pytest.mark.processes
 @of_this_version
 def test_every_exclusion_names_a_test():
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly"]
@@ -63,3 +66,12 @@ def test_theirs_is_replaced_in_the_copy_only():
     for name, ours in SUITE.classes.items():
         assert getattr(THEIRS, name) is ours is getattr(ling, name)
         assert getattr(original, name) is getattr(linear_model, name) is not ours
+
+
+def test_every_pair_of_values_is_kept():
+    cases = list(product("ab", "cde", "fg", "hi", "jk"))
+    kept = [cases[i] for i in every_pair(cases)]
+    assert len(kept) < 12
+    for i, j in combinations(range(5), 2):
+        assert {(case[i], case[j]) for case in kept} == {(case[i], case[j]) for case in cases}
+    assert every_pair([("a",), ("b",)]) == []
