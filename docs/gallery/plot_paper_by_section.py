@@ -173,9 +173,9 @@ assert distance(fit.fitted, simplified) < 1e-10
 # %%
 # Section 2.2: cost
 # -----------------
-# LING costs O(np(k + n_iter)). Counted exactly, one component costs 8np FLOPs and one iteration
-# costs 4np, while the number of passes does not depend on k. A factorisation costs about n p^2.
-# The FLOPs are printed in units of np.
+# LING costs O(np(k + n_iter)). In products with X, a component costs 8np FLOPs and an iteration
+# costs 4np. The number of passes does not depend on k. A factorisation costs about n p^2 FLOPs.
+# All FLOPs, including those for small matrices, are printed in units of np.
 for n_components, n_iter in ((5, 10), (20, 10), (20, 40)):
     cost = paper.ling(X, y, lam, n_components, n_iter, random_state=0).cost
     units = cost.flops / (n * p)
