@@ -310,12 +310,6 @@ for which it holds.
 evaluates the paper's algorithms literally: an iteration of GD takes 4 products with X, and LING
 forms X_r. *Order* is section 2.2's O(np(k + n)): a component costs as much as an iteration. The
 headline reading is *measured*; `ling reproduce --flops` takes any of them.
-
-```{{toctree}}
-:hidden:
-
-errata
-```
 """
 
 CHOICES = """## What the paper leaves open
