@@ -292,7 +292,7 @@ INTRODUCTION = """# The paper, reproduced
 
 The five experiments of section 4 of Lu & Foster's paper with its sizes and grids, run on {made}.
 `make reproduction` writes this page anew. `ling reproduce all` runs the headline reading alone and
-leaves an `index.html`.
+leaves an `index.html`. [Errata](errata.md) lists what is misprinted in the paper.
 
 **How sentences are judged.** Each sentence of the paper is quoted once, with its place, and judged
 for what it says and no more. A difference within its standard error, paired over the repeats, is a

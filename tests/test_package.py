@@ -114,6 +114,6 @@ def test_the_first_paragraph_says_what_ling_is_and_where(page):
     first = (ROOT / page).read_text().split("\n\n")[1]
     for part in (
         "LING", "Lu & Foster", "two stages", "randomised PCA", "strong directions",
-        "gradient descent", "`ling.paper.ling`", "`ling reproduce`",
+        "gradient descent", "`LingRegressor`", "`ling reproduce`",
     ):  # fmt: skip
         assert part in " ".join(first.split()), part

@@ -105,7 +105,8 @@ def test_from_zero_the_smallest_singular_value_enters_the_rate(case):
     best = paper.ling(model.X, model.y, model.lam, case.k, 3000, svd=svd).objective[-1]
     gap = fit.objective - best
     seen = gap[:-1] > 1e-6 * gap[0]
-    assert (gap[1:][seen] <= gap[:-1][seen] * sharp * (1 + 1e-6)).all()
+    rounding = 1e-12 * fit.objective[0]  # all directions left may have the same eigenvalue
+    assert (gap[1:][seen] <= gap[:-1][seen] * sharp * (1 + 1e-6) + rounding).all()
 
 
 directions = st.lists(st.tuples(st.floats(0, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=6)

@@ -22,6 +22,7 @@ OPTIONS = {
     "missing": "--missing",
     "out": "--out",
     "quick": "--quick",
+    "flops": "--flops",
     "random_state": "--seed",
     "repeats": "--repeats",
     "report": "--report",
