@@ -185,7 +185,7 @@ print(f"exact ridge regression: {exact.cost.flops / (n * p):.0f} np")
 # %%
 # Section 2.2: rates of convergence
 # ---------------------------------
-# Theorem 1, inequality (3): a step leaves at most the share C of the distance to the minimum.
+# Theorem 1, inequality (3): a step leaves at most the share C of the gap of the objective.
 # Equation (4) gives C for gradient descent, and equation (5) for stage 2 of LING with exact
 # components. The paper's argument is that (5) is much smaller, as the right panel shows, with a
 # lambda 100 times as large.
@@ -214,7 +214,7 @@ for ax, factor in zip(axes, (1, 100), strict=True):
     ling_gap = gap(stage2.objective, paper.ridge(X_r, y_r, value), y_r, value)
     bound4 = paper.theory.gd_rate(d, value, n, p)
     bound5 = paper.theory.ling_rate(d, value, n, k)
-    from_zero = ((d[k] ** 2 - d[-1] ** 2) / (d[k] ** 2 + d[-1] ** 2 + 2 * n * value)) ** 2
+    from_zero = paper.theory.ling_rate_from_zero(d, value, n, k)
     print(f"lambda {value:.2g}: C = {bound4:.3f} (4), {bound5:.3f} (5), {from_zero:.3f} from zero")
     assert np.all(gd_gap[1:] <= bound4 * gd_gap[:-1] * (1 + 1e-9))
     assert np.all(ling_gap[1:8] <= from_zero * ling_gap[:7] * (1 + 1e-9))

@@ -69,9 +69,10 @@ class LingRegressor(
     the strong directions of X are gone. Both stages are those of `ling.paper.ling`; the estimator
     adds the intercept, sample weights, several targets and a certificate.
 
-    The certificate in `report_` bounds the distance of the predictions from those of exact ridge
-    regression, so it shows what the approximate components and the stopped iteration cost. `Ridge`
-    reaches any accuracy and is usually faster; its solver "two_stage" builds on the same idea.
+    For alpha > 0 the certificate in `report_` bounds the distance of the training predictions from
+    those of exact ridge regression, so it shows what the approximate components and the stopped
+    iteration cost. `Ridge` reaches any accuracy and is usually faster; its solver "two_stage"
+    builds on the same idea.
 
     Parameters
     ----------
@@ -80,8 +81,8 @@ class LingRegressor(
         gives each target its own.
     n_components : int or "auto", default="auto"
         The paper's k2, the number of components in stage 1. "auto" estimates the spectrum of X from
-        a sample of rows, and takes as many as cost the fewest FLOPs: one more component saves
-        iterations of stage 2, by equation (5) of the paper.
+        a sample of rows, and takes the number for which both stages together are expected to need
+        the fewest FLOPs.
     n_iter : int or "auto", default="auto"
         The paper's n2, the number of iterations in stage 2; of SVRG, the number of passes over X.
         "auto" stops as soon as the certificate reaches `tol`, and warns if it never does.
@@ -90,7 +91,7 @@ class LingRegressor(
         accurate.
     shrink : bool, default=True
         False is the simplified version of section 2.1, in which stage 1 is not shrunk. The paper's
-        experiments use it.
+        experiments use it. The certificate then includes the error of the missing shrinkage.
     second_stage : {"gradient_descent", "svrg"}, default="gradient_descent"
         The method of stage 2. The paper conjectures that stage 1 speeds up stochastic gradients
         too, which "svrg" tries; its step is chosen by cross-validation.
@@ -110,7 +111,7 @@ class LingRegressor(
         The number of components in stage 1. It is smaller than `n_components` if X has fewer
         directions.
     n_iter_ : array of shape (n_targets,)
-        The number of iterations in stage 2, or of passes for SVRG. All targets share it.
+        The number of iterations in stage 2, or of passes for SVRG: the same for every target.
     cost_ : Cost
         FLOPs and passes over X of the two stages. `report_.cost` also counts the intercept and the
         certificate.
