@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ling import paper
-from ling.paper.trade_off import cheapest_n_components, expected_iterations, residual_eigenvalues
+from ling.paper.trade_off import (
+    StageCosts,
+    cheapest_n_components,
+    expected_iterations,
+    residual_eigenvalues,
+)
 
 N, P = 400, 150
 SPECTRA = {
@@ -58,8 +63,7 @@ def test_iterations_suffice(name, alpha, rng):
     d, a = np.sqrt(eigenvalues), rng.standard_normal(P)
     X, y = np.diag(d), d * a
     bounds = (d * y) ** 2 / alpha / (y @ y)
-    residual = eigenvalues[:1]
-    (n_iter,) = expected_iterations(eigenvalues, bounds, residual, alpha, tol)
+    n_iter = expected_iterations(eigenvalues, bounds, eigenvalues[0], alpha, tol)
     coef = paper.gradient_descent(X, y, alpha / P, int(n_iter)).coef
     gradient = X.T @ (y - X @ coef) - alpha * coef
     assert np.linalg.norm(gradient) / np.sqrt(alpha) / np.linalg.norm(y) <= 3 * tol
@@ -67,11 +71,15 @@ def test_iterations_suffice(name, alpha, rng):
 
 def test_what_is_known_to_be_cheapest():
     strong = np.append(np.full(10, 1e4), np.ones(90))
-    shape, errors = (10_000, 100), np.full(100, 0.01)
-    costs = {"alpha": 1.0, "tol": 1e-2, "power": 1, "product_flops": 2e6, "shape": shape}
-    assert 10 < cheapest_n_components(strong, errors, **costs) <= 20
-    assert cheapest_n_components(np.ones(100), errors, **costs) == 1
-    assert cheapest_n_components(np.ones(1), np.ones(1), **costs) == 1
-    # Directions in which there is nothing to explain need not be removed.
-    errors = np.append(np.zeros(10), np.full(90, 0.01))
-    assert cheapest_n_components(strong, errors, **costs) <= 20
+    errors, costs = np.full(100, 0.01), StageCosts(2e6, (10_000, 100))
+    assert 10 < cheapest_n_components(strong, errors, 1.0, 1e-2, costs) <= 20
+    assert cheapest_n_components(np.ones(100), errors, 1.0, 1e-2, costs) == 1
+    assert cheapest_n_components(np.ones(1), np.ones(1), 1.0, 1e-2, costs) == 1
+
+
+def test_many_targets_pay_for_all_components():
+    """An iteration costs as many products as there are targets, and a component does not."""
+    spectrum, errors = np.arange(1.0, 31.0) ** -2, np.full(30, 1.0)
+    costs = [StageCosts(2e6, (10_000, 100), n_targets=t) for t in (1, 1000)]
+    few, many = (cheapest_n_components(spectrum, errors, 1e-3, 1e-2, cost) for cost in costs)
+    assert few < many == 30

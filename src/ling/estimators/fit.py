@@ -267,7 +267,7 @@ def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:
         proved = "nothing could be proved of the predictions"
     warnings.warn(
         f"{type(model).__name__}: {proved}, not within tol={model.tol:g}: "
-        f"{advice or _convergence_advice(model, fit)}",
+        f"{_convergence_advice(model, fit, advice)}",
         ConvergenceWarning,
         stacklevel=4,
     )
@@ -293,11 +293,21 @@ def _rounding_advice(dtype: np.dtype[Any]) -> str:
     return LARGE_MEAN_ADVICE if dtype == np.float64 else FLOAT32_ADVICE
 
 
-def _convergence_advice(model: Any, fit: FitResult) -> str:
-    """Advice for the warning about a fit that is not certified."""
+def rounding_notes(problem: Problem, solution: Solution) -> list[str]:
+    """The note of a report if rounding alone exceeds tol."""
+    if not solution.limited_by_dtype:
+        return []
+    advice = _rounding_advice(problem.design.dtype)
+    return [f"{advice[0].upper()}{advice[1:]}"]
+
+
+def _convergence_advice(model: Any, fit: FitResult, advice: str = "") -> str:
+    """Advice for the warning about a fit that is not certified; `advice` unless rounding is why."""
     solution = fit.solution
     if solution.limited_by_dtype:
         return _rounding_advice(fit.dtype)
+    if advice:
+        return advice
     if not hasattr(model, "solver"):
         return "raise tol or memory_budget, or scale X (StandardScaler)."
     if model.positive or "direct" in (solution.estimate.engine, *solution.abandoned_engines):
@@ -416,9 +426,7 @@ def _make_report(
         )
     if solution.candidate.note:
         notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
-    if solution.limited_by_dtype:
-        advice = _rounding_advice(problem.design.dtype)
-        notes.append(f"{advice[0].upper()}{advice[1:]}")
+    notes += rounding_notes(problem, solution)
     if not step.fits:
         beside_x = plan.memory.resident_bytes
         beside = f" beside {format_megabytes(beside_x)} of X" if beside_x else ""

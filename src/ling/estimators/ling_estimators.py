@@ -43,7 +43,7 @@ LING_CONSTRAINTS: dict[str, Any] = {
 
 
 class LingMixin:
-    """Attributes that both estimators set, and the warning of a fit that chose its iterations."""
+    """Attributes that both estimators set."""
 
     n_iter: int | Auto
     n_components_: int
@@ -84,7 +84,7 @@ class LingRegressor(
         a sample of rows, and takes the number for which both stages together are expected to need
         the fewest FLOPs.
     n_iter : int or "auto", default="auto"
-        The paper's n2, the number of iterations in stage 2; of SVRG, the number of passes over X.
+        The paper's n2, the number of iterations in stage 2; of SVRG, steps in units of n_samples.
         "auto" stops as soon as the certificate reaches `tol`, and warns if it never does.
     power : int, default=1
         The paper's i: powers of X X' in the randomised PCA. More of them make the components more
@@ -111,10 +111,11 @@ class LingRegressor(
         The number of components in stage 1. It is smaller than `n_components` if X has fewer
         directions.
     n_iter_ : array of shape (n_targets,)
-        The number of iterations in stage 2, or of passes for SVRG: the same for every target.
+        The number of iterations in stage 2, which all targets share. For SVRG, the largest number
+        of passes of all targets.
     cost_ : Cost
-        FLOPs and passes over X of the two stages. `report_.cost` also counts the intercept and the
-        certificate.
+        FLOPs and passes over X of the two stages, including the choice of SVRG's step.
+        `report_.cost` also counts the intercept and the certificate.
     report_ : FitReport
         Cost, seconds, status and certificate. `print` it for a summary.
     n_features_in_ : int

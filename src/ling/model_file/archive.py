@@ -26,6 +26,7 @@ from ling.estimators import (
     RidgeCV,
     RidgeModel,
 )
+from ling.estimators.classifier import BaseRidgeClassifier
 from ling.io import Encoding
 from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes, pack_value
 from ling.plain_state import from_plain
@@ -251,7 +252,7 @@ def _check_consistent(model: Any) -> None:
         or (encoding is not None and (not isinstance(encoding, Encoding) or encoding.width != p))
     ):
         raise ValueError("its coefficients, columns and encoding do not fit each other")
-    if hasattr(model, "classes_"):
+    if isinstance(model, BaseRidgeClassifier):
         _check_classes(model, n_targets)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from dataclasses import dataclass
+
 import numpy as np
 
 from ling._typing import Array
@@ -11,6 +14,8 @@ from ling._typing import Array
 OVERSAMPLING = 2, 3, 5, 10
 # The most components that are considered; a direct solver is cheaper than more of them.
 MAX_COMPONENTS = 512
+# Iterations that are considered: four a factor of two, up to a million.
+ITERATION_COUNTS = np.unique(np.round(2.0 ** np.arange(0.0, 20.25, 0.25)))
 # Groups of weak directions that the forecast treats as one.
 TAIL_GROUPS = 64
 
@@ -40,47 +45,67 @@ def residual_eigenvalues(eigenvalues: Array, power: int) -> Array:
 
 
 def expected_iterations(
-    eigenvalues: Array, squared_bounds: Array, residual: Array, alpha: float, tol: float
-) -> Array:
-    """Iterations of stage 2 after Algorithm 2 with k = 0, 1, ... columns, (n_k,).
+    eigenvalues: Array, squared_bounds: Array, largest: float, alpha: float, tol: float
+) -> float:
+    """Iterations of stage 2 if these eigenvalues of X'X are left, with `largest` the first.
 
     A step of length s multiplies the error in a direction with eigenvalue l by 1 - s (l + alpha).
     The best step of every iteration is expected to do as well as two fixed ones: 1 / (d + alpha)
-    and 2 / (d + m + 2 alpha), where d is the largest eigenvalue left and m the smallest. The latter
-    has the rate of the paper's equation (5) for l = d and l = m, but (5) has m = 0, although the
-    directions that stage 1 removes are never visited if stage 2 starts at zero.
+    and 2 / (d + m + 2 alpha), where d is the largest eigenvalue left and m the smallest. For l = d
+    and l = m the second step has the rate of equation (5) with m in place of 0. This is allowed
+    because stage 2, which starts at zero, never visits the directions that stage 1 has removed.
 
     `squared_bounds` are error bounds relative to ||y||, squared, for each direction at the start.
     Iterations end when their sum is at most tol^2.
     """
-    counts = np.append(0.0, np.unique(np.round(2.0 ** np.arange(0.0, 20.25, 0.25))))
+    if squared_bounds.sum() <= tol**2:
+        return 0.0
     tiny = np.finfo(np.float64).tiny
-    expected = np.empty(len(residual))
-    for k, largest in enumerate(residual):
-        steps = 1 / max(largest + alpha, tiny), 2 / max(largest + eigenvalues[-1] + 2 * alpha, tiny)
-        shifted = np.minimum(eigenvalues[k:], largest) + alpha
-        bounds = [
-            np.abs(1 - step * shifted) ** (2 * counts[:, None]) @ squared_bounds[k:]
-            for step in steps
-        ]
-        reached = np.flatnonzero(np.minimum(*bounds) <= tol**2)
-        expected[k] = counts[reached[0]] if len(reached) else counts[-1]
-    return expected
+    steps = 1 / max(largest + alpha, tiny), 2 / max(largest + eigenvalues[-1] + 2 * alpha, tiny)
+    shifted = np.minimum(eigenvalues, largest) + alpha
+    factors = [np.abs(1 - step * shifted) for step in steps]
+
+    def reaches_tol(count: float) -> bool:
+        return bool(min(factor ** (2 * count) @ squared_bounds for factor in factors) <= tol**2)
+
+    first = bisect_left(ITERATION_COUNTS, True, key=reaches_tol)
+    return float(ITERATION_COUNTS[min(first, len(ITERATION_COUNTS) - 1)])
+
+
+@dataclass(frozen=True)
+class StageCosts:
+    """FLOPs of both stages.
+
+    Attributes
+    ----------
+    product_flops : float
+        FLOPs of X v: 2 n p if X is dense.
+    shape : tuple of two ints
+        n and p.
+    power : int
+        Powers of XX' in Algorithm 2.
+    n_targets : int
+        Targets of stage 2, which share the components of stage 1.
+    """
+
+    product_flops: float
+    shape: tuple[int, int]
+    power: int = 1
+    n_targets: int = 1
+
+    def components(self, k: int) -> float:
+        """Stage 1: 2 power + 2 products for each component, and factorisations of n and p by k."""
+        return (2 * self.power + 2) * self.product_flops * k + 4.0 * sum(self.shape) * k**2
+
+    def iteration(self, k: int) -> float:
+        """One iteration of stage 2: two products, corrected by k components, for each target."""
+        return self.n_targets * (2 * self.product_flops + 4.0 * sum(self.shape) * k)
 
 
 def cheapest_n_components(
-    eigenvalues: Array,
-    squared_bounds: Array,
-    alpha: float,
-    tol: float,
-    power: int,
-    product_flops: float,
-    shape: tuple[int, int],
+    eigenvalues: Array, squared_bounds: Array, alpha: float, tol: float, costs: StageCosts
 ) -> int:
     """The number of components k >= 1 with the fewest FLOPs in both stages.
-
-    A component costs 2 power + 2 products with X or its transpose, of `product_flops` each, and an
-    iteration costs two, plus 4 (n + p) k for the correction of X.
 
     Parameters
     ----------
@@ -93,12 +118,7 @@ def cheapest_n_components(
         n lam, > 0.
     tol : float
         Accuracy of the predictions at which stage 2 ends.
-    power : int
-        Powers of XX' in Algorithm 2.
-    product_flops : float
-        FLOPs of X v: 2 n p if X is dense.
-    shape : tuple of two ints
-        n and p.
+    costs : StageCosts
 
     Returns
     -------
@@ -108,17 +128,23 @@ def cheapest_n_components(
     --------
     >>> import numpy as np
     >>> three_strong = np.append([1e6, 1e6, 1e6], np.ones(97))
-    >>> cheapest_n_components(three_strong, np.full(100, 0.01), 1.0, 1e-2, 1, 2e6, (10_000, 100))
+    >>> costs = StageCosts(product_flops=2e6, shape=(10_000, 100))
+    >>> cheapest_n_components(three_strong, np.full(100, 0.01), 1.0, 1e-2, costs)
     5
     """
-    residual = residual_eigenvalues(eigenvalues, power)[:MAX_COMPONENTS]
+    # With as many components as directions nothing is left for stage 2.
+    residual = np.append(residual_eigenvalues(eigenvalues, costs.power), 0.0)[: MAX_COMPONENTS + 1]
     eigenvalues, squared_bounds = _group_tail(eigenvalues, squared_bounds, len(residual))
-    iterations = expected_iterations(eigenvalues, squared_bounds, residual, alpha, tol)
-    k = np.arange(len(residual))
-    per_component = (2 * power + 2) * product_flops + 4.0 * sum(shape) * k
-    per_iteration = 2 * product_flops + 4.0 * sum(shape) * k
-    flops = per_component * k + per_iteration * iterations
-    return 1 + int(np.argmin(flops[1:])) if len(flops) > 1 else 1
+    best, fewest = 1, np.inf
+    for k in range(1, len(residual)):
+        flops = costs.components(k)
+        if flops >= fewest:
+            break
+        left = eigenvalues[k:], squared_bounds[k:]
+        flops += costs.iteration(k) * expected_iterations(*left, residual[k], alpha, tol)
+        if flops < fewest:
+            best, fewest = k, flops
+    return best
 
 
 def _group_tail(eigenvalues: Array, squared_bounds: Array, start: int) -> tuple[Array, Array]:
