@@ -32,12 +32,11 @@ PASSES_PER_SNAPSHOT = 2
 # drawn often, and a step that looked best on the folds runs away on all rows.
 STEP_FACTORS = 2.0 ** np.arange(-6, 2)
 N_TUNING_FOLDS = 3
-# All steps are tried for one inner loop, which drops those that overflow or hardly move; the best
-# N_CONTINUED for TRIAL_PASSES, and then only the best of all is continued. A step that diverges
-# slowly still looks best after 10 passes, but not when it is followed to the end.
-SCREENING_PASSES = PASSES_PER_SNAPSHOT
-N_CONTINUED = 4
+# All steps are tried for TRIAL_PASSES, and the best N_CONTINUED for as many passes as are run. A
+# step that diverges slowly still looks best after 10 passes, but not when it is followed to the
+# end. After fewer passes long steps look worse than they are, because they overshoot at first.
 TRIAL_PASSES = 10
+N_CONTINUED = 3
 
 Indices = NDArray[np.integer[Any]]
 
@@ -385,8 +384,7 @@ def _tune_step(
 ) -> tuple[float, Cost]:
     """The step with the smallest squared error on rows left out, and what finding it cost.
 
-    A best-first search: the trial with the smallest error is continued for twice as many passes.
-    One that diverges falls behind; one that is hopeless early is never continued.
+    All steps are tried for a few passes, and the best of them for as many as are run.
     """
     n = design.shape[0]
     if n < N_TUNING_FOLDS:
@@ -400,11 +398,11 @@ def _tune_step(
     apart.meter.add(flops=design.matvec_flops, passes=1)
     steps = STEP_FACTORS / longest if longest > 0 else STEP_FACTORS
     tuner = StepTuner(apart, rows, target, lam, rng.permutation(n) % N_TUNING_FOLDS, rng)
-    first, second = (min(n_passes, most) for most in (SCREENING_PASSES, TRIAL_PASSES))
-    screened = [tuner.advance(tuner.start(float(step)), first) for step in steps]
-    screened = sorted(screened, key=lambda trial: trial.error)
-    trials = [tuner.advance(trial, second) for trial in screened[:N_CONTINUED]]
-    while (best := min(trials, key=lambda trial: trial.error)).passes < n_passes:
-        longer = tuner.advance(best, min(n_passes, 2 * best.passes))
-        trials = [longer if trial is best else trial for trial in trials]
+    trials = [tuner.start(float(step)) for step in steps]
+    for passes in (min(n_passes, TRIAL_PASSES), n_passes):
+        # The error of a trial covers the passes of its last call: the second half of them.
+        for until in (max(trials[0].passes, passes // 2), passes):
+            trials = [tuner.advance(trial, until) for trial in trials]
+        trials = sorted(trials, key=lambda trial: trial.error)[:N_CONTINUED]
+    best = trials[0]
     return best.step, apart.cost
