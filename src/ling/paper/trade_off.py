@@ -38,8 +38,8 @@ def residual_eigenvalues(eigenvalues: Array, power: int) -> Array:
         captured = k - extra
         last = ratios[captured - 1]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            missed = tails[captured] / last ** (exponent - 1) / (extra - 1)
-        missed = np.where(last > 0, missed, 0.0) * eigenvalues[0]
+            missed = tails[captured] / last ** (exponent - 1) / (extra - 1) * eigenvalues[0]
+        missed = np.where(tails[captured] > 0, missed, 0.0)  # not 0 / 0
         residual[k] = np.minimum(residual[k], np.maximum(eigenvalues[captured], missed))
     return np.minimum.accumulate(residual)
 
