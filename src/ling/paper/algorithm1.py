@@ -66,7 +66,7 @@ class FirstStage:
     X_residual: Design
 
     def for_targets(self, targets: slice) -> FirstStage:
-        """The same for some of several targets."""
+        """The first stage of the given targets alone."""
         return replace(
             self,
             gamma1=self.gamma1[:, targets],

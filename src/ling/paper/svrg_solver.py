@@ -340,7 +340,7 @@ class StepTuner:
         return StepTrial(step, 0, (zero,) * N_TUNING_FOLDS, np.inf)
 
     def advance(self, trial: StepTrial, passes: int) -> StepTrial:
-        """The same step after `passes` passes in all; error infinite once it has overflowed.
+        """Continue a trial until it has made `passes` passes; its error is infinite on overflow.
 
         The error is the larger of those at the last iterate and at the longest one on the way: near
         the edge of stability SVRG runs away and comes back, and may be away when it is stopped.

@@ -245,10 +245,7 @@ def gd_and_pcr_cheap_but_suboptimal(
 ) -> Finding:
     """GD and PCR are reasonable for less than RR's cost; SVRG and LING come close before them."""
     reasonable = reasonable_below_rr_cost(summary, criterion, GD, PCR)
-    best = svrg_and_ling_best(summary, criterion)
-    return Finding(
-        all_of(reasonable.outcome, best.outcome), f"{reasonable.measured}; {best.measured}"
-    )
+    return _both(reasonable, svrg_and_ling_best(summary, criterion))
 
 
 def gd_and_pcr_reasonable_but_suboptimal(
@@ -256,10 +253,13 @@ def gd_and_pcr_reasonable_but_suboptimal(
 ) -> Finding:
     """GD and PCR are reasonable at some cost; SVRG and LING come close before them."""
     reasonable = reasonable_at_any_cost(summary, criterion, GD, PCR)
-    best = svrg_and_ling_best(summary, criterion)
-    return Finding(
-        all_of(reasonable.outcome, best.outcome), f"{reasonable.measured}; {best.measured}"
-    )
+    return _both(reasonable, svrg_and_ling_best(summary, criterion))
+
+
+def _both(first: Finding, second: Finding) -> Finding:
+    """The finding that two others hold together, with the measurements of both."""
+    outcome = all_of(first.outcome, second.outcome)
+    return Finding(outcome, f"{first.measured}; {second.measured}")
 
 
 def svrg_and_ling_best(summary: ExperimentSummary, criterion: ClosenessCriterion) -> Finding:
