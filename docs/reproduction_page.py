@@ -277,7 +277,7 @@ def joint_section(verdicts: list[Verdict]) -> str:
 def errata_page(numbers: Sequence[Lemma2Numbers]) -> str:
     lines = [
         LEMMA_2,
-        "| model | measured | with n² (as proved) | with n (as printed) |",
+        "| model | measured | with n^2 (as proved) | with n (as printed) |",
         "| --- | --- | --- | --- |",
     ]
     for row in numbers:
@@ -333,25 +333,28 @@ The headline choices were made on ridge's own results, never on how a sentence c
 
 LEMMA_2 = """# Errata of the paper
 
-## Lemma 2: n in place of n²
+## Lemma 2: n in place of n^2
 
-Lemma 2 prints the squared bias of stage 2 with n λ² where its proof, and Theorem 2, have n² λ². The
-table compares both with the mean of \\|X_r (gamma2 - estimate)\\|² over 2000 draws of the noise, on
-models of 200 x 150 with 15 exact components removed. There λ is 100 times its default, so that the
-bias is large enough to be seen. `ling.paper.theory` follows the proof.
+Lemma 2 prints the squared bias of stage 2 with n lambda^2 where its proof, and Theorem 2, have
+n^2 lambda^2. The table compares both with the mean of ||X_r (gamma2 - estimate)||^2 over 2000 draws
+of the noise, on models of 200 x 150 with 15 exact components removed. There lambda is 100 times its
+default, so that the bias is large enough to be seen. `ling.paper.theory.lemma2` follows the proof,
+and `ling.paper.theory.lemma2_as_printed` has the misprint.
 """
 
 OTHER_ERRATA = """
-## Captions of Figures 7 and 8: n₂ in place of k₂
+## Captions of Figures 7 and 8: n2 in place of k2
 
-They speak of "two LING lines with different n2". The lines differ in k₂, 5 and 15; n₂ runs along
+They speak of "two LING lines with different n2". The lines differ in k2, 5 and 15; n2 runs along
 each line.
 
 ## Equation (5): a better constant
 
 The equation leaves out the smallest singular value, because it is 0 in the directions that stage 1
-removed. Started at zero, gradient descent never enters those directions. For p ≤ n the smallest
-singular value of X may then be used as in equation (4). The constant becomes the square of
-(a - b) / (a + b + 2nλ), where a is the square of singular value k₂ + 1 and b that of singular
-value p. `ling.paper.theory.ling_rate_from_zero` computes it.
+removed. Started at zero, gradient descent never enters those directions. For p <= n the smallest
+singular value of X may then be used as in equation (4). The constant becomes
+
+    C = ((d_(k2+1)^2 - d_p^2) / (d_(k2+1)^2 + d_p^2 + 2 n lambda))^2
+
+`ling.paper.theory.ling_rate_from_zero` computes it.
 """
