@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ling
+from ling.reproduction.experiments import EXPERIMENTS
 from tests.extras import needs
 
 ROOT = Path(__file__).parent.parent
@@ -60,6 +61,31 @@ def test_make_targets_exist(target):
 @pytest.mark.parametrize("path", found(r"\]\(([\w./-]+)\)"))
 def test_links_lead_somewhere(path):
     assert any((page.parent / path).exists() for page in PAGES)
+
+
+def anchors(page: Path) -> set[str]:
+    """Slugs of the headings of a page, and its explicit targets."""
+    if page.name == "reproduction.md":  # a long run writes it: a section for each experiment
+        return {*EXPERIMENTS, "several-experiments"}
+    text = page.read_text()
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r"^\(([\w-]+)\)=$", text, re.M))
+
+
+@pytest.mark.parametrize("link", found(r"\]\(([\w-]+\.md#[\w-]+)\)"))
+def test_sections_that_are_linked_exist(link):
+    name, anchor = link.split("#")
+    assert anchor in anchors(ROOT / "docs" / name)
+
+
+def test_the_table_of_the_paper_names_what_exists():
+    names = re.findall(
+        r"`((?:ling|paper|reproduction)\.[\w.]+)`", (ROOT / "docs" / "paper.md").read_text()
+    )
+    assert len(names) > 40
+    for name in names:
+        pkgutil.resolve_name(name if name.startswith("ling.") else f"ling.{name}")
 
 
 @pytest.mark.parametrize("command", found(r"`ling ([a-z]+)`"))
