@@ -69,7 +69,8 @@ class Experiment:
         return self.stands_for or self.name
 
 
-def _define_experiments() -> Iterator[Experiment]:
+def _simulated_experiments() -> Iterator[Experiment]:
+    """Section 4.1."""
     yield Experiment(
         "model1", "Model 1: a steep spectrum", "risk", 20, PaperFigures(1, 4, 100),
         ParameterGrid(
@@ -95,6 +96,10 @@ def _define_experiments() -> Iterator[Experiment]:
         ),
         partial(simulated_problem, model3),
     )  # fmt: skip
+
+
+def _real_experiments() -> Iterator[Experiment]:
+    """Section 4.2, and a surrogate for Gisette."""
     gisette = Experiment(
         "gisette", "Gisette", "classification error", 6, PaperFigures(7, 9, 150),
         ParameterGrid(
@@ -123,4 +128,6 @@ def _define_experiments() -> Iterator[Experiment]:
     )
 
 
-EXPERIMENTS = {experiment.name: experiment for experiment in _define_experiments()}
+EXPERIMENTS = {
+    experiment.name: experiment for experiment in (*_simulated_experiments(), *_real_experiments())
+}
