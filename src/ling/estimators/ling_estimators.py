@@ -21,6 +21,7 @@ from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.sklearn_private import Interval, StrOptions
 from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.results import Cost
+from ling.solvers.problem import TrainingData
 
 if TYPE_CHECKING:
     from sklearn import linear_model
@@ -43,18 +44,24 @@ LING_CONSTRAINTS: dict[str, Any] = {
 
 
 class LingMixin:
-    """Attributes that both estimators set."""
+    """What both estimators share: the fit to checked data, and the attributes that it sets."""
 
-    n_iter: int | Auto
+    alpha: float | ArrayLike
     n_components_: int
     cost_: Cost
     verbose = 0  # not a parameter: LING shows no progress
 
-    def _set_ling_attributes(self, result: LingResult, n_dim: int) -> None:
-        """Set the attributes of a fitted model; `n_dim` is the number of dimensions of y."""
+    def _fit_ling(self, data: TrainingData, started: float, n_dim: int) -> LingResult:
+        """Fit to the data and set the attributes; `n_dim` is the number of dimensions of y.
+
+        `started` is the `time.perf_counter()` at the start of the fit.
+        """
+        alphas = check_alpha_per_target(self.alpha, data.n_targets)
+        result = fit_ling(self, data, alphas, started)
         set_fit_attributes(self, result.fit, n_dim)
         self.n_components_ = result.n_components
         self.cost_ = result.cost
+        return result
 
 
 class LingRegressor(
@@ -172,9 +179,7 @@ class LingRegressor(
         started = time.perf_counter()
         with fit_session(self, X, y, sample_weight) as progress:
             data, y = training_data(self, X, y, sample_weight, progress, y_numeric=True)
-            alphas = check_alpha_per_target(self.alpha, data.n_targets)
-            result = fit_ling(self, data, alphas, started)
-            self._set_ling_attributes(result, y.ndim)
+            result = self._fit_ling(data, started, y.ndim)
         if self.n_iter == AUTO:
             warn_unless_certified(self, result.fit, result.advice)
         return self
@@ -277,9 +282,7 @@ class LingClassifier(LingMixin, BaseRidgeClassifier):
         started = time.perf_counter()
         with fit_session(self, X, y, sample_weight) as progress:
             data, y, decision = self._prepare_training_data(X, y, sample_weight, progress)
-            alphas = check_alpha_per_target(self.alpha, data.n_targets)
-            result = fit_ling(self, data, alphas, started)
-            self._set_ling_attributes(result, 2)
+            result = self._fit_ling(data, started, 2)
             self._set_label_decoder(decision)
         if self.n_iter == AUTO:
             warn_unless_certified(self, result.fit, result.advice)
