@@ -6,12 +6,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, cross_val_predict
 
 import ling
-from ling import Ridge, RidgeCV
+from ling import LingRegressor, Ridge, RidgeCV
 from ling.errors import ShapeError
+from ling.estimators.out_of_sample import predict_held_out, rebuild_problem
 from ling.report.wording import format_number
 from tests.raising import raises
 from tests.report.pages import report, shown
@@ -94,6 +96,41 @@ class TestGivenAlpha:
     def test_why_there_are_no_intervals(self, given_alpha):
         words = "Standard errors were not stored; fit Ridge(store_covariance=True)."
         assert words in given_alpha.section("coefficients")
+
+
+@pytest.fixture(scope="module")
+def ling_stopped_early(diabetes, folder):
+    """LING whose predictions are not yet those of ridge regression, and its page."""
+    model = LingRegressor(0.1, n_components=2, n_iter=0, random_state=0).fit(*diabetes)
+    return model, report(folder, model, *diabetes)
+
+
+class TestLing:
+    def test_rows_are_held_out_by_fits_of_ling(self, ling_stopped_early, diabetes):
+        model, page = ling_stopped_early
+        folds = KFold(5, shuffle=True, random_state=0)
+        expected, of_ridge = (
+            r2_score(diabetes[1], cross_val_predict(estimator, *diabetes, cv=folds))
+            for estimator in (model, Ridge(0.1))
+        )
+        assert shown(expected) != shown(of_ridge)
+        assert f"{shown(expected)} R²" in page.section("quality")
+
+    def test_the_page_says_what_ling_does_not_have(self, ling_stopped_early):
+        _, page = ling_stopped_early
+        words = page.section("coefficients")
+        assert "LingRegressor has no standard errors" in words
+        assert "that of exact ridge regression" in words
+        assert "components 2" in page.section("cost")
+
+    def test_several_targets_with_weights(self, diabetes):
+        X, y = diabetes
+        Y, weights = np.c_[y, -2 * y], np.arange(1.0, len(y) + 1)
+        model = LingRegressor([0.1, 1.0], n_components=3, n_iter=1).fit(X, Y, weights)
+        found = predict_held_out(rebuild_problem(model, X, Y, weights)).predictions
+        train, test = next(KFold(5, shuffle=True, random_state=0).split(X))
+        fold = clone(model).fit(X.iloc[train], Y[train], weights[train])
+        np.testing.assert_allclose(found[test], fold.predict(X.iloc[test]), rtol=1e-9)
 
 
 def test_coefficients_compare_and_have_intervals(diabetes, tmp_path):

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +18,7 @@ from ling.errors import InputTypeError, OptionError, ShapeError
 from ling.estimators.classifier import BaseRidgeClassifier, RidgeClassifier, RidgeClassifierCV
 from ling.estimators.cv_fit import check_split_weights, check_two_samples, plan_cv
 from ling.estimators.fit import fit_options, plan_training
+from ling.estimators.ling_estimators import LingRegressor
 from ling.estimators.metadata import make_splits
 from ling.estimators.ridge import Ridge
 from ling.estimators.ridge_cv import RidgeCV
@@ -86,9 +87,9 @@ class HeldOut:
     """Out-of-sample predictions (n, t), with NaN in rows of samples that no split left out.
 
     For a classifier they are decision values. `how` describes how samples were left out.
-    `certified` says whether the fits are certified; with positive=True it is always True, and fits
-    that are not certified warn instead. `notes` say what differs from the model's own
-    cross-validation. `gram_form` is the tridiagonal form of X'X, if it was computed.
+    `certified` says whether the fits are certified; with positive=True and for LING it is always
+    True, and fits that are not certified warn instead. `notes` say what differs from the model's
+    own cross-validation. `gram_form` is the tridiagonal form of X'X, if it was computed.
     """
 
     predictions: Array
@@ -109,9 +110,11 @@ def rebuild_problem(model: Any, X: Any, y: Any = None, sample_weight: Any = None
     X, y and sample_weight have to be those of the fit. Costs one pass over X. The model is not
     changed.
     """
-    if not isinstance(model, Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV):
+    if not isinstance(model, Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV | LingRegressor):
         raise model_type_error(
-            model, "ling.Ridge, ling.RidgeCV, ling.RidgeClassifier or ling.RidgeClassifierCV"
+            model,
+            "ling.Ridge, ling.RidgeCV, ling.RidgeClassifier, ling.RidgeClassifierCV or "
+            "ling.LingRegressor",
         )
     check_is_fitted(model, "coef_")
     if isinstance(model, BaseRidgeClassifier):
@@ -135,12 +138,12 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
     Samples are left out as in the model's own `cv`. For cv=None single samples are left out if that
     can be done exactly, and folds otherwise. Models without `cv` get five folds, stratified for a
     classifier. The rows are shuffled before they are split into folds, unless X is out of core.
-    Costs as much as cross-validation of one alpha.
+    Costs as much as cross-validation of one alpha. LING is fitted anew for every fold.
     """
     model, samples = fitted_problem.model, fitted_problem.cv_problem
     rng = np.random.default_rng(0)
     splits, notes = _model_splits(fitted_problem)
-    if getattr(model, "positive", False):
+    if isinstance(model, LingRegressor) or getattr(model, "positive", False):
         folds = _default_folds(fitted_problem) if splits is None else splits
         check_split_weights(folds, samples)
         predictions = _average_predictions(
@@ -301,21 +304,30 @@ def _split_predictions(
 def _refit_predictions(
     fitted_problem: FittedProblem, splits: Splits
 ) -> Iterator[tuple[RowIndices, Array]]:
-    """Yield (test rows, predictions) for positive=True, which needs a separate fit per split."""
-    model, samples = fitted_problem.model, fitted_problem.cv_problem
+    """Yield (test rows, predictions) for LING and positive=True: a separate fit per split."""
+    samples = fitted_problem.cv_problem
     X = fitted_problem.data.design
     Y = samples.to_data_units(samples.Y.copy())
     for number in range(len(splits)):
         train, test = splits.train_rows(number), splits.test_rows(number)
-        fit = Ridge(
-            alpha=fitted_problem.alphas,
-            positive=True,
-            fit_intercept=model.fit_intercept,
-            tol=model.tol,
-            memory_budget=model.memory_budget,
-        )
+        fit = _unfitted_model(fitted_problem)
         fit.fit(X.subset(train), Y[train], samples.weights[train])
         yield test, fit.predict(X.subset(test)).reshape(len(test), -1)
+
+
+def _unfitted_model(fitted_problem: FittedProblem) -> Ridge | LingRegressor:
+    """A model with the parameters of the fitted one, and an alpha for each column of Y."""
+    model, alphas = fitted_problem.model, fitted_problem.alphas
+    if isinstance(model, LingRegressor):
+        unfitted: LingRegressor = clone(model).set_params(alpha=alphas)
+        return unfitted
+    return Ridge(
+        alpha=alphas,
+        positive=True,
+        fit_intercept=model.fit_intercept,
+        tol=model.tol,
+        memory_budget=model.memory_budget,
+    )
 
 
 def _average_predictions(

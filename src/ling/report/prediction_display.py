@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 
 from ling._typing import Array, MatrixLike, PredictionPlotKind
 from ling.errors import InputTypeError, OptionError
-from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling.estimators import LingRegressor, Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.estimators.out_of_sample import predict_held_out, rebuild_problem
 from ling.report.fitted_model import check_target_index
 from ling.report.plot_style import (
@@ -90,7 +90,7 @@ class PredictionDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Ridge | RidgeCV, X: MatrixLike, y: ArrayLike | None = None, *,
+        cls, model: Ridge | RidgeCV | LingRegressor, X: MatrixLike, y: ArrayLike | None = None, *,
         sample_weight: ArrayLike | None = None, target: int = 0,
         kind: PredictionPlotKind = PLOT_KINDS[0], name: str = "y", ax: Axes | None = None,
     ) -> PredictionDisplay:  # fmt: skip
@@ -98,9 +98,9 @@ class PredictionDisplay:
 
         Parameters
         ----------
-        model : Ridge or RidgeCV
-            Fitted to the same X, y and `sample_weight`. Samples are left out as its `cv` says; a
-            Ridge, which has none, gets five folds.
+        model : Ridge, RidgeCV or LingRegressor
+            Fitted to the same X, y and `sample_weight`. Samples are left out as its `cv` says;
+            models without `cv` get five folds.
         X, y, sample_weight
             As for `fit`.
         target : int, default=0

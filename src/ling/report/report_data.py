@@ -180,6 +180,8 @@ def _value_or_reason(find: Callable[[], Any]) -> Any:
 def _std_errors(model: Any) -> Array:
     if is_classifier(model):
         raise OmittedError("A classifier has no standard errors: its targets are not Gaussian.")
+    if not hasattr(model, "coef_std_errors"):
+        raise OmittedError(f"{type(model).__name__} has no standard errors; Ridge has them.")
     try:
         return np.atleast_2d(np.asarray(model.coef_std_errors(), dtype=np.float64))
     except OptionError as error:  # none were kept

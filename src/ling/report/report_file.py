@@ -16,7 +16,7 @@ from ling import __version__
 from ling._typing import MatrixLike
 from ling.atomic_write import atomic_write, check_writable
 from ling.design.row_source import verify_memmaps_unchanged
-from ling.estimators import RidgeModel
+from ling.estimators import LingRegressor, RidgeModel
 from ling.report import encoding_table, sections
 from ling.report.held_out import held_out_section
 from ling.report.html_tables import number_cards
@@ -26,8 +26,8 @@ from ling.report.svg import check_matplotlib_installed
 
 
 def write_report(
-    path: str | os.PathLike[str], model: RidgeModel, X: MatrixLike, y: ArrayLike | None = None, *,
-    sample_weight: ArrayLike | None = None, title: str | None = None,
+    path: str | os.PathLike[str], model: RidgeModel | LingRegressor, X: MatrixLike,
+    y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None, title: str | None = None,
     target: str | Sequence[str] | None = None, source: str | None = None,
     about: dict[str, str] | None = None,
 ) -> Path:  # fmt: skip
@@ -42,7 +42,7 @@ def write_report(
     ----------
     path : str or path
         Written whole, or not at all.
-    model : Ridge, RidgeCV, RidgeClassifier or RidgeClassifierCV
+    model : Ridge, RidgeCV, RidgeClassifier, RidgeClassifierCV or LingRegressor
         Fitted to X, y and `sample_weight`; it is not changed.
     X, y, sample_weight
         As for `fit`: arrays, data frames, sparse matrices, or a Dataset, which has its own y.

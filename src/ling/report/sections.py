@@ -119,6 +119,8 @@ def coefficient_section(facts: ReportData) -> str:
             " Intervals are those of the Gaussian model (coefficients given these data, pulled "
             "towards 0 by alpha); an interval across 0 leaves the sign open."
         )
+    if facts.report.engine == "ling" and not isinstance(facts.path, str):
+        words += " Their change with alpha is that of exact ridge regression, without LING's error."
     return f"<p>{escape(words)}</p>" + target_views(
         facts, lambda target: _target_coefficients(facts, target)
     )
@@ -153,7 +155,8 @@ def cost_section(facts: ReportData) -> str:
     if report.n_iter is not None:
         pairs.append(("iterations", format_count(report.n_iter)))
     if report.rank is not None:
-        pairs.append(("rank of the sketch", format_count(report.rank)))
+        name = "components" if report.engine == "ling" else "rank of the sketch"
+        pairs.append((name, format_count(report.rank)))
     time = format_seconds(report.total_seconds)
     if report.predicted_seconds is not None:
         time += f", predicted {format_seconds(report.predicted_seconds)}"
@@ -201,7 +204,7 @@ def _target_coefficients(facts: ReportData, target: int) -> str:
 
 
 def _describe_memory(facts: ReportData) -> str:
-    budget = facts.model.memory_budget
+    budget = getattr(facts.model, "memory_budget", None)
     allowed = format_bytes(parse_memory_budget(budget))
     if budget is None:
         allowed = f"a quarter of all, {allowed},"
