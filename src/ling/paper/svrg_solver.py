@@ -27,10 +27,11 @@ from ling.results import Cost
 
 # Johnson & Zhang's choice for convex problems: a new full gradient every 2 n steps.
 PASSES_PER_SNAPSHOT = 2
-# Steps tried by cross-validation, in units of 1 / max_i ||x_i||^2. Beyond 2 a step along the
-# longest row moves away from its minimum: where few rows are long, that shows only when one is
-# drawn often, and a step that looked best on the folds runs away on all rows.
-STEP_FACTORS = 2.0 ** np.arange(-6, 2)
+# Steps tried by cross-validation, in units of 1 / max_i ||x_i||^2. A step eta along row x shrinks
+# the squared error by eta (2 - eta ||x||^2) (x'e)^2. Up to 1 that is at least eta (x'e)^2 for every
+# row; towards 2 it vanishes for the longest rows. Where few rows are long, a step that looked best
+# on the folds may then run away on all rows, when these rows are drawn often.
+STEP_FACTORS = 2.0 ** np.arange(-7, 1)
 N_TUNING_FOLDS = 3
 # All steps are tried for TRIAL_PASSES, and the best N_CONTINUED for as many passes as are run. A
 # step that diverges slowly still looks best after 10 passes, but not when it is followed to the
