@@ -159,8 +159,8 @@ def _check_coef(coef: Any, p: int, n_targets: int) -> Array:
     if values.shape not in ((n_targets, p), (p,) if n_targets == 1 else None):
         raise ShapeError(
             "coef",
-            f"has shape {values.shape}, and `X` has {p} features and `y` {n_targets} target(s)",
-            f"pass shape {expected}, a coefficient for every column of `X`",
+            f"has shape {values.shape}, not {expected}",
+            "pass a coefficient for every column of `X`, in a row for every target",
         )
     return values.reshape(n_targets, p).T
 
@@ -171,7 +171,7 @@ def _check_intercept(intercept: Any, n_targets: int, fit_intercept: bool) -> Arr
     if values.ndim > 1 or values.size not in (1, n_targets):
         raise ShapeError(
             "intercept",
-            f"has shape {values.shape}, and `y` has {n_targets} target(s)",
+            f"has shape {values.shape}, not ({n_targets},)",
             "pass one number, or one for each target",
         )
     if values.any() and not fit_intercept:

@@ -382,7 +382,7 @@ def as_target_matrix(y: Array) -> Array:
 
 def check_tol(tol: Any) -> None:
     """Raise OptionError unless tol is a number >= 0."""
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not tol >= 0:
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not float(tol) >= 0:
         raise OptionError("tol", f"is {tol!r}", "pass a number >= 0")
 
 
