@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-NAMES = ("first_fit", "choosing_alpha", "uncertainty", "planner", "bigger_than_memory", "dask")
+NAMES = (
+    "first_fit",
+    "choosing_alpha",
+    "uncertainty",
+    "certify_any_solver",
+    "planner",
+    "bigger_than_memory",
+    "dask",
+)
 
 
 class Order:

@@ -72,6 +72,8 @@ reveal_type(RidgeCV().cv_scores_)  # reveals: ling.model_selection.cv_scores.CVS
 reveal_type(RidgeCV().cv_results_)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
 
 reveal_type(ridge_path(X, y))  # reveals: ling.estimators.path.RidgePath
+reveal_type(ling.certify([1.0, 2.0], X, y, 1.0).holds)  # reveals: bool
+reveal_type(ling.certify(y, X, y))  # reveals: ling.results.Certificate
 reveal_type(ling.plan_fit(X))  # reveals: ling.solvers.planning.Plan
 reveal_type(scan_parquet("data.parquet", "y"))  # reveals: ling.io.dataset.Dataset
 reveal_type(ling.CVDisplay.from_estimator(RidgeCV()))  # reveals: ling.report.cv_display.CVDisplay
@@ -89,6 +91,7 @@ import ling
 ling.Rigde()
 ling.Ridge(alhpa=1.0)
 ling.ridge_path()
+ling.certify([1.0])
 ling.Ridge(solver="choleski")
 ling.Ridge().fit("table.csv", [1.0])
 ling.Ridge(random_state="zero")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what `__getattr__` below loads, for type checkers and edito
     from ling.estimators import RidgeClassifier as RidgeClassifier
     from ling.estimators import RidgeClassifierCV as RidgeClassifierCV
     from ling.estimators import RidgeCV as RidgeCV
+    from ling.estimators import certify as certify
     from ling.estimators import plan_fit as plan_fit
     from ling.estimators import ridge_path as ridge_path
     from ling.io import Dataset as Dataset
@@ -46,7 +47,7 @@ logging.getLogger("ling").addHandler(logging.NullHandler())
 _NAMES = {
     "estimators": (
         "LingClassifier", "LingRegressor", "Ridge", "RidgeCV", "RidgeClassifier",
-        "RidgeClassifierCV", "plan_fit", "ridge_path",
+        "RidgeClassifierCV", "certify", "plan_fit", "ridge_path",
     ),
     "io": (
         "Dataset", "scan_arrow", "scan_csv", "scan_feather", "scan_npy", "scan_parquet",

@@ -329,6 +329,68 @@ def inspect(
     cls=Command,
     rich_help_panel=DATA_PANEL,
     epilog=_examples(
+        "ling verify model.ling sales.parquet",
+        "ling verify coef.csv sales.parquet --alpha 1.0 --target price",
+    ),
+)
+def verify(
+    solution: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOLUTION",
+            help="What ling fit has written, or a .csv file of names and coefficients.",
+            show_default=False,
+        ),
+    ],
+    data: DataArgument,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="The penalty, for a .csv file; a model has its own.",
+            rich_help_panel=PENALTY_PANEL,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            metavar="COLUMN",
+            help="The column that is predicted; for X.npy, the file y.npy.",
+            rich_help_panel=COLUMNS_PANEL,
+        ),
+    ] = None,
+    weights: WeightsOption = None,
+    missing: MissingOption = "error",
+    skip_missing_target: SkipMissingTarget = False,
+    memory_budget: MemoryBudgetOption = None,
+    tol: TolOption = 1e-4,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Prove how far a solution is from the exact one.
+
+    A solution is a model file, or the coefficients of another program in a
+    CSV file: a name and a number in each line, and a line named intercept
+    if there is one. The data are those that it was fitted to.
+    """
+    from ling.cli.verify import VerifyCommandOptions, run
+
+    options = VerifyCommandOptions(
+        data, alpha, target, weights, check_one_of(missing, "missing", ("error", "mean")),
+        skip_missing_target, memory_budget, tol, seed,
+    )  # fmt: skip
+    if not run(solution, options, CommandOutput(json, quiet)):
+        raise typer.Exit(EXIT_NOT_CERTIFIED)
+
+
+@app.command(
+    cls=Command,
+    rich_help_panel=DATA_PANEL,
+    epilog=_examples(
         "ling plan big.parquet --target price",
         "ling plan 'parts/*.parquet' -t price --memory-budget 2GB",
     ),

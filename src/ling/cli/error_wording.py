@@ -44,6 +44,7 @@ DESCRIPTIONS = {
     "like": "the model",
     "model": "the model",
     "path": "the model file",
+    "solution": "the file of coefficients",
     "source": "the data",
     "y": "the target",
 }

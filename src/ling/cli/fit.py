@@ -306,6 +306,7 @@ def _model_metadata(
         "weights": wanted.weights,
         "left_out": list(found.dropped),
         "missing": found.missing,
+        "skip_missing_target": wanted.skip_missing_target,
         "understood": dict(found.summary),
         "shuffled": options.shuffle,
         "fitted": datetime.now(UTC).isoformat(timespec="seconds"),

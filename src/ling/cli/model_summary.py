@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from ling.cli.console import escape_control_characters, make_table
 from ling.errors import OptionError
 from ling.progress_bar import format_duration
-from ling.results import FitReport, Status
+from ling.results import Certificate, FitReport, Status
 
 N_STRONGEST = 10
 
@@ -29,18 +29,20 @@ class Effect:
 
 
 def describe_certificate(report: FitReport) -> str:
-    """What was proved, in words."""
+    """What was proved of a fit, in words."""
     if report.status is Status.UNCERTIFIED:
         return "none: alpha is 0, where no bound exists"
-    bound = report.certificate.bound
-    if bound > 1:
+    return describe_bound(report.certificate)
+
+
+def describe_bound(certificate: Certificate) -> str:
+    """What a certificate proves, in words."""
+    if certificate.bound > 1:
         return "nothing could be proved"
-    missed = (
-        "" if report.certificate.holds else f" (tol, {report.certificate.tol:g}, is not reached)"
-    )
+    missed = "" if certificate.holds else f" (tol, {certificate.tol:g}, is not reached)"
     return (
-        f"predictions are within {bound:.1e} of the exact solution's, in spreads of the "
-        f"target{missed}"
+        f"predictions are within {certificate.bound:.1e} of the exact solution's, in spreads of "
+        f"the target{missed}"
     )
 
 

@@ -204,8 +204,9 @@ def _empty_score(model: Any) -> StreamingScore:
     )
 
 
-def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) -> Dataset:
-    kind, model = file_format(new), saved.model
+def check_data_format(model: Any, new: str) -> str:
+    """The kind of the file `new`; raises if only one of file and model has column names."""
+    kind = file_format(new)
     named = getattr(model, "encoding_", None) is not None
     if kind == "npy" and named:
         raise InputTypeError(
@@ -222,6 +223,12 @@ def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) 
             f"pass a .npy file of {model.n_features_in_} columns",
             where=Where(file=new),
         )
+    return kind
+
+
+def _scan_new_data(saved: SavedModel, new: str, options: PredictCommandOptions) -> Dataset:
+    model = saved.model
+    kind = check_data_format(model, new)
     if kind == "npy":
         data = scan_npy(new)
     elif kind == "csv":

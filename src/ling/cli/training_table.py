@@ -114,7 +114,7 @@ def _read_npy(wanted: DataOptions) -> TrainingTable:
             where=Where(file=wanted.target),
         )
     data = scan_npy(wanted.path, wanted.target)
-    weights = None if wanted.weights is None else _load_weights(wanted.weights)
+    weights = None if wanted.weights is None else load_weights(wanted.weights)
     facts = (
         ("data", f"{wanted.path}: {_format_size(*data.shape)}"),
         ("target", f"{wanted.target} ({_describe_target(data.y, wanted.classify)})"),
@@ -122,7 +122,8 @@ def _read_npy(wanted: DataOptions) -> TrainingTable:
     return TrainingTable(data, weights, facts)
 
 
-def _load_weights(path: str) -> Any:
+def load_weights(path: str) -> Any:
+    """Weights of the rows from a .npy file."""
     weights = read_npy(path, "weights")
     if weights.dtype.kind not in "fiub":
         raise InputTypeError(
@@ -153,7 +154,7 @@ def _read_table(wanted: DataOptions, kind: str) -> TrainingTable:
     check_usable_columns(survey, names, wanted)
     encoding = survey.encoding(names, wanted.missing)
     data = table.build_dataset(wanted.target, encoding, survey.row_counts, about_files)
-    weights = _read_weights(data, wanted.weights)
+    weights = read_weights(data, wanted.weights)
     missing = {seen.name: seen.missing for seen in survey.columns if seen.missing}
     notes += [*_table_notes(survey, data), *column_hints(survey, names)]
     dropped = tuple(name for name in table.names if name not in (*names, *others))
@@ -204,7 +205,8 @@ def _skipped_rows_note(count: int, n_rows: int, wanted: DataOptions) -> str:
     return f"{count:,} of {n_rows:,} rows have no {wanted.target!r}, and are left out."
 
 
-def _read_weights(data: Dataset, name: str | None) -> Any:
+def read_weights(data: Dataset, name: str | None) -> Any:
+    """Weights of the rows from a column of the table; None without a name."""
     if name is None:
         return None
     try:

@@ -2,6 +2,7 @@
 
 from typing import TypeAlias
 
+from ling.estimators.certify_solution import certify
 from ling.estimators.classifier import RidgeClassifier, RidgeClassifierCV
 from ling.estimators.ling_estimators import LingClassifier, LingRegressor
 from ling.estimators.path import RidgePath, ridge_path
@@ -21,6 +22,7 @@ __all__ = [
     "RidgeClassifierCV",
     "RidgeModel",
     "RidgePath",
+    "certify",
     "plan_fit",
     "ridge_path",
 ]

@@ -104,6 +104,23 @@ class HeldOut:
         return np.flatnonzero(np.isfinite(self.predictions).all(axis=1))
 
 
+def revalidate_training_data(
+    model: Any, X: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[TrainingData, Any]:
+    """Validated data and y with the columns of the fit, and classes as -1 and 1.
+
+    The model is not changed.
+    """
+    if isinstance(model, BaseRidgeClassifier):
+        return model._revalidate_training_data(X, y, sample_weight)
+    return training_data(model, X, y, sample_weight, y_numeric=True, reset=False)
+
+
+def fitted_alpha(model: Any) -> Any:
+    """The alpha of a fitted model, one number or one for each target: chosen, or as given."""
+    return getattr(model, "alpha_", getattr(model, "alpha", None))
+
+
 def rebuild_problem(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> FittedProblem:
     """Validate the training data of a fitted model and rebuild the problem that it solved.
 
@@ -117,14 +134,9 @@ def rebuild_problem(model: Any, X: Any, y: Any = None, sample_weight: Any = None
             "ling.LingRegressor",
         )
     check_is_fitted(model, "coef_")
-    if isinstance(model, BaseRidgeClassifier):
-        data, y = model._revalidate_training_data(X, y, sample_weight)
-    else:
-        data, y = training_data(model, X, y, sample_weight, y_numeric=True, reset=False)
+    data, y = revalidate_training_data(model, X, y, sample_weight)
     _check_same_data(model, data)
-    alphas = check_alpha_per_target(
-        getattr(model, "alpha_", getattr(model, "alpha", None)), data.n_targets
-    )
+    alphas = check_alpha_per_target(fitted_alpha(model), data.n_targets)
     fit_intercept = bool(model.fit_intercept)
     problem, standardization = build_problem(data, alphas, fit_intercept)
     plan = plan_training(data, 1, fit_options(model))

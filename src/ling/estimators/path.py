@@ -7,12 +7,11 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array, MatrixLike, RandomState
@@ -21,7 +20,13 @@ from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import OptionError
 from ling.estimators.fit import plan_training
 from ling.estimators.fit_session import fit_session
-from ling.estimators.validation import check_same_columns, open_prediction_data, training_data
+from ling.estimators.validation import (
+    ValidationEstimator,
+    check_same_columns,
+    check_tol,
+    open_prediction_data,
+    training_data,
+)
 from ling.html_repr import html_table_of_ends
 from ling.model_selection import CVProblem, check_alphas, default_alpha_grid
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
@@ -147,16 +152,6 @@ class RidgePath:
         return html_table_of_ends(f"Ridge path of {n} alphas", rows, notes, head)
 
 
-class _ValidationEstimator(BaseEstimator):
-    """Stand-in for the estimator that scikit-learn's validation needs."""
-
-    estimator_name = "ridge_path"
-
-    def __init__(self, memory_budget: float | str | None = None, verbose: int = 0) -> None:
-        self.memory_budget = memory_budget
-        self.verbose = verbose
-
-
 def ridge_path(
     X: MatrixLike, y: ArrayLike | None = None, alphas: ArrayLike | None = None, *,
     sample_weight: ArrayLike | None = None, fit_intercept: bool = True,
@@ -195,8 +190,7 @@ def ridge_path(
     >>> path.coef.shape
     (3, 5)
     """
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not tol >= 0:
-        raise OptionError("tol", f"is {tol!r}", "pass a number >= 0")
+    check_tol(tol)
     if not isinstance(verbose, Integral) or verbose < 0:
         raise OptionError("verbose", f"is {verbose!r}", "pass 0, 1 or 2")
     user_alphas = (
@@ -205,7 +199,7 @@ def ridge_path(
         else check_alphas(alphas, allow_zero=False, remedy_for_zero="use Ridge(alpha=0)")
     )
     options = FitOptions(tol=tol, random_state=random_state, memory_budget=memory_budget)
-    estimator = _ValidationEstimator(memory_budget, int(verbose))
+    estimator = ValidationEstimator("ridge_path", memory_budget, int(verbose))
     started = time.perf_counter()
     with fit_session(estimator, X, y, sample_weight) as progress:
         data, y = training_data(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Number
+from numbers import Number, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
@@ -50,6 +51,17 @@ NONFINITE_REMEDIES: dict[str, tuple[str, ...]] = {
     "y": ("leave this row out of `X` and `y`", "fill in its value"),
     "sample_weight": ("give this row weight 0 to leave it out",),
 }
+
+
+class ValidationEstimator(BaseEstimator):
+    """Stand-in for the estimator that validation needs, for a function with data as arguments."""
+
+    def __init__(
+        self, estimator_name: str, memory_budget: float | str | None = None, verbose: int = 0
+    ) -> None:
+        self.estimator_name = estimator_name
+        self.memory_budget = memory_budget
+        self.verbose = verbose
 
 
 def training_data(
@@ -366,6 +378,12 @@ def _is_finite(value: Any) -> bool:
 def as_target_matrix(y: Array) -> Array:
     """Targets as a matrix: y (n,) or (n, t) as an array of shape (n, t)."""
     return y[:, None] if y.ndim == 1 else y
+
+
+def check_tol(tol: Any) -> None:
+    """Raise OptionError unless tol is a number >= 0."""
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not float(tol) >= 0:
+        raise OptionError("tol", f"is {tol!r}", "pass a number >= 0")
 
 
 def check_alpha_per_target(alpha: Any, n_targets: int) -> Array:

@@ -289,8 +289,8 @@ def certify(
     bounds = _absolute_bounds(problem, candidate, tol, positive)
     if (problem.alphas == 0).any():
         bounds = np.where(problem.alphas == 0, np.inf, bounds)
-        return Certificate(_relative_bounds(problem, bounds), tol), Status.UNCERTIFIED
-    certificate = Certificate(_relative_bounds(problem, bounds), tol)
+        return Certificate(relative_bounds(problem, bounds), tol), Status.UNCERTIFIED
+    certificate = Certificate(relative_bounds(problem, bounds), tol)
     return certificate, Status.CERTIFIED if certificate.holds else Status.NOT_REACHED
 
 
@@ -320,7 +320,7 @@ def _projected_gradient(gradient: Array, W: Array) -> Array:
     return np.where(W > 0, gradient, np.maximum(gradient, 0.0))
 
 
-def _relative_bounds(problem: Problem, bounds: Array) -> Array:
+def relative_bounds(problem: Problem, bounds: Array) -> Array:
     """Bounds on the predictions relative to ||y||; 0 for a zero y, which W = 0 fits exactly."""
     scale = problem.error_scale
     relative = np.divide(bounds, scale, out=np.zeros_like(bounds), where=scale > 0)

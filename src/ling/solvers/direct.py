@@ -203,22 +203,33 @@ def _solve_dual(problem: Problem, budget: EngineBudget) -> Candidate:
 
     The error of w is at most ||rho||, rho = y - (X X' + alpha I) c.
     """
+    dual = solve_dual_system(problem)
+    if dual is None:
+        return _solve_by_svd(problem, budget, ILL_CONDITIONED_NOTE)
+    return _dual_candidate(problem, *dual)
+
+
+def solve_dual_system(problem: Problem) -> tuple[Array, Array] | None:
+    """Dual coefficients C (n, t), (X X' + alpha I) c = y, and y - (X X' + alpha I) c (n, t).
+
+    None if X X' + alpha I is not positive definite, up to rounding.
+    """
     K = problem.row_gram()
+    if len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL:
+        return solve_with_refinement(tridiagonalize(K), K, problem.targets, problem.alphas)
     C = np.empty_like(problem.targets)
     rho = np.empty_like(problem.targets)
-    if len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL:
-        return solve_with_form(problem, tridiagonalize(K))
     for alpha in problem.distinct_alphas:
         same_alpha = problem.alphas == alpha
         Y = problem.targets[:, same_alpha]
         factor = scaled_cholesky(K, float(alpha))
         if factor is None:
-            return _solve_by_svd(problem, budget, ILL_CONDITIONED_NOTE)
+            return None
         c = factor.solve(Y)
         c += factor.solve(Y - K @ c - alpha * c)
         C[:, same_alpha] = c
         rho[:, same_alpha] = Y - K @ c - alpha * c
-    return _dual_candidate(problem, C, rho)
+    return C, rho
 
 
 def _dual_candidate(problem: Problem, C: Array, rho: Array) -> Candidate:

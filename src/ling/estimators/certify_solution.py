@@ -1,0 +1,206 @@
+"""`certify`: the certificate of a fit, for a ridge solution that anyone has computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+
+from ling._typing import Array, MatrixLike, RandomState
+from ling.errors import Change, NonFiniteError, OptionError, ShapeError
+from ling.estimators.fit import plan_training
+from ling.estimators.fit_session import fit_session
+from ling.estimators.open_data import as_numpy
+from ling.estimators.validation import (
+    ValidationEstimator,
+    check_alpha_per_target,
+    check_not_sparse,
+    check_tol,
+    name_argument_in_errors,
+    training_data,
+)
+from ling.results import Certificate
+from ling.solvers.certify_coef import bound_coef
+from ling.solvers.options import FitOptions
+from ling.solvers.problem import (
+    Problem,
+    Standardization,
+    TrainingData,
+    build_problem,
+    intercept_error,
+    relative_to_target_norm,
+)
+
+
+def certify(
+    coef: ArrayLike, X: MatrixLike, y: ArrayLike | None = None, alpha: float | ArrayLike = 1.0, *,
+    intercept: float | ArrayLike = 0.0, sample_weight: ArrayLike | None = None,
+    fit_intercept: bool = True, tol: float = 1e-4, random_state: RandomState = None,
+    memory_budget: float | str | None = None,
+) -> Certificate:  # fmt: skip
+    """Prove how far a ridge solution, whoever computed it, is from the exact one.
+
+    The exact solution (w*, b*) minimises ||y - Xw - b||^2 + alpha ||w||^2; b* is 0 without an
+    intercept, and squares are weighted by `sample_weight`. The certificate bounds the distance
+    between the predictions X coef + intercept and X w* + b*, relative to ||y - mean(y)||, or to
+    ||y|| without an intercept. Rounding errors are included. It is the certificate that every fit
+    of ling has in `report_.certificate`.
+
+    One pass over X prepares the problem, and one to three more prove the bound. It is tight, within
+    a small factor of the error itself, if X'X or X X' is cheap to form and fits into
+    `memory_budget`. Otherwise it comes from a sample of the rows or from a sketch of X'X, and may
+    be much larger than the error.
+
+    Parameters
+    ----------
+    coef : array of shape (n_features,) or (n_targets, n_features)
+        The coefficients, as `coef_` of scikit-learn.
+    X : array, sparse matrix, Dask collection or Dataset of shape (n_samples, n_features)
+        Anything that `Ridge.fit` takes.
+    y : array of shape (n_samples,) or (n_samples, n_targets), default=None
+        None for the target of a Dataset.
+    alpha : float or array of shape (n_targets,), default=1.0
+        The penalty of the problem that `coef` should solve. For alpha = 0 no bound exists, and the
+        certificate is infinite. Solvers that divide the sum of squares by n_samples, such as those
+        of glmnet and Spark, have a penalty that has to be multiplied by n_samples.
+    intercept : float or array of shape (n_targets,), default=0.0
+        As `intercept_` of scikit-learn.
+    sample_weight : array of shape (n_samples,), default=None
+    fit_intercept : bool, default=True
+        Whether the problem has an intercept, which is not penalised.
+    tol : float, default=1e-4
+        `holds` of the certificate says whether the bound is within it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of random directions and samples, as for `Ridge`: None is the same as 0.
+    memory_budget : float or str, default=None
+        As for `Ridge`.
+
+    Returns
+    -------
+    Certificate
+        `bounds` has the bound of every target, and `bound` the largest one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ling import certify
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.random.default_rng(0).standard_normal((100, 5))
+    >>> y = X @ np.arange(5.0)
+    >>> model = Ridge(alpha=2.0).fit(X, y)
+    >>> certify(model.coef_, X, y, alpha=2.0, intercept=model.intercept_).holds
+    True
+    >>> certify(model.coef_, X, y, alpha=3.0, intercept=model.intercept_).holds
+    False
+    """
+    check_tol(tol)
+    options = FitOptions(
+        tol=tol, precision="float64", random_state=random_state, memory_budget=memory_budget
+    )
+    estimator = ValidationEstimator("certify", memory_budget)
+    with fit_session(estimator, X, y, sample_weight) as progress:
+        data, _ = training_data(
+            estimator, X, y, sample_weight, progress, y_numeric=True,
+            estimator_name=estimator.estimator_name,
+        )  # fmt: skip
+        return certify_solution(data, coef, intercept, alpha, bool(fit_intercept), options)
+
+
+def certify_solution(
+    data: TrainingData,
+    coef: ArrayLike,
+    intercept: ArrayLike,
+    alpha: ArrayLike,
+    fit_intercept: bool,
+    options: FitOptions,
+) -> Certificate:
+    """The certificate of a solution for validated data; arguments are those of `certify`."""
+    W = _check_coef(coef, data.design.shape[1], data.n_targets)
+    b = _check_intercept(intercept, data.n_targets, fit_intercept)
+    alphas = check_alpha_per_target(alpha, data.n_targets)
+    plan = plan_training(data, len(np.unique(alphas)), options)
+    meter = data.design.meter
+    meter.begin_stage("prepare")
+    problem, standardization = build_problem(data, alphas, fit_intercept)
+    meter.begin_stage("certify")
+    with np.errstate(over="ignore"):
+        scaled = W * (standardization.x_scale / standardization.y_scale)
+    bounds = bound_coef(problem, scaled, plan, options)
+    if fit_intercept:
+        bounds = np.hypot(bounds, _mean_error(problem, standardization, scaled, W, b))
+    if (problem.target_norms == 0).any():
+        is_exact = ~W.any(axis=0) & (b == standardization.y_mean)
+        constant_bounds = np.where(is_exact, 0.0, np.inf)
+        bounds = np.where(problem.target_norms == 0, constant_bounds, bounds)
+    return Certificate(np.where(np.isnan(bounds), np.inf, bounds), float(options.tol))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # errors may be infinite
+def _mean_error(
+    problem: Problem, standardization: Standardization, scaled: Array, W: Array, b: Array
+) -> Array:
+    """Bound (t,) on the error of the mean prediction, times sqrt(total weight), over ||y||.
+
+    The predictions of (W, b) and the exact ones differ by the centred X(w - w*) and by the constant
+    b - (y_mean - x_mean'w), as b* = y_mean - x_mean'w*. Both parts are orthogonal in the weighted
+    inner product, so that the squares of their norms add up.
+    """
+    shift = np.abs(b - standardization.intercept(W)) / standardization.y_scale
+    error = relative_to_target_norm(problem, shift * np.sqrt(standardization.total_weight))
+    return error + intercept_error(problem, standardization, scaled)
+
+
+def _check_coef(coef: Any, p: int, n_targets: int) -> Array:
+    """Validated coefficients as (p, n_targets), in float64."""
+    values = _as_finite_floats(coef, "coef")
+    expected = f"({n_targets}, {p})" if n_targets > 1 else f"({p},)"
+    if values.shape not in ((n_targets, p), (p,) if n_targets == 1 else None):
+        raise ShapeError(
+            "coef",
+            f"has shape {values.shape}, not {expected}",
+            "pass a coefficient for every column of `X`, in a row for every target",
+        )
+    return values.reshape(n_targets, p).T
+
+
+def _check_intercept(intercept: Any, n_targets: int, fit_intercept: bool) -> Array:
+    """Validated intercepts (n_targets,), in float64; all 0 unless `fit_intercept`."""
+    values = _as_finite_floats(intercept, "intercept")
+    if values.ndim > 1 or values.size not in (1, n_targets):
+        raise ShapeError(
+            "intercept",
+            f"has shape {values.shape}, not ({n_targets},)",
+            "pass one number, or one for each target",
+        )
+    if values.any() and not fit_intercept:
+        raise OptionError(
+            "intercept",
+            f"is {intercept}, and the problem has no intercept (`fit_intercept`=False)",
+            Change("fit_intercept", True, "to compare with the exact solution with an intercept"),
+            Change("intercept", 0.0),
+        )
+    return np.broadcast_to(values.reshape(-1), (n_targets,))
+
+
+def _as_finite_floats(values: Any, name: str) -> Array:
+    """The argument `name` as an array of finite numbers in float64."""
+    values = as_numpy(values, name)
+    check_not_sparse(**{name: values})
+    with name_argument_in_errors(**{name: values}):
+        array = np.asarray(values)
+        numbers = check_array(
+            array.reshape(-1), ensure_2d=False, dtype=np.float64, ensure_all_finite=False,
+            ensure_min_samples=0, input_name=name,
+        ).reshape(array.shape)  # fmt: skip
+    positions = np.argwhere(~np.isfinite(numbers))
+    if len(positions):
+        at = tuple(map(int, positions[0]))
+        index = f"[{', '.join(map(str, at))}]" if at else ""
+        raise NonFiniteError(
+            name,
+            f"`{name}`{index} is {numbers[at]}",
+            "pass the numbers of a solver that has converged to finite ones",
+        )
+    return np.asarray(numbers)
