@@ -173,10 +173,21 @@ def test_the_model_is_not_certified(folder, ling):
     assert library.load("model.ling").predict(goods().select(FEATURES)).shape == (N,)
 
 
-def test_alpha_zero_is_not_certified_but_asked_for(folder, ling):
-    done = ling("fit", "goods.parquet", *BASIC, "--alpha", 0)
-    assert done.code == 0
+@pytest.mark.parametrize("alpha", [("--alpha", "0"), ("--alphas", "0")])
+def test_alpha_zero_is_not_certified(alpha, folder, ling):
+    done = ling("fit", "goods.parquet", *BASIC, *alpha)
+    assert done.code == 3
     assert "alpha is 0, where no bound exists" in done.out
+
+
+def test_rounding_to_float32_is_named(folder, ling):
+    rng = np.random.default_rng(0)
+    X = (1e4 + rng.standard_normal((300, 8))).astype(np.float32)
+    np.save("X32.npy", X)
+    np.save("y32.npy", (X.astype(float) - X.mean(dtype=float)) @ np.arange(8.0))
+    done = ling("fit", "X32.npy", "--target", "y32.npy", "--alpha", 1)
+    assert done.code == 3
+    assert "float32 because X is" in done.err
 
 
 GAPS = ["gaps.csv", "-t", "y", "--cv", "2"]
