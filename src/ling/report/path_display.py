@@ -134,7 +134,7 @@ class PathDisplay:
         check_y_given(type(model).__name__, y)
         X, each = check_fitted_model(model, X)
         alpha = float(each[target] if 0 <= target < len(each) else each[0])
-        Y, weights = _encode_targets(model, X, y, sample_weight)
+        Y, weights = _encode_targets(model, y, sample_weight)
         path = ridge_path(
             X, Y, _path_alphas(model, X, weights, alpha) if alphas is None else alphas,
             sample_weight=weights, fit_intercept=bool(model.fit_intercept),
@@ -306,7 +306,7 @@ def _separate_labels(wanted: Array, gap: float, low: float, high: float) -> Arra
     return np.asarray(np.clip(places, low, max(low, high - steps[-1])) + steps)
 
 
-def _encode_targets(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+def _encode_targets(model: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     """Y and weights as the model makes them of its classes."""
     if not is_classifier(model):
         return y, sample_weight
@@ -318,7 +318,9 @@ def _encode_targets(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any
     if model.class_weight:
         balance = compute_sample_weight(model.class_weight, y)
         sample_weight = (
-            balance if sample_weight is None else balance * check_sample_weight(sample_weight, X)
+            balance
+            if sample_weight is None
+            else balance * check_sample_weight(sample_weight, len(y))
         )
     return Y, sample_weight
 
