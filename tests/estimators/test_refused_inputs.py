@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import dask.array
+import dask.dataframe
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -367,3 +368,40 @@ def test_where_numbers_are_not_finite_is_said_by_predict(data):
     for X in (spoilt(data[0], (7, 2), np.inf), sparse.csr_array(spoilt(data[0], (7, 2), np.nan))):
         with raises(NonFiniteError, "X", row=7, column=2):
             model.predict(X)
+
+
+def twins(X):
+    """The data frame of X with its first column twice."""
+    return pd.DataFrame(np.column_stack([X, X[:, :1]]), columns=[*"abcdefg", "a"])
+
+
+@every_model
+def test_two_columns_of_a_name(model, data):
+    X, y = data[0], data[1] > 0
+    frame = twins(X)
+    for table in (frame, pa.Table.from_arrays([*map(pa.array, frame.values.T)], list(frame))):
+        with raises(OptionError, "X", column="a", mentions="twice"):
+            clone(model).fit(table, y)
+    fitted = clone(model).fit(pd.DataFrame(X, columns=list("abcdefg")), y)
+    for call in (fitted.predict, lambda table: fitted.score(table, y)):
+        with raises(OptionError, "X", column="a", mentions="twice"):
+            call(frame)
+
+
+def test_two_columns_of_a_name_elsewhere(data):
+    X, y = data
+    for call in (ling.ridge_path, Ridge().partial_fit, ling.plan_fit):
+        with raises(OptionError, "X", column="a"):
+            call(twins(X), y)
+    with raises(OptionError, "X", column="a"):
+        Ridge().fit(dask.dataframe.from_pandas(twins(X), npartitions=2), y)
+    with raises(OptionError, "y", column="t"):
+        Ridge().fit(X, pd.DataFrame(np.column_stack([y, y]), columns=["t", "t"]))
+    with raises(OptionError, "X", column=0):
+        Ridge().fit(pd.DataFrame(X[:, :2], columns=[0, 0]), y)
+    with raises(OptionError, "data", column="a"):
+        ling.scan_arrow(twins(X))
+    table = pa.table({"a": X[:, 0], "text": ["u", "v"] * 30, "y": y})
+    model = Ridge().fit(ling.scan_arrow(table, target="y"))
+    with raises(OptionError, "X", column="a"):
+        model.predict(pd.concat([table.to_pandas(), table.to_pandas()[["a"]]], axis=1))

@@ -29,6 +29,7 @@ from ling.errors import Change, InputTypeError, LingError, OptionError, Where
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.estimators.cv_fit import grid_edge_notes
 from ling.estimators.fit import FLOAT32_NOTE
+from ling.io.arrow_source import MAX_EXACT_INTEGER
 from ling.model_file import save
 from ling.progress_bar import format_duration
 from ling.results import Status
@@ -189,6 +190,13 @@ def _check_target(y: Any, wanted: DataOptions) -> None:
             f"is text ({str(y[0])!r} in the first row)",
             Change("classify", True, "to predict which of its values a row has"),
             "name a target of numbers",
+            where=_place_of_target(wanted),
+        )
+    if wanted.classify and y.dtype.kind == "f" and np.abs(y).max() >= MAX_EXACT_INTEGER:
+        raise OptionError(
+            "target",
+            f"has numbers up to {np.abs(y).max():g}, which float64 does not tell apart",
+            "write them as text, such as id-1 in place of 1",
             where=_place_of_target(wanted),
         )
     values = len(np.unique(y))
