@@ -272,7 +272,7 @@ def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:
         f"{type(model).__name__}: {proved}, not within tol={model.tol:g}: "
         f"{_convergence_advice(model, fit, advice)}",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
