@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -14,10 +15,25 @@ from ling.estimators.sklearn_private import sklearn_fit_context
 from ling.progress import FitProgress, Listener, track_fit
 from ling.progress_bar import progress_listener, write_stderr
 
+# Parameters that decide what a fit computes.
+FIT_PARAMETERS = "alpha", "alphas", "class_weight", "fit_intercept", "positive", "tol"
 Method = TypeVar("Method", bound=Callable[..., Any])
 # Attributes that survive the rollback of a failed fit: the coefficients reached so far, from which
 # warm_start continues, and two attributes that scikit-learn needs to tear down its callbacks.
 KEPT_ON_FAILURE = "_partial_coef", "_callback_fit_ctx", "_skl_callbacks_to_teardown"
+
+
+def as_fitted(model: Any) -> Any:
+    """The model with the parameters of its fit, whatever `set_params` has changed since.
+
+    For everything that describes a fit, or computes parts of it again.
+    """
+    parameters = getattr(model, "_fit_parameters", {})
+    if all(getattr(model, name) is value for name, value in parameters.items()):
+        return model
+    fitted = copy.copy(model)
+    vars(fitted).update(parameters)
+    return fitted
 
 
 def fit_context(method: Method) -> Method:
@@ -31,7 +47,11 @@ def fit_context(method: Method) -> Method:
     @wraps(method)
     def fit_or_restore(model: Any, *args: Any, **kwargs: Any) -> Any:
         with _restore_on_error(model):
-            return method(model, *args, **kwargs)
+            result = method(model, *args, **kwargs)
+            model._fit_parameters = {
+                name: getattr(model, name) for name in FIT_PARAMETERS if hasattr(model, name)
+            }
+            return result
 
     return cast(Method, sklearn_fit_context(prefer_skip_nested_validation=True)(fit_or_restore))
 

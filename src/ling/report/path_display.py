@@ -15,6 +15,7 @@ from sklearn.utils import compute_sample_weight
 from ling._typing import Array, MatrixLike
 from ling.errors import OptionError
 from ling.estimators import RidgeModel
+from ling.estimators.fit_session import as_fitted
 from ling.estimators.open_data import split_dataset
 from ling.estimators.path import RidgePath, ridge_path
 from ling.estimators.validation import check_sample_weight, check_y_given
@@ -132,6 +133,7 @@ class PathDisplay:
         """
         X, y = split_dataset(X, y)
         check_y_given(type(model).__name__, y)
+        model = as_fitted(model)
         X, each = check_fitted_model(model, X)
         alpha = float(each[target] if 0 <= target < len(each) else each[0])
         Y, weights = _encode_targets(model, y, sample_weight)
