@@ -35,7 +35,7 @@ from ling.errors import (
     OptionError,
 )
 from ling.model_file import read_model_file
-from ling.model_file.archive import FORMAT_VERSION, HEADER_ENTRY
+from ling.model_file.archive import FORMAT_VERSION, HEADER_ENTRY, SAVABLE_MODELS
 from tests.raising import raises
 
 N = 60
@@ -505,12 +505,23 @@ def edit_json(header, path, change):
     return header
 
 
+def _add_key(node, key):
+    """Add a key to a JSON object, or an item to a list; other values stay."""
+    if isinstance(node[key], dict):
+        node[key]["extra"] = 1
+    elif isinstance(node[key], list):
+        node[key].append(1)
+
+
 def edited_headers(header):
     """Every value left out, every value replaced, and a key added to every object."""
+    for other in SAVABLE_MODELS.keys() - {header["model"]}:
+        yield ("model",), header | {"model": other}
     for path in json_paths(header):
         if path[0] in EDITABLE or len(path) > 6:
             continue
         yield path, edit_json(header, path, lambda node, key: node.pop(key))
+        yield path, edit_json(header, path, _add_key)
         for value in OTHER_VALUES:
             yield (
                 path,
