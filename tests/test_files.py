@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 
 import pytest
 
@@ -34,6 +35,59 @@ def test_a_failure_leaves_what_was_there(fault, tmp_path):
         fail()
     assert target.read_text() == "before"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.fixture
+def disk_calls(monkeypatch):
+    """What `atomic_write` asks the system for, in order; flushing a folder may be made to fail."""
+    calls, fail_with = [], []
+    fsync, replace = os.fsync, os.replace
+
+    def flush(descriptor):
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        calls.append("flush folder" if is_folder else "flush file")
+        if is_folder and fail_with:
+            raise OSError(fail_with[0], os.strerror(fail_with[0]))
+        fsync(descriptor)
+
+    def rename(old, new):
+        calls.append("rename")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", rename)
+    return calls, fail_with
+
+
+def write_text(target, text):
+    with atomic_write(target) as part:
+        part.write_text(text)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="the system does not open folders")
+def test_the_folder_is_flushed_after_the_file_is_in_place(disk_calls, tmp_path):
+    write_text(tmp_path / "a.txt", "all")
+    assert disk_calls[0] == ["flush file", "rename", "flush folder"]
+
+
+def test_systems_that_do_not_open_folders(disk_calls, tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "O_DIRECTORY", raising=False)
+    write_text(tmp_path / "a.txt", "all")
+    assert disk_calls[0] == ["flush file", "rename"]
+
+
+def test_folders_that_cannot_be_flushed(disk_calls, tmp_path):
+    disk_calls[1].append(errno.EINVAL)
+    write_text(tmp_path / "a.txt", "all")
+    assert (tmp_path / "a.txt").read_text() == "all"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="the system does not open folders")
+def test_a_disk_that_fails_while_it_is_flushed(disk_calls, tmp_path):
+    disk_calls[1].append(errno.EIO)
+    with pytest.raises(FileWriteError, match=r"a\.txt"):
+        write_text(tmp_path / "a.txt", "all")
 
 
 def test_links_stay_links(tmp_path):

@@ -1,5 +1,6 @@
 """Model files: the same model again, and nothing but numbers and text in them."""
 
+import copy
 import io
 import json
 import os
@@ -34,7 +35,7 @@ from ling.errors import (
     OptionError,
 )
 from ling.model_file import read_model_file
-from ling.model_file.archive import FORMAT_VERSION, HEADER_ENTRY
+from ling.model_file.archive import FORMAT_VERSION, HEADER_ENTRY, SAVABLE_MODELS
 from tests.raising import raises
 
 N = 60
@@ -468,3 +469,101 @@ def test_paths_that_lead_nowhere(tmp_path):
         with raises(DataFileError, "path", file=str(place)):
             ling.load(place)
     assert issubclass(ModelFileError, LingError)
+
+
+#: What a value in `model.json` is replaced by: something of every type.
+OTHER_VALUES = [
+    None, True, -1, 1.5, "x", [], {}, {"float": "nan"}, {"list": [1, 2]}, {"tuple": []},
+    {"dict": []}, {"texts": ["a", "b"]}, {"array": 1}, {"scalar": 0}, {"unknown": 1}, 10**400,
+]  # fmt: skip
+# Numbers and names that may be edited by hand: a file with others of the same type is as good.
+EDITABLE = ("about", "ling", "intercept_", "classes", "classes_", "mean")
+
+
+def json_paths(node, path=()):
+    """The keys that lead to every value of JSON."""
+    if path:
+        yield path
+    items = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
+    for key, value in items:
+        yield from json_paths(value, (*path, key))
+
+
+def edit_json(header, path, change):
+    """JSON with `change(container, key)` applied to the value at a path."""
+    header = copy.deepcopy(header)
+    node = header
+    for key in path[:-1]:
+        node = node[key]
+    change(node, path[-1])
+    return header
+
+
+def _add_key(node, key):
+    """Add a key to a JSON object, or an item to a list; other values stay."""
+    if isinstance(node[key], dict):
+        node[key]["extra"] = 1
+    elif isinstance(node[key], list):
+        node[key].append(1)
+
+
+def edited_headers(header):
+    """Every value left out, every value replaced, and a key added to every object."""
+    for other in SAVABLE_MODELS.keys() - {header["model"]}:
+        yield ("model",), header | {"model": other}
+    for path in json_paths(header):
+        if path[0] in EDITABLE or len(path) > 6:
+            continue
+        yield path, edit_json(header, path, lambda node, key: node.pop(key))
+        yield path, edit_json(header, path, _add_key)
+        for value in OTHER_VALUES:
+            yield (
+                path,
+                edit_json(
+                    header, path, lambda node, key, value=value: node.__setitem__(key, value)
+                ),
+            )
+
+
+FUZZED = {
+    "covariance": lambda X, y: Ridge(store_covariance=True).fit(X, y),
+    "choice": lambda X, y: RidgeCV([0.1, 1.0]).fit(X, y),
+    "classes": lambda X, y: RidgeClassifier().fit(X, np.array(list("abc"))[np.arange(len(y)) % 3]),
+    "table": lambda X, y: Ridge().fit(
+        scan_arrow(pa.table({"a": X[:, 0], "b": ["u", "v"] * (len(X) // 2), "y": y}), target="y")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUZZED)
+def test_edited_json_is_refused_or_gives_the_same_model(name, path, rng):
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    model = FUZZED[name](X, y)
+    new = pa.table({"a": X[:, 0], "b": ["u", "v"] * 15}) if name == "table" else X
+    expected = model.predict(new)
+    ling.save(model, path)
+    with zipfile.ZipFile(path) as archive:
+        entries = {entry: archive.read(entry) for entry in archive.namelist()}
+    header, n_refused, n_loaded = json.loads(entries["model.json"]), 0, 0
+    for place, edited in edited_headers(header):
+        with zipfile.ZipFile(path, "w") as archive:
+            for entry, content in (entries | {"model.json": json.dumps(edited)}).items():
+                archive.writestr(entry, content)
+        try:
+            loaded = ling.load(path)
+        except ModelFileError:
+            n_refused += 1
+            continue
+        n_loaded += 1
+        if set(place) & set(EDITABLE):
+            continue
+        np.testing.assert_array_equal(loaded.predict(new), expected, err_msg=str(place))
+        assert "solved by" in str(loaded.report_)
+        loaded.to_sklearn()
+    assert n_refused > n_loaded > 0

@@ -17,6 +17,9 @@ from ling.errors import FileWriteError
 PARTIAL_SUFFIX = ".part"
 # Error numbers that only writing can cause, whichever library raises the error.
 WRITE_ONLY_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+# Error numbers of folders that cannot be flushed although files in them can: those of some network
+# file systems, and those that may be written to but not read.
+NO_FOLDER_FLUSH_ERRNOS = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM)
 # Matches exactly the names that `_temporary_path` creates, because other programs write ".part"
 # files, too.
 TEMPORARY_NAME_PATTERN = re.compile(
@@ -29,6 +32,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Context manager that yields a temporary path, which replaces `path` on success.
 
     The temporary file lies in the same folder. It is deleted if the block raises an exception.
+    File and folder are flushed to the disk, so that the file is there after a loss of power too.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp(), "numbers.txt")
@@ -42,20 +46,48 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     part = _temporary_path(target)
     try:
-        yield part
-        with part.open("r+b") as temporary_file:
-            os.fsync(temporary_file.fileno())
-        if target.exists():  # keep its permissions, so that a private file stays private
-            part.chmod(stat.S_IMODE(target.stat().st_mode))
-        part.replace(target)
-    except OSError as error:
-        # The block may also read other files. Their errors must not be reported as errors of this
-        # one.
-        if error.errno in WRITE_ONLY_ERRNOS or error.filename in (str(part), part):
+        try:
+            yield part
+        except OSError as error:
+            # The block may also read other files. Their errors must not be reported as errors of
+            # this one.
+            if error.errno in WRITE_ONLY_ERRNOS or error.filename in (str(part), part):
+                raise _cannot_write_error(path, error) from error
+            raise
+        try:
+            _put_in_place(part, target)
+        except OSError as error:
             raise _cannot_write_error(path, error) from error
-        raise
     finally:
         part.unlink(missing_ok=True)
+
+
+def _put_in_place(part: Path, target: Path) -> None:
+    """Give the temporary file the name `target`, and flush both to the disk."""
+    with part.open("r+b") as temporary_file:
+        os.fsync(temporary_file.fileno())
+    if target.exists():  # keep its permissions, so that a private file stays private
+        part.chmod(stat.S_IMODE(target.stat().st_mode))
+    part.replace(target)
+    _flush_folder(target.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the entries of a folder to the disk, where the system can do that.
+
+    Without it a file that was renamed may have its old content, or none, after a loss of power.
+    """
+    if not hasattr(os, "O_DIRECTORY"):  # Windows does not open folders
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in NO_FOLDER_FLUSH_ERRNOS:
+            raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

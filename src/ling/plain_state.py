@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import fields
 from enum import Enum
-from typing import Any, TypeVar
+from functools import cache
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Registered = TypeVar("Registered", bound=type)
 #: Keys of the plain form of an object: the name of its class, and its fields in their order.
@@ -55,7 +58,45 @@ def from_plain(plain: Any) -> Any:
         return kind[content]
     if len(content) != len(fields(kind)):
         raise ValueError(f"{kind.__name__} has other fields in this version of ling")
-    return kind(*(from_plain(item) for item in content))
+    made = kind(*(from_plain(item) for item in content))
+    for name, hint in _field_types(kind).items():
+        if not _has_type(getattr(made, name), hint):
+            raise ValueError(f"{name} of {kind.__name__} is of another type")
+    return made
+
+
+@cache
+def _field_types(kind: Any) -> dict[str, Any]:
+    """The annotated types of the fields of a dataclass."""
+    types = get_type_hints(kind)
+    return {field.name: types[field.name] for field in fields(kind)}
+
+
+def _has_type(value: Any, hint: Any) -> bool:
+    """Whether a value has an annotated type; the kinds of numbers count as one, as in NumPy.
+
+    >>> _has_type((1, 2), tuple[int, int]), _has_type("a", float | None)
+    (True, False)
+    """
+    origin, parameters = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_has_type(value, each) for each in parameters)
+    if origin is dict:
+        return type(value) is dict and all(
+            _has_type(key, parameters[0]) and _has_type(item, parameters[1])
+            for key, item in value.items()
+        )
+    if origin is tuple:
+        if type(value) is not tuple:
+            return False
+        is_open = parameters[-1] is Ellipsis
+        hints = parameters[:1] * len(value) if is_open else parameters
+        return len(value) == len(hints) and all(map(_has_type, value, hints))
+    if hint in (int, float):
+        return isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+    return isinstance(value, origin or hint)
 
 
 class PlainStateMixin:

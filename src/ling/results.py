@@ -41,6 +41,7 @@ class Status(Enum):
     """Status of a completed fit."""
 
     CERTIFIED = "certified"
+    ROUNDED = "not certified: rounding coef_ and intercept_ to the dtype of X exceeds tol"
     NOT_REACHED = "not certified: tol is not reached"
     UNCERTIFIED = "not certified: alpha is 0, where no bound exists"
 

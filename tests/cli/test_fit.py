@@ -2,6 +2,7 @@
 
 import datetime
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -173,10 +174,53 @@ def test_the_model_is_not_certified(folder, ling):
     assert library.load("model.ling").predict(goods().select(FEATURES)).shape == (N,)
 
 
-def test_alpha_zero_is_not_certified_but_asked_for(folder, ling):
-    done = ling("fit", "goods.parquet", *BASIC, "--alpha", 0)
-    assert done.code == 0
+@pytest.mark.parametrize("alpha", [("--alpha", "0"), ("--alphas", "0")])
+def test_alpha_zero_is_not_certified(alpha, folder, ling):
+    done = ling("fit", "goods.parquet", *BASIC, *alpha)
+    assert done.code == 3
     assert "alpha is 0, where no bound exists" in done.out
+
+
+def test_rounding_to_float32_is_named(folder, ling):
+    rng = np.random.default_rng(0)
+    X = (1e4 + rng.standard_normal((300, 8))).astype(np.float32)
+    np.save("X32.npy", X)
+    np.save("y32.npy", (X.astype(float) - X.mean(dtype=float)) @ np.arange(8.0))
+    done = ling("fit", "X32.npy", "--target", "y32.npy", "--alpha", 1)
+    assert done.code == 3
+    assert "float32 because X is" in done.err
+
+
+def write_classes(values):
+    rng = np.random.default_rng(0)
+    rows = (f"{rng.normal()},{values[i % len(values)]}" for i in range(60))
+    Path("ids.csv").write_text("\n".join(["a,id", *rows]) + "\n")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**53 + 1, 2**53, 2**53 + 2],
+        [-(2**62) - 1, 5, 2**62 + 1, 2**62],
+        [2**64 - 1, 2**64 - 2, 3],
+    ],
+)
+def test_large_integers_stay_different_classes(values, folder, ling):
+    write_classes(values)
+    done = ling("fit", "ids.csv", "-t", "id", "--classify", "--alpha", 1)
+    assert done.code == 0, done.err
+    assert library.load("model.ling").classes_.tolist() == sorted(values)
+    assert ling("predict", "model.ling", "ids.csv", "--out", "p.csv").code == 0
+    assert {int(line.split(",")[-1]) for line in Path("p.csv").read_text().split()[1:]} <= set(
+        values
+    )
+
+
+def test_integers_that_no_dtype_tells_apart_are_no_classes(folder, ling):
+    write_classes([2**65, 2**65 + 1])
+    done = ling("fit", "ids.csv", "-t", "id", "--classify", "--alpha", 1)
+    assert done.code == 1
+    assert "does not tell apart" in done.err
 
 
 GAPS = ["gaps.csv", "-t", "y", "--cv", "2"]

@@ -13,6 +13,7 @@ from ling import Ridge, ridge_path
 from ling.errors import NonFiniteError
 from ling.results import Status
 from tests import reference
+from tests.estimators.parameters import every_solver
 from tests.raising import raises
 
 
@@ -116,3 +117,25 @@ def test_certificate_covers_the_intercept(seed, y_offset, x_offset, alpha, singl
     model = fit_without_warnings(Ridge(alpha=10**alpha), X, y, sample_weight=weights)
     error = true_error(model, X, y, 10**alpha, weights)
     assert model.report_.certificate.bound >= error * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("exponent", [95, 120, 150])
+@pytest.mark.parametrize("shape", [(60, 5), (80, 30), (30, 80)])
+@every_solver
+def test_huge_numbers_do_not_overflow(solver, shape, exponent, rng):
+    X = rng.standard_normal(shape)
+    y = X @ rng.standard_normal(shape[1]) + rng.standard_normal(shape[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = Ridge(solver=solver).fit(X * 10.0**exponent, y)
+    assert np.isfinite(model.coef_).all()
+    # Preconditioners break down where alpha is 1e-190 beside X'X; the fit says it has no proof.
+    if solver in ("two_stage", "row_sketch"):
+        assert model.report_.status is Status.NOT_REACHED
+        return
+    centred = X - X.mean(axis=0)
+    expected = centred @ np.linalg.lstsq(centred, y - y.mean())[0]  # alpha = 1 is nothing beside X
+    np.testing.assert_allclose(
+        centred @ (model.coef_ * 10.0**exponent), expected, atol=1e-4 * np.linalg.norm(y)
+    )

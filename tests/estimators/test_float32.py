@@ -1,12 +1,16 @@
 """X in float32: the coefficients are float32 too, and the certificate covers their rounding."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ling import Ridge
+from ling import LingRegressor, Ridge, RidgeCV
 from ling.errors import NonFiniteError
+from ling.estimators.fit import FLOAT32_NOTE
 from ling.results import Status
 from tests import reference
 from tests.estimators.parameters import every_solver
@@ -47,10 +51,9 @@ def test_the_certificate_covers_the_rounding_to_float32(data, solver, mean, tol)
 @every_solver
 def test_a_tol_that_float32_does_not_allow_is_blamed_on_it(data, solver):
     X, y = data
-    with pytest.warns(ConvergenceWarning, match=r"float32 because X is.*pass X in float64"):
-        model = Ridge(solver=solver, tol=1e-10).fit(X.astype(np.float32), y)
-    assert model.report_.status is Status.NOT_REACHED
-    assert "float32 because X is" in str(model.report_)
+    model = Ridge(solver=solver, tol=1e-10).fit(X.astype(np.float32), y)
+    assert model.report_.status is Status.ROUNDED
+    assert model.report_.notes == (FLOAT32_NOTE,)
     assert 1e-10 < model.report_.certificate.bound < 1e-6
     assert Ridge(solver=solver, tol=1e-10).fit(X, y).report_.status is Status.CERTIFIED
 
@@ -58,9 +61,46 @@ def test_a_tol_that_float32_does_not_allow_is_blamed_on_it(data, solver):
 def test_an_intercept_that_float32_cannot_hold_is_in_the_certificate(rng):
     X = rng.standard_normal((100, 3)).astype(np.float32)
     y = X @ np.ones(3) + 1e7 + 1 / 3
-    with pytest.warns(ConvergenceWarning, match="float32"):
-        model = Ridge(tol=1e-3).fit(X, y)
+    model = Ridge(tol=1e-3).fit(X, y)
+    assert model.report_.status is Status.ROUNDED
     assert model.report_.certificate.bound >= prediction_error(model, X, y) > 1e-3
+
+
+ESTIMATORS = {
+    "ridge": Ridge(),
+    "partial_fit": Ridge(),
+    "ridge-cv": RidgeCV([0.1, 1.0]),
+    "ling": LingRegressor(),
+    **{solver: Ridge(solver=solver) for solver in ("two_stage", "krylov", "row_sketch")},
+}
+
+
+@pytest.mark.parametrize("mean", [1e3, 1e4, 1e5])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_columns_with_a_large_mean(name, mean, rng):
+    """float32 cannot hold the intercept, about `mean` times the coefficients, to tol."""
+    X = (mean + rng.standard_normal((300, 8))).astype(np.float32)
+    y = X.astype(np.float64) @ np.arange(8.0) + rng.standard_normal(300)
+    y -= y.mean()
+    method = "partial_fit" if name == "partial_fit" else "fit"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = getattr(clone(ESTIMATORS[name]), method)(X, y)
+    report = model.report_
+    if name != "ridge-cv":
+        assert prediction_error(model, X, y) <= report.certificate.bound
+    assert report.certificate.bound > 1e-6
+    assert report.status is (Status.CERTIFIED if report.certificate.holds else Status.ROUNDED)
+    assert (FLOAT32_NOTE in report.notes) == (not report.certificate.holds)
+
+
+def test_an_iteration_that_ends_early_is_not_blamed_on_float32(rng):
+    X = (1e4 + rng.standard_normal((300, 8))).astype(np.float32)
+    y = rng.standard_normal(300)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = Ridge(solver="krylov", max_iter=1, alpha=1e-3).fit(X, y)
+    assert model.report_.status is Status.NOT_REACHED
+    assert FLOAT32_NOTE not in model.report_.notes
 
 
 def test_coefficients_beyond_float32_are_refused(data):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import dask.array
+import dask.dataframe
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -132,7 +134,7 @@ REFUSED = {
     ),
     "weights: one NaN": (
         lambda X, y, w: (X, y, np.nan),
-        NegativeWeightError, "sample_weight", {"row": 0, "mentions": "nan"},
+        NonFiniteError, "sample_weight", {"row": None, "mentions": "nan"},
     ),
     "weights: a name": (
         lambda X, y, w: (X, y, "size"),
@@ -152,6 +154,68 @@ REFUSED = {
     ),
 }  # fmt: skip
 
+#: Sample weights (n,), spoilt, the class of the error, and fields of it.
+REFUSED_WEIGHTS = {
+    "NaN": (lambda w: spoilt(w, 1, np.nan), NonFiniteError, {"row": 1, "mentions": "nan"}),
+    "infinity": (lambda w: spoilt(w, 1, np.inf), NonFiniteError, {"row": 1, "mentions": "inf"}),
+    "all NaN": (lambda w: np.nan * w, NonFiniteError, {"row": 0}),
+    "None": (lambda w: spoilt(w.astype(object), 3, None), NonFiniteError, {"row": 3}),
+    "nullable": (
+        lambda w: pd.Series(spoilt(w, 3, np.nan)).astype("Float64"), NonFiniteError, {"row": 3},
+    ),
+    "dask": (lambda w: dask.array.from_array(spoilt(w, 1, np.nan)), NonFiniteError, {"row": 1}),
+    "pyarrow": (lambda w: pa.array(spoilt(w, 1, np.nan)), NonFiniteError, {"row": 1}),
+    "one infinity": (lambda w: np.inf, NonFiniteError, {"row": None, "mentions": "inf"}),
+    "no dimension": (lambda w: np.array(np.nan), NonFiniteError, {"row": None}),
+    "overflow": (lambda w: np.full(len(w), 1e308), NonFiniteError, {"mentions": "sum"}),
+    "underflow": (lambda w: np.full(len(w), 1e-320), NonFiniteError, {"mentions": "sum"}),
+    "negative": (lambda w: spoilt(w, 2, -1.0), NegativeWeightError, {"row": 2}),
+    "two dimensions": (lambda w: w[:, None], ShapeError, {"mentions": "(60, 1)"}),
+    "two columns": (lambda w: np.column_stack([w, w]), ShapeError, {"mentions": "(60, 2)"}),
+    "three dimensions": (lambda w: w[:, None, None], ShapeError, {"mentions": "(60, 1, 1)"}),
+    "a row": (lambda w: w[None], ShapeError, {"mentions": "(1, 60)"}),
+    "a frame": (lambda w: pd.DataFrame({"w": w}), ShapeError, {"mentions": "(60, 1)"}),
+    "too long": (lambda w: np.append(w, 1.0), ShapeError, {"mentions": "(61,)"}),
+    "empty": (lambda w: [], ShapeError, {"mentions": "(0,)"}),
+    "ragged": (lambda w: [[1.0], [1.0, 2.0]], InputTypeError, {}),
+    "dates": (
+        lambda w: np.full(len(w), "2024-01-01", "datetime64[D]"),
+        InputTypeError, {"mentions": "datetime64"},
+    ),
+    "sparse": (lambda w: sparse.csr_array(w[None]), InputTypeError, {"mentions": "toarray()"}),
+}  # fmt: skip
+#: Every kind of X.
+KINDS = {
+    "dense": lambda X, folder: X,
+    "float32": lambda X, folder: X.astype(np.float32),
+    "sparse": lambda X, folder: sparse.csr_array(X),
+    "dask": lambda X, folder: dask.array.from_array(X, chunks=(20, -1)),
+    "file": lambda X, folder: np.save(folder / "X.npy", X) or ling.scan_npy(folder / "X.npy"),
+    "frame": lambda X, folder: pd.DataFrame(X, columns=list("abcdefg")),
+    "table": lambda X, folder: pa.table(dict(zip("abcdefg", X.T, strict=True))),
+}
+#: Every function that takes sample weights: called with X, y, classes and weights.
+WEIGHTED_CALLS = {
+    "path": lambda X, y, c, w: ling.ridge_path(X, y, sample_weight=w),
+    "partial_fit": lambda X, y, c, w: Ridge().partial_fit(X, y, sample_weight=w),
+    "second batch": lambda X, y, c, w: Ridge().partial_fit(X, y).partial_fit(X, y, sample_weight=w),
+    "score": lambda X, y, c, w: Ridge().fit(X, y).score(X, y, sample_weight=w),
+    "accuracy": lambda X, y, c, w: ling.RidgeClassifier().fit(X, c).score(X, c, sample_weight=w),
+    "class weights": lambda X, y, c, w: ling.RidgeClassifier(class_weight="balanced").fit(X, c, w),
+    "report": lambda X, y, c, w: ling.write_report(
+        "never.html", Ridge().fit(X, y), X, y, sample_weight=w
+    ),
+    "path display": lambda X, y, c, w: ling.PathDisplay.from_estimator(
+        Ridge().fit(X, y), X, y, sample_weight=w
+    ),
+    "spectrum display": lambda X, y, c, w: ling.SpectrumDisplay.from_estimator(
+        Ridge().fit(X, y), X, sample_weight=w
+    ),
+    "prediction display": lambda X, y, c, w: ling.PredictionDisplay.from_estimator(
+        Ridge().fit(X, y), X, y, sample_weight=w
+    ),
+}
+
 #: What scikit-learn refuses, in its own words.
 REFUSED_BY_SKLEARN = {
     "X: a vector": (lambda X, y: (X[:, 0], y), "Expected 2D array"),
@@ -166,6 +230,37 @@ def test_what_is_refused_is_named(data, weights, spoil, kind, argument, fields, 
     X, y, w = spoil(*data, weights + 1)
     with raises(kind, argument, **fields):
         Ridge(solver=solver).fit(X, y, sample_weight=w)
+
+
+every_refused_weight = pytest.mark.parametrize(
+    ("spoil", "kind", "fields"), REFUSED_WEIGHTS.values(), ids=REFUSED_WEIGHTS
+)
+
+
+@every_refused_weight
+@every_model
+def test_every_model_refuses_weights(data, weights, model, spoil, kind, fields):
+    with raises(kind, "sample_weight", **fields):
+        model.fit(data[0], data[1] > 0, sample_weight=spoil(weights + 1))
+
+
+@every_refused_weight
+@pytest.mark.parametrize("container", KINDS.values(), ids=KINDS)
+def test_weights_are_refused_for_every_kind_of_data(
+    data, weights, container, spoil, kind, fields, tmp_path
+):
+    X, w = container(data[0], tmp_path), spoil(weights + 1)
+    with raises(kind, "sample_weight", **fields):
+        Ridge().fit(X, data[1], sample_weight=w)
+    with raises(kind, "sample_weight", **fields):
+        Ridge().fit(X, data[1]).score(X, data[1], sample_weight=w)
+
+
+@every_refused_weight
+@pytest.mark.parametrize("call", WEIGHTED_CALLS.values(), ids=WEIGHTED_CALLS)
+def test_every_function_refuses_weights(data, weights, call, spoil, kind, fields):
+    with raises(kind, "sample_weight", **fields):
+        call(*data, data[1] > 0, spoil(weights + 1))
 
 
 @pytest.mark.parametrize(("spoil", "words"), REFUSED_BY_SKLEARN.values(), ids=REFUSED_BY_SKLEARN)
@@ -273,3 +368,40 @@ def test_where_numbers_are_not_finite_is_said_by_predict(data):
     for X in (spoilt(data[0], (7, 2), np.inf), sparse.csr_array(spoilt(data[0], (7, 2), np.nan))):
         with raises(NonFiniteError, "X", row=7, column=2):
             model.predict(X)
+
+
+def twins(X):
+    """The data frame of X with its first column twice."""
+    return pd.DataFrame(np.column_stack([X, X[:, :1]]), columns=[*"abcdefg", "a"])
+
+
+@every_model
+def test_two_columns_of_a_name(model, data):
+    X, y = data[0], data[1] > 0
+    frame = twins(X)
+    for table in (frame, pa.Table.from_arrays([*map(pa.array, frame.values.T)], list(frame))):
+        with raises(OptionError, "X", column="a", mentions="twice"):
+            clone(model).fit(table, y)
+    fitted = clone(model).fit(pd.DataFrame(X, columns=list("abcdefg")), y)
+    for call in (fitted.predict, lambda table: fitted.score(table, y)):
+        with raises(OptionError, "X", column="a", mentions="twice"):
+            call(frame)
+
+
+def test_two_columns_of_a_name_elsewhere(data):
+    X, y = data
+    for call in (ling.ridge_path, Ridge().partial_fit, ling.plan_fit):
+        with raises(OptionError, "X", column="a"):
+            call(twins(X), y)
+    with raises(OptionError, "X", column="a"):
+        Ridge().fit(dask.dataframe.from_pandas(twins(X), npartitions=2), y)
+    with raises(OptionError, "y", column="t"):
+        Ridge().fit(X, pd.DataFrame(np.column_stack([y, y]), columns=["t", "t"]))
+    with raises(OptionError, "X", column=0):
+        Ridge().fit(pd.DataFrame(X[:, :2], columns=[0, 0]), y)
+    with raises(OptionError, "data", column="a"):
+        ling.scan_arrow(twins(X))
+    table = pa.table({"a": X[:, 0], "text": ["u", "v"] * 30, "y": y})
+    model = Ridge().fit(ling.scan_arrow(table, target="y"))
+    with raises(OptionError, "X", column="a"):
+        model.predict(pd.concat([table.to_pandas(), table.to_pandas()[["a"]]], axis=1))

@@ -112,6 +112,33 @@ def test_files_that_became_shorter(order, saved):
         next(blocks)
 
 
+TRUNCATED = """
+import os, sys
+import numpy as np
+import ling.errors, ling.io
+path = sys.argv[1]
+source = ling.io.scan_npy(path).source
+blocks = source.blocks(slice(0, 4000), 4000)
+block = next(blocks)
+data = ling.scan_npy(path, np.arange(4000.0))
+os.truncate(path, 200)
+assert block.sum() == 8000  # in memory: a mapped page beyond the end would kill the process
+try:
+    ling.Ridge(memory_budget=1000).fit(data)
+except ling.errors.DataFileError as error:
+    print(error.where.file == path)
+"""
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_truncating_a_file_does_not_kill_the_process(order, saved):
+    path = saved(np.asarray(np.ones((4000, 2)), order=order))
+    done = subprocess.run(
+        [sys.executable, "-c", TRUNCATED, str(path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
 def test_zarr_refusals(tmp_path):
     with raises(DataFileError, "X", file=str(tmp_path / "no.zarr")):
         scan_zarr(tmp_path / "no.zarr")

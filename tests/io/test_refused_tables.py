@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -23,7 +24,15 @@ from ling.errors import (
     ShapeError,
     UnknownColumnError,
 )
-from ling.io import Encoding, Numeric, OneHot, scan_arrow, scan_csv, scan_parquet
+from ling.io import (
+    Encoding,
+    Numeric,
+    OneHot,
+    scan_arrow,
+    scan_csv,
+    scan_feather,
+    scan_parquet,
+)
 from ling.io.column_profile import MAX_CATEGORIES
 from tests.io.tables import DAY, GAPS, HOMES, SCANS, read, write_csv, write_parquet
 from tests.raising import raises
@@ -188,3 +197,18 @@ def test_a_file_where_numbers_are_text_is_named(tmp_path):
         pq.write_table(pa.table({"a": values, "y": [1.0, 2.0]}), tmp_path / f"{name}.parquet")
     with raises(InputTypeError, "X", column="a", file=str(tmp_path / "b.parquet")):
         scan_parquet(tmp_path, target="y")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
+@pytest.mark.parametrize("features", [None, ["b"]])
+def test_two_columns_of_a_name(kind, features, tmp_path):
+    path = str(tmp_path / f"twins.{kind}")
+    table = pa.Table.from_arrays([pa.array([1.0, 2.0])] * 4, ["a", "b", "a", "y"])
+    write = {
+        "parquet": pq.write_table, "feather": pa.feather.write_feather,
+        "csv": pa.csv.write_csv,
+    }[kind]  # fmt: skip
+    write(table, path)
+    scan = {"parquet": scan_parquet, "feather": scan_feather, "csv": scan_csv}[kind]
+    with raises(DataFileError, "source", file=path, mentions="two columns named 'a'"):
+        scan(path, target="y", features=features)

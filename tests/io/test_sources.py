@@ -84,12 +84,6 @@ def test_memory_maps_are_read_from_their_files(scanned):
     assert set(kinds.values()) == {NpySource}
 
 
-def test_blocks_of_floats_in_c_order_are_views(scanned):
-    block = next(scanned["npy-c"].source.blocks(slice(0, N), N))
-    assert not block.flags.owndata
-    assert not block.flags.writeable
-
-
 def test_blocks_that_were_given_back_are_used_again():
     buffers = BufferPool(12, np.dtype(float))
     first = buffers.allocate_block(4, 3)

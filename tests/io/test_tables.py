@@ -70,8 +70,27 @@ def test_whole_numbers_of_csv_are_integers_unless_a_fraction_follows(tmp_path):
     data = scan_csv(path)  # the types are those of the first megabyte
     assert data.read("a").dtype == np.int64
     assert data.read("b").dtype == np.float64
-    path.write_text(f"a,b\n{2**60},1\n1,2\n")
-    assert scan_csv(path).read("a").dtype == np.float64  # as float64 has no room for them all
+
+
+@pytest.mark.parametrize(
+    ("written", "dtype"),
+    [
+        ([2**53 + 1, 2**53], np.int64),
+        ([2**60, 1], np.int64),
+        ([-(2**63), 2**63 - 1], np.int64),
+        ([2**64 - 1, 7], np.uint64),
+        ([2**64 - 1, -7], np.float64),
+        ([2**64, 2**64 + 1], np.float64),
+        ([2**60, 0.5], np.float64),
+        (["1e300", 1], np.float64),
+    ],
+)
+def test_large_whole_numbers_of_csv_are_exact(written, dtype, tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join(["a,b", *(f" {value},1" for value in written)]))
+    values = scan_csv(path).read("a")
+    assert values.dtype == dtype
+    np.testing.assert_array_equal(values, np.array([dtype(value) for value in written]))
 
 
 def test_several_targets_and_text_targets(scan):

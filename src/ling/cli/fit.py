@@ -28,6 +28,8 @@ from ling.cli.training_table import TrainingTable, expand_path, file_format, rea
 from ling.errors import Change, InputTypeError, LingError, OptionError, Where
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.estimators.cv_fit import grid_edge_notes
+from ling.estimators.fit import FLOAT32_NOTE
+from ling.io.arrow_source import MAX_EXACT_INTEGER
 from ling.model_file import save
 from ling.progress_bar import format_duration
 from ling.results import Status
@@ -88,9 +90,10 @@ def run(
     model, said = fit_model(found, make_model(options, wanted.classify, found.data.shape[1]), out)
     about = _model_metadata(wanted, found, options)
     save(model, path, about=about)
-    said = [note_in_cli_wording(note) for note in said] + _baseline_warnings(
-        model, found.data.y, wanted.target
-    )
+    said = [
+        *(note_in_cli_wording(note) for note in (*said, *_rounding_notes(model))),
+        *_baseline_warnings(model, found.data.y, wanted.target),
+    ]
     for note in (*said, *_grid_edge_notes(model)):
         out.note(note)
     seconds = time.perf_counter() - started
@@ -117,7 +120,7 @@ def run(
             "warnings": said,
         }
     )
-    return FitOutcome(model.report_.status is not Status.NOT_REACHED, seconds, report_seconds)
+    return FitOutcome(model.report_.status is Status.CERTIFIED, seconds, report_seconds)
 
 
 def _input_files(wanted: DataOptions) -> list[str]:
@@ -187,6 +190,13 @@ def _check_target(y: Any, wanted: DataOptions) -> None:
             f"is text ({str(y[0])!r} in the first row)",
             Change("classify", True, "to predict which of its values a row has"),
             "name a target of numbers",
+            where=_place_of_target(wanted),
+        )
+    if wanted.classify and y.dtype.kind == "f" and np.abs(y).max() >= MAX_EXACT_INTEGER:
+        raise OptionError(
+            "target",
+            f"has numbers up to {np.abs(y).max():g}, which float64 does not tell apart",
+            "write them as text, such as id-1 in place of 1",
             where=_place_of_target(wanted),
         )
     values = len(np.unique(y))
@@ -266,6 +276,11 @@ def _target_hints(y: Any, wanted: DataOptions, options: FitCommandOptions) -> li
             "together; if the order of rows means nothing, pass --shuffle."
         )
     return hints
+
+
+def _rounding_notes(model: Any) -> list[str]:
+    """The note of the report that says that float32 is why tol is not reached."""
+    return [note for note in model.report_.notes if note == FLOAT32_NOTE]
 
 
 def _baseline_warnings(model: Any, y: Any, name: str) -> list[str]:

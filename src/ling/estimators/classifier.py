@@ -143,7 +143,7 @@ class BaseRidgeClassifier(
         if self.class_weight:
             class_weights = compute_sample_weight(self.class_weight, y)
             weights = check_sample_weight(
-                class_weights if weights is None else weights * class_weights, data.X
+                class_weights if weights is None else weights * class_weights, len(y)
             )
         return replace(data, targets=_one_vs_rest_targets(y, decision), weights=weights), y
 

@@ -310,13 +310,13 @@ def warn_about_choice(model: Any, chosen: CVFitResult, scoring: Scoring) -> None
     scores = chosen.scored.scores
     if isinstance(scoring, R2Score) and np.isnan(scores.split_scores).any():
         message = "R^2 score is not well-defined with less than two samples."
-        warnings.warn(message, UndefinedMetricWarning, stacklevel=4)
+        warnings.warn(message, UndefinedMetricWarning, stacklevel=5)
     message = _nonfinite_scores_message(scores)
     if message:
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warnings.warn(message, UserWarning, stacklevel=5)
     message = _uncertified_choice_message(chosen.scored)
     if message:
-        warnings.warn(f"{type(model).__name__}: {message}", ConvergenceWarning, stacklevel=4)
+        warnings.warn(f"{type(model).__name__}: {message}", ConvergenceWarning, stacklevel=5)
 
 
 def grid_edge_notes(model: Any, scores: CVScores) -> list[str]:

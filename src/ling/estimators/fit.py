@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ling._typing import Array
 from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
 from ling.progress import RemainingWork
-from ling.results import Certificate, FitReport, Status
+from ling.results import FitReport, Status
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import integer_seed
@@ -49,10 +49,10 @@ SKLEARN_SOLVERS = {
 }
 #: Solvers that support positive=True, i.e. the constraint that all coefficients are >= 0.
 POSITIVE_SOLVERS = ("auto", "lbfgs")
-#: Advice when rounding `coef_` and `intercept_` to float32 alone exceeds tol.
-FLOAT32_ADVICE = (
-    "coef_ and intercept_ are in float32 because X is, which alone costs more than tol; raise tol, "
-    "or pass X in float64."
+#: Note when rounding `coef_` and `intercept_` to float32 alone exceeds tol.
+FLOAT32_NOTE = (
+    "coef_ and intercept_ are in float32 because X is, and rounding them costs more than tol; if "
+    "that matters, convert X to float64."
 )
 # A mean of so many standard deviations of y costs float64 ten of its sixteen digits.
 LARGE_MEAN_RATIO = 1e10
@@ -255,6 +255,9 @@ def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:
 def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:
     """Warn (ConvergenceWarning) if the error bound of the fit exceeds tol.
 
+    Not if that is only due to rounding to the dtype of X: nothing could converge any further, and a
+    note in the report says so.
+
     `advice` says what to do, if it is not that for the engines of `Ridge`. `fit` has to call this
     directly: `stacklevel` makes the warning point at the caller of `fit`.
     """
@@ -269,7 +272,7 @@ def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:
         f"{type(model).__name__}: {proved}, not within tol={model.tol:g}: "
         f"{_convergence_advice(model, fit, advice)}",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -288,24 +291,18 @@ def expected_cost(plan: Plan, options: FitOptions) -> RemainingWork:
     return step.passes, step.seconds
 
 
-def _rounding_advice(dtype: np.dtype[Any]) -> str:
-    """Advice when rounding coefficients and intercept to `dtype` alone exceeds tol."""
-    return LARGE_MEAN_ADVICE if dtype == np.float64 else FLOAT32_ADVICE
-
-
-def rounding_notes(problem: Problem, solution: Solution) -> list[str]:
+def rounding_notes(solution: Solution) -> list[str]:
     """The note of a report if rounding alone exceeds tol."""
-    if not solution.limited_by_dtype:
-        return []
-    advice = _rounding_advice(problem.design.dtype)
-    return [f"{advice[0].upper()}{advice[1:]}"]
+    if solution.status is Status.ROUNDED:
+        return [FLOAT32_NOTE]
+    return [LARGE_MEAN_ADVICE] if solution.limited_by_mean else []
 
 
 def _convergence_advice(model: Any, fit: FitResult, advice: str = "") -> str:
     """Advice for the warning about a fit that is not certified; `advice` unless rounding is why."""
     solution = fit.solution
-    if solution.limited_by_dtype:
-        return _rounding_advice(fit.dtype)
+    if solution.limited_by_mean:
+        return LARGE_MEAN_ADVICE
     if advice:
         return advice
     if not hasattr(model, "solver"):
@@ -359,34 +356,27 @@ def _add_intercept(
 ) -> tuple[Array, Solution]:
     """Intercepts (t,) in the units of the data, and the solution with their error in its bounds.
 
-    The error is that of float64 arithmetic plus that of rounding the intercepts to `dtype`. A
-    certified solution whose bounds exceed tol with it becomes `NOT_REACHED`.
+    The error is that of float64 arithmetic plus that of rounding the intercepts to `dtype`.
     """
     exact = standardization.intercept(coef)
     with np.errstate(over="ignore"):
         intercept = exact.astype(dtype)
     _check_finite_coef(exact, dtype, intercept)
-    rounding_error = np.abs(exact - intercept.astype(np.float64)) / standardization.y_scale
-    error = intercept_error(problem, standardization, solution.coef)
-    error += relative_to_target_norm(
-        problem, rounding_error * np.sqrt(standardization.total_weight)
+    shifts = np.abs(exact - intercept.astype(np.float64)) / standardization.y_scale
+    with_intercept = solution.with_added_error(
+        intercept_error(problem, standardization, solution.coef),
+        relative_to_target_norm(problem, shifts * np.sqrt(standardization.total_weight)),
     )
-    certificate = Certificate(solution.certificate.bounds + error, solution.certificate.tol)
-    exceeds_tol = solution.status is Status.CERTIFIED and not certificate.holds
-    status = Status.NOT_REACHED if exceeds_tol else solution.status
-    limited_by_dtype = (
-        solution.limited_by_dtype or exceeds_tol or _has_large_mean(problem, solution)
+    limited_by_mean = with_intercept.status is Status.NOT_REACHED and (
+        solution.status.is_final or _has_large_mean(problem, solution)
     )
-    return intercept, replace(
-        solution, certificate=certificate, status=status, limited_by_dtype=limited_by_dtype
-    )
+    return intercept, replace(with_intercept, limited_by_mean=limited_by_mean)
 
 
 def _has_large_mean(problem: Problem, solution: Solution) -> bool:
-    """Whether a fit is not certified because a mean is large beside the spread of y."""
+    """Whether a mean is so large beside the spread of y that rounding in float64 matters."""
     offsets = problem.raw_target_norms + problem.raw_column_norms @ np.abs(solution.coef)
-    is_large = (offsets > LARGE_MEAN_RATIO * problem.target_norms).any()
-    return solution.status is Status.NOT_REACHED and bool(is_large)
+    return bool((offsets > LARGE_MEAN_RATIO * problem.target_norms).any())
 
 
 def _check_finite_coef(exact: Array, dtype: np.dtype[Any], *stored: Array) -> None:
@@ -426,7 +416,7 @@ def _make_report(
         )
     if solution.candidate.note:
         notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
-    notes += rounding_notes(problem, solution)
+    notes += rounding_notes(solution)
     if not step.fits:
         beside_x = plan.memory.resident_bytes
         beside = f" beside {format_megabytes(beside_x)} of X" if beside_x else ""

@@ -308,6 +308,6 @@ def _make_report(
         rank=solution.candidate.rank,
         n_iter=solution.candidate.n_iter,
         shape=problem.shape,
-        notes=(*notes, *rounding_notes(problem, solution)),
+        notes=(*notes, *rounding_notes(solution)),
         seed=seed,
     )

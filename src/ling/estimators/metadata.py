@@ -118,7 +118,7 @@ def _accepts_weights(scorer: Any) -> bool:
         f"scoring={scorer} does not take sample_weight: the fits are weighted, their scores are "
         "not. Pass a scoring that takes it.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
     return False
 

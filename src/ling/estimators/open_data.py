@@ -65,9 +65,11 @@ def open_storage(
     of an earlier fit, if it is given.
     """
     from ling.io import Dataset, scan_arrow
+    from ling.io.column_spec import check_unique_columns
 
     if isinstance(X, Dataset):
         return X.X
+    check_unique_columns("X", X)
     if isinstance(X, (str, os.PathLike)):
         raise _file_name_error(os.fspath(X))
     if isinstance(X, Storage):
@@ -171,6 +173,9 @@ def as_numpy(values: Any, name: str) -> Any:
 
 def materialize(values: Any, name: str) -> Any:
     """y or sample_weight (`name` says which) as a NumPy array if it is lazy, else unchanged."""
+    from ling.io.column_spec import check_unique_columns
+
+    check_unique_columns(name, values)
     if is_dask_collection(values):
         return np.asarray(_with_checked_chunks(values, name).compute())
     if _top_level_package(values) == "pyarrow":

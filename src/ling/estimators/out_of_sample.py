@@ -18,6 +18,7 @@ from ling.errors import InputTypeError, OptionError, ShapeError
 from ling.estimators.classifier import BaseRidgeClassifier, RidgeClassifier, RidgeClassifierCV
 from ling.estimators.cv_fit import check_split_weights, check_two_samples, plan_cv
 from ling.estimators.fit import fit_options, plan_training
+from ling.estimators.fit_session import as_fitted
 from ling.estimators.ling_estimators import LingRegressor
 from ling.estimators.metadata import make_splits
 from ling.estimators.ridge import Ridge
@@ -127,6 +128,7 @@ def rebuild_problem(model: Any, X: Any, y: Any = None, sample_weight: Any = None
     X, y and sample_weight have to be those of the fit. Costs one pass over X. The model is not
     changed.
     """
+    model = as_fitted(model)
     if not isinstance(model, Ridge | RidgeCV | RidgeClassifier | RidgeClassifierCV | LingRegressor):
         raise model_type_error(
             model,

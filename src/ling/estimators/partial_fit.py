@@ -24,7 +24,7 @@ from ling.estimators.fit import (
 from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.uncertainty import UncertaintyMixin, UncertaintyState
 from ling.estimators.validation import check_alpha_per_target, training_data
-from ling.results import Certificate, Status
+from ling.results import Status
 from ling.solvers.cost_model import MemoryBudget, statistics_bytes
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.gram_problem import GramProblem, RowsUnavailableError, build_gram_problem
@@ -203,21 +203,15 @@ def _with_mean_error(
 ) -> FitResult:
     """The fit with the rounding error of the means of X and y added to its error bounds.
 
-    A certified fit whose bounds exceed tol with it becomes `NOT_REACHED`. If rows were removed and
-    the fit is not certified, a note says that their rounding errors remain.
+    If rows were removed and the fit is not certified, a note says that their rounding errors
+    remain.
     """
-    solution, report = fit.solution, fit.report
-    bounds = solution.certificate.bounds + problem.mean_shift_bound(solution.coef)
-    certificate = Certificate(bounds, solution.certificate.tol)
-    status = solution.status
-    if status is Status.CERTIFIED and not certificate.holds:
-        status = Status.NOT_REACHED
-    notes = report.notes
-    if status is Status.NOT_REACHED and summary.n_summed > summary.n_counted:
+    solution = fit.solution.with_added_error(problem.mean_shift_bound(fit.solution.coef))
+    notes, report = fit.report.notes, fit.report
+    if solution.status is Status.NOT_REACHED and summary.n_summed > summary.n_counted:
         notes = (*notes, REMOVAL_ROUNDING_NOTE)
-    solution = replace(solution, certificate=certificate, status=status)
     report = replace(
-        report, certificate=certificate, status=status, notes=notes,
+        report, certificate=solution.certificate, status=solution.status, notes=notes,
         shape=(summary.n_counted, summary.n_features),
     )  # fmt: skip
     return replace(fit, solution=solution, report=report)

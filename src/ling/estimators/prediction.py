@@ -23,6 +23,7 @@ from ling.estimators.open_data import (
 from ling.estimators.validation import (
     check_prediction_rows,
     check_same_columns,
+    check_sample_weight,
     check_y_given,
     open_prediction_data,
 )
@@ -94,7 +95,8 @@ class BlockPredictionMixin(PlainStateMixin):
         """
         X, y = split_dataset(X, y)
         check_y_given(type(self).__name__, y)
-        y, sample_weight = materialize(y, "y"), materialize(sample_weight, "sample_weight")
+        y = materialize(y, "y")
+        sample_weight = check_sample_weight(sample_weight, np.shape(y)[0] if np.ndim(y) else 0)
         if not is_dask_collection(X):
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
         metric = accuracy_score if is_classifier(self) else r2_score

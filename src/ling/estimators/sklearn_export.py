@@ -82,13 +82,11 @@ def _fitted_attributes(model: Any) -> dict[str, Any]:
     """
     has_cv = hasattr(model, "alphas")
     names = ["coef_", "n_features_in_", "feature_names_in_", "classes_"]
-    names += ["alpha_", "best_score_"] if has_cv else ["n_iter_", "solver_"]
+    names += ["alpha_", "best_score_", "cv_results_"] if has_cv else ["n_iter_", "solver_"]
     attributes = {name: getattr(model, name) for name in names if hasattr(model, name)}
     # Without an intercept, intercept_ is the Python number 0.0. skl2onnx needs a NumPy number, and
     # one in float64 would turn predictions in float32 into float64.
     attributes["intercept_"] = np.asarray(model.intercept_, dtype=model.coef_.dtype)[()]
-    if has_cv and model.store_cv_results:
-        attributes["cv_results_"] = model.cv_results_
     if hasattr(model, "_label_decoder"):
         attributes["_label_binarizer"] = _label_binarizer(model._label_decoder)
     return attributes

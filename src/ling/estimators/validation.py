@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Number, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ def training_data(
         X,
         Design(storage, meter=Meter(progress=progress)),
         as_target_matrix(y),
-        check_sample_weight(sample_weight, X),
+        check_sample_weight(sample_weight, X.shape[0]),
         encoding,
         resident_bytes,
         notes,
@@ -311,7 +311,12 @@ def name_argument_in_errors(**arguments: Any) -> Iterator[None]:
 
 def _check_numeric(name: str, value: Any, error: Exception, where: Where | None = None) -> None:
     """Raise InputTypeError, from `error`, if `value` is complex or text."""
-    array: Any = value if sparse.issparse(value) else np.asarray(value)
+    try:
+        array: Any = value if sparse.issparse(value) else np.asarray(value)
+    except ValueError as fault:  # lists of different lengths
+        raise InputTypeError(
+            name, f"is not an array ({fault})", "pass lists of equal lengths", where=where
+        ) from error
     if array.dtype.kind == "c":
         raise InputTypeError(
             name,
@@ -403,39 +408,18 @@ def check_alpha_per_target(alpha: Any, n_targets: int) -> Array:
     return np.full(n_targets, alphas[0]) if len(alphas) == 1 else alphas
 
 
-def check_sample_weight(sample_weight: Any, X: Any) -> Array | None:
-    """Validated sample weights (n,) in float64, or None if there are none."""
-    sample_weight = materialize(sample_weight, "sample_weight")
+def check_sample_weight(sample_weight: Any, n: int) -> Array | None:
+    """Validated sample weights (n,) in float64, or None if there are none.
+
+    This is the only place where sample weights are checked: those of fits, paths, scores and
+    displays. They may be an array, a lazy array or one number for all rows.
+    """
     if sample_weight is None:
         return None
-    if not np.asarray(sample_weight).any():
-        raise OptionError(
-            "sample_weight", "is zero everywhere", "give at least one row a weight above 0"
-        )
-    with (
-        locate_nonfinite_in_errors(sample_weight=sample_weight),
-        name_argument_in_errors(sample_weight=sample_weight),
-    ):
-        weights = _as_weights(sample_weight, X.shape[0])
-    is_valid = weights >= 0  # False for NaN too
-    if not is_valid.all():
-        row = int(np.flatnonzero(~is_valid)[0])
-        raise NegativeWeightError(
-            "sample_weight",
-            f"is {weights[row]}",
-            "pass weights >= 0 (a row of weight 0 is left out)",
-            where=Where(row),
-        )
-    return np.asarray(weights)
-
-
-def _as_weights(sample_weight: Any, n: int) -> Array:
-    """Finite sample weights (n,) in float64, from an array or one number."""
-    if isinstance(sample_weight, Number):
-        return np.full(n, sample_weight, dtype=np.float64)
-    weights = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, order="C", input_name="sample_weight"
-    )
+    check_not_sparse(sample_weight=sample_weight)
+    given = materialize(sample_weight, "sample_weight")
+    values = _as_float_array(given)
+    weights = np.full(n, values) if values.ndim == 0 else values
     if weights.shape != (n,):
         raise ShapeError(
             "sample_weight",
@@ -444,4 +428,62 @@ def _as_weights(sample_weight: Any, n: int) -> Array:
             "scalar",
             "pass a weight for every row of `X`, or one number for all rows",
         )
-    return np.asarray(weights)
+    _check_weights(weights, has_rows=values.ndim == 1)
+    return weights
+
+
+def _as_float_array(sample_weight: Any) -> Array:
+    """Sample weights as an array in float64, of any shape; entries of an array are finite."""
+    with (
+        locate_nonfinite_in_errors(sample_weight=sample_weight),
+        name_argument_in_errors(sample_weight=sample_weight),
+    ):
+        array = np.asarray(sample_weight)
+        if array.dtype.kind in "mM":  # NumPy would convert dates to numbers
+            raise InputTypeError(
+                "sample_weight", f"is {array.dtype}", *NUMERIC_REMEDIES["sample_weight"]
+            )
+        if array.ndim == 0:
+            return array.astype(np.float64)
+        checked = check_array(
+            sample_weight, ensure_2d=False, allow_nd=True, ensure_min_samples=0,
+            ensure_min_features=0, dtype=np.float64, order="C", input_name="sample_weight",
+        )  # fmt: skip
+        return np.asarray(checked)
+
+
+def _check_weights(weights: Array, has_rows: bool) -> None:
+    """Raise unless all weights (n,) are finite and >= 0 and their sum is a normal number.
+
+    Without `has_rows` one number was given for all rows.
+    """
+
+    def first(mask: NDArray[np.bool_]) -> tuple[str, Where]:
+        row = int(np.argmax(mask))
+        return f"is {weights[row]}", Where(row) if has_rows else Where()
+
+    if not (finite := np.isfinite(weights)).all():
+        problem, where = first(~finite)
+        raise NonFiniteError(
+            "sample_weight", problem, *NONFINITE_REMEDIES["sample_weight"], where=where
+        )
+    if (negative := weights < 0).any():
+        problem, where = first(negative)
+        raise NegativeWeightError(
+            "sample_weight",
+            problem,
+            "pass weights >= 0 (a row of weight 0 is left out)",
+            where=where,
+        )
+    if len(weights) and not weights.any():
+        raise OptionError(
+            "sample_weight", "is zero everywhere", "give at least one row a weight above 0"
+        )
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if len(weights) and not np.finfo(np.float64).tiny <= total < np.inf:
+        raise NonFiniteError(
+            "sample_weight",
+            f"the sum of `sample_weight` is {total:.3g}, which leaves the range of float64",
+            "multiply `sample_weight` and `alpha` by a constant",
+        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from ling.design.row_source import FileVersions, RowSource
 from ling.errors import InputTypeError, Where
 from ling.io.buffer_pool import BufferPool
 from ling.io.column_profile import check_numeric_columns, infer_encoding
-from ling.io.column_spec import ColumnSpec, check_column_names
+from ling.io.column_spec import ColumnSpec, check_column_names, check_unique_columns
 from ling.io.column_writers import (
     EncodingCounts,
     RowIndexer,
@@ -42,6 +44,9 @@ from ling.io.tables import (
     integer_inferred_columns,
     open_arrow_dataset,
 )
+
+# From here on float64 does not tell all integers apart.
+MAX_EXACT_INTEGER = 2.0**53
 
 
 class ArrowSource(RowSource):
@@ -196,7 +201,31 @@ class TableTargetReader(TargetReader):
             pieces.append(values)
             row += len(values)
         found = np.concatenate(pieces) if pieces else np.empty(0)
+        if _may_have_lost_digits(found):
+            integers = self._read_integers(name)
+            return found if integers is None else integers
         return _restore_integers(found) if name in self.integer_columns else found
+
+    def _read_integers(self, name: str) -> NDArray[Any] | None:
+        """A column of CSV files as integers; None if it is something else, or in another file.
+
+        Every number of CSV is read as float64, because fractions may follow. That rounds integers
+        from 2^53 on, and different classes would become one.
+        """
+        table = self.table.with_column_as_text(name)
+        if table is None:
+            return None
+        texts = chain.from_iterable(
+            batch.column(0).to_pylist() for batch in table.read_batches([name])
+        )
+        try:
+            integers = [int(text) for text in texts]
+        except (TypeError, ValueError):  # a fraction, or a number like 1e20
+            return None
+        for dtype in (np.int64, np.uint64):
+            with suppress(OverflowError):
+                return np.array(integers, dtype)
+        return None
 
 
 def non_missing_rows(part: Fragment, name: str) -> NDArray[np.intp]:
@@ -228,10 +257,17 @@ def _numeric_values(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return values, np.isnan(values)
 
 
+def _may_have_lost_digits(values: NDArray[Any]) -> bool:
+    """Whether these may be integers that float64 has rounded."""
+    if values.dtype.kind != "f" or not len(values):
+        return False
+    return bool(np.abs(values).max() >= MAX_EXACT_INTEGER and (values == np.rint(values)).all())
+
+
 def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:
     """Numbers that were whole at first, as integers if all of them are."""
-    exact = values.dtype.kind == "f" and (np.abs(values) < 2**53).all()
-    return values.astype(np.int64) if exact and (values == np.rint(values)).all() else values
+    is_whole = values.dtype.kind == "f" and (values == np.rint(values)).all()
+    return values.astype(np.int64) if is_whole else values
 
 
 def _text_values(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -478,6 +514,7 @@ def _as_table(data: Any) -> Any:
     if isinstance(data, ds.Dataset):
         return None
     if hasattr(data, "__arrow_c_stream__"):  # data frames of pandas and polars
+        check_unique_columns("data", data)
         return pa.table(data)
     raise InputTypeError(
         "data",

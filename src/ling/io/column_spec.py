@@ -85,6 +85,24 @@ def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
+def check_unique_columns(argument: str, table: Any) -> None:
+    """Raise OptionError if two columns of a data frame or a pyarrow table have the same name.
+
+    Anything else has no names and is accepted.
+    """
+    names = list(getattr(table, "column_names", getattr(table, "columns", ())))
+    if len(names) > len(set(names)):
+        twin = next(name for name in names if names.count(name) > 1)
+        raise _duplicate_column_error(argument, twin)
+
+
+def _duplicate_column_error(argument: str, name: Any) -> OptionError:
+    column = name if isinstance(name, str | int) else str(name)
+    return OptionError(
+        argument, "occurs twice", "rename one of the two", where=Where(column=column)
+    )
+
+
 def _check_features(names: Sequence[str], targets: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name in targets:
@@ -96,9 +114,7 @@ def _check_features(names: Sequence[str], targets: Sequence[str], known: Sequenc
             )
     for name in (*names, *targets):
         if known.count(name) > 1:
-            raise OptionError(
-                "X", "occurs twice", "rename one of the two", where=Where(column=name)
-            )
+            raise _duplicate_column_error("X", name)
         if names.count(name) > 1:
             raise OptionError(
                 "features", "is listed twice", "list it once", where=Where(column=name)

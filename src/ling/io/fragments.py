@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -50,6 +50,10 @@ class Fragment(ABC):
     def columns(self) -> tuple[str, ...]:
         """Names of the columns in the file itself, if it is one."""
         return ()
+
+    def with_column_as_text(self, name: str) -> Fragment | None:
+        """The same rows with this column as it is written; None if it is not written as text."""
+        return None
 
     @abstractmethod
     def count_rows(self) -> int:
@@ -182,6 +186,16 @@ class ScannedFragment(Fragment):
         except (ValueError, OSError):
             return ()
 
+    def with_column_as_text(self, name: str) -> Fragment | None:
+        """The same rows with this column as it is written; None unless the file is CSV."""
+        import pyarrow as pa
+        from pyarrow.dataset import CsvFileFormat
+
+        if not isinstance(self.fragment.format, CsvFileFormat):
+            return None
+        index = self.schema.get_field_index(name)
+        return ScannedFragment(self.fragment, self.schema.set(index, pa.field(name, pa.string())))
+
     def count_rows(self) -> int:
         """Its number of rows; CSV has to be read for it."""
         with translate_arrow_errors(_file_name(self.fragment)):
@@ -221,6 +235,11 @@ class FilteredFragment(Fragment):
     def columns(self) -> tuple[str, ...]:
         """As in the whole."""
         return self.fragment.columns()
+
+    def with_column_as_text(self, name: str) -> Fragment | None:
+        """As the whole."""
+        text = self.fragment.with_column_as_text(name)
+        return None if text is None else FilteredFragment(text, self.row_indices)
 
     def count_rows(self) -> int:
         """Rows that are kept."""
@@ -262,6 +281,12 @@ class FragmentedTable:
     def check_unchanged(self) -> None:
         """Raise DataFileError if a file has changed since it was scanned."""
         self.versions.check(local_files(self.fragments))
+
+    def with_column_as_text(self, name: str) -> FragmentedTable | None:
+        """The same rows with this column as it is written; None unless all files are CSV."""
+        fragments = [part.with_column_as_text(name) for part in self.fragments]
+        texts = tuple(part for part in fragments if part is not None)
+        return replace(self, fragments=texts) if len(texts) == len(fragments) else None
 
     def read_batches(
         self, columns: Sequence[str], start: int = 0, stop: int | None = None

@@ -17,6 +17,7 @@ from ling._typing import Array, FilePath
 from ling.design.arrays import float_dtype
 from ling.design.row_source import ArraySource, FileVersions, RowSource
 from ling.errors import DataFileError, InputTypeError, LingError, ShapeError, Where
+from ling.io.buffer_pool import BufferPool
 from ling.io.dataset import ArrayTargetReader, Dataset, check_target_shape
 from ling.io.tables import is_path
 
@@ -42,7 +43,7 @@ class NpyLayout:
         return self.offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
     def check_file_size(self, file: BinaryIO | FileIO) -> None:
-        """An error if the file is shorter than that: reading on would kill the process."""
+        """Raise DataFileError if the file is shorter than that."""
         size = os.fstat(file.fileno()).st_size
         if size < self.end:
             raise DataFileError(
@@ -55,7 +56,11 @@ class NpyLayout:
 
 
 class NpySource(RowSource):
-    """The rows of a matrix in a file; blocks are views of it where its dtype is float32 or 64."""
+    """The rows of a matrix in a file.
+
+    They are read, never mapped: if a mapped file is truncated by another program, the system kills
+    the process (SIGBUS), where a read only comes up short.
+    """
 
     def __init__(self, layout: NpyLayout) -> None:
         rows, columns = layout.shape
@@ -65,13 +70,17 @@ class NpySource(RowSource):
         self.versions = FileVersions.from_paths("X", self.files)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:
-        """One window of the file after the other, never all of it."""
+        """Yield blocks that are contiguous in the order of the file."""
         start, stop, _ = rows.indices(self.shape[0])
-        read = self._read_columns if self.layout.is_fortran else self._map_rows
+        height, width = max(1, min(height, stop - start)), self.shape[1]
+        buffers = BufferPool(height * width, self.layout.dtype)
+        read = self._read_columns if self.layout.is_fortran else self._read_rows
         with open(self.layout.path, "rb", buffering=0) as file:
             for first in range(start, stop, height):
                 self.layout.check_file_size(file)
-                yield read(file, first, min(first + height, stop))
+                block = read(file, buffers, first, min(first + height, stop))
+                yield block.astype(self.dtype, copy=False)
+                del block  # its memory is used again
 
     @property
     def has_row_access(self) -> bool:
@@ -98,38 +107,24 @@ class NpySource(RowSource):
         """Where the file lies."""
         return f"npy file {self.layout.path!r}"
 
-    def _map_rows(self, file: FileIO, start: int, stop: int) -> Array:
-        """Rows of a C-ordered file, mapped: from the page cache, no byte is copied."""
+    def _read_rows(self, file: FileIO, buffers: BufferPool, start: int, stop: int) -> Array:
+        """Rows of a C-ordered file, in its dtype: one read."""
         width, dtype = self.shape[1], self.layout.dtype
-        per_row = width * dtype.itemsize
-        begin = self.layout.offset + start * per_row
-        ahead = begin % mmap.ALLOCATIONGRANULARITY
-        window = _map_window(file, begin - ahead, ahead + (stop - start) * per_row)
-        # The array keeps the window, which is unmapped together with it.
-        block = np.frombuffer(window, dtype, (stop - start) * width, ahead)
-        return block.reshape(-1, width).astype(self.dtype, copy=False)
+        block = buffers.allocate_block(width, stop - start).T
+        _read_into(file, block.reshape(-1), self.layout.offset + start * width * dtype.itemsize)
+        return block
 
-    def _read_columns(self, file: FileIO, start: int, stop: int) -> Array:
-        """Rows of a Fortran-ordered file: a piece of every column."""
+    def _read_columns(self, file: FileIO, buffers: BufferPool, start: int, stop: int) -> Array:
+        """Rows of a Fortran-ordered file, in its dtype: a read for every column."""
         n, dtype = self.shape[0], self.layout.dtype
-        block = np.empty((self.shape[1], stop - start), dtype)
-        for j, column in enumerate(block):
+        block = buffers.allocate_block(stop - start, self.shape[1])
+        for j, column in enumerate(block.T):
             _read_into(file, column, self.layout.offset + (j * n + start) * dtype.itemsize)
-        return block.astype(self.dtype, copy=False).T
-
-
-def _map_window(file: FileIO, offset: int, length: int) -> mmap.mmap:
-    """A window of a file; where the system can be told, it begins to read it."""
-    window = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=offset)
-    if hasattr(mmap, "MADV_WILLNEED"):
-        # Pages are brought in by whoever looks at them, all threads together; bringing them in here
-        # (MAP_POPULATE) would leave it to one.
-        window.madvise(mmap.MADV_WILLNEED)
-    return window
+        return block
 
 
 def _read_into(file: FileIO, out: np.ndarray[Any, Any], offset: int) -> None:
-    """Fills a contiguous array from there on."""
+    """Fill a contiguous array of one dimension from byte `offset` on."""
     file.seek(offset)
     view = memoryview(out.view(np.uint8).data)
     while len(view):

@@ -194,18 +194,22 @@ def _open_error(said: str, kind: str, paths: list[str]) -> DataFileError:
             f"pass the path of a {FORMAT_NAMES[kind]} file, or a pattern or folder of them",
             where=Where(file=path),
         )
-    name = twins[1] or _duplicate_parquet_column(paths[0])
+    name = twins[1] or _duplicate_column(paths[0], kind)
     columns = f"two columns named {name!r}" if name else "two columns of the same name"
     return DataFileError(
         "source", f"has {columns}", "rename one of them", where=Where(file=paths[0])
     )
 
 
-def _duplicate_parquet_column(path: str) -> str | None:
-    """The name that two columns have."""
+def _duplicate_column(path: str, kind: str) -> str | None:
+    """The name that two columns of a Parquet or Feather file have; None for other files."""
+    from pyarrow.ipc import open_file
     from pyarrow.parquet import read_schema
 
-    names = read_schema(path).names if path.endswith(TABLE_SUFFIXES["parquet"]) else []
+    if kind == "csv" or not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        names = read_schema(file).names if kind == "parquet" else open_file(file).schema.names
     return next((name for name in names if names.count(name) > 1), None)
 
 

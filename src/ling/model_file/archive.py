@@ -27,6 +27,8 @@ from ling.estimators import (
     RidgeModel,
 )
 from ling.estimators.classifier import BaseRidgeClassifier
+from ling.estimators.open_data import memory_budget
+from ling.estimators.sklearn_private import validate_parameters
 from ling.io import Encoding
 from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes, pack_value
 from ling.plain_state import from_plain
@@ -49,6 +51,7 @@ SAVED_FILE_ADVICE = "pass a file that ling has saved"
 #: Kept besides the attributes whose names end in "_".
 PRIVATE_ATTRIBUTES = (
     "_column_stds",
+    "_fit_parameters",
     "_label_decoder",
     "_sufficient_statistics",
     "_uncertainty_state",
@@ -223,6 +226,12 @@ def _unpack_model(header: dict[str, Any], reader: ValueUnpacker) -> SavedModel:
     if not all(_is_fit_attribute(name) for name in attributes):
         raise ValueError("it has other attributes")
     vars(model).update(attributes)
+    validate_parameters(model._parameter_constraints, parameters, header["model"])
+    memory_budget(model)  # also prediction reads it
+    of_fit = getattr(model, "_fit_parameters", {})
+    if not set(of_fit) <= {*parameters, *left_out}:
+        raise ValueError("its fit has other parameters")
+    validate_parameters(model._parameter_constraints, of_fit, header["model"])
     _check_consistent(model)
     notes = [_unsaved_note(name, text) for name, text in left_out.items()]
     model.report_ = replace(model.report_, notes=(*model.report_.notes, *notes))
@@ -241,6 +250,12 @@ def _check_consistent(model: Any) -> None:
         raise ValueError("its coefficients are no numbers")
     if not coef.size or coef.shape[-1] != p:
         raise ValueError("its coefficients are not one for each column")
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ValueError("its coefficients are not finite")
+    for name in ("alpha_", "alphas") if hasattr(model, "alphas") else ("alpha",):
+        value = getattr(model, name)  # `alphas` is None for a grid that follows from the data
+        if value is not None or name != "alphas":
+            np.asarray(value, np.float64)  # an error unless all are numbers
     n_targets = 1 if coef.ndim == 1 else len(coef)
     names, encoding = getattr(model, "feature_names_in_", None), getattr(model, "encoding_", None)
     spreads = np.asarray(getattr(model, "_column_stds", np.zeros(p)))
@@ -249,11 +264,16 @@ def _check_consistent(model: Any) -> None:
         or intercept.size not in (1, n_targets)
         or not isinstance(model.report_, FitReport)
         or (names is not None and len(names) != p)
-        or (encoding is not None and (not isinstance(encoding, Encoding) or encoding.width != p))
+        or (encoding is not None and not _is_encoding_of(encoding, names))
     ):
         raise ValueError("its coefficients, columns and encoding do not fit each other")
     if isinstance(model, BaseRidgeClassifier):
         _check_classes(model, n_targets)
+
+
+def _is_encoding_of(encoding: Any, names: Any) -> bool:
+    """Whether it is an encoding of columns with these names."""
+    return isinstance(encoding, Encoding) and names is not None and encoding.names == tuple(names)
 
 
 def _check_classes(model: Any, n_targets: int) -> None:

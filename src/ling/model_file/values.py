@@ -98,7 +98,9 @@ class ValueUnpacker:
         return self._array(number)[()]
 
     def _texts(self, texts: list[str]) -> np.ndarray[Any, Any]:
-        return np.array([str(text) for text in texts], dtype=object)
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("a text that is none")
+        return np.array(texts, dtype=object)
 
     def _list(self, items: list[Any]) -> list[Any]:
         return [self.unpack(item) for item in items]

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ling._typing import Array
 from ling.errors import OptionError
 from ling.estimators import RidgeClassifierCV, RidgeCV
+from ling.estimators.fit_session import as_fitted
 from ling.estimators.out_of_sample import model_type_error
 from ling.model_selection import CVScores, grid_ends_with_best
 from ling.report.plot_style import (
@@ -111,6 +112,7 @@ class CVDisplay:
     ) -> CVDisplay:
         """Draw the `cv_scores_` of a fitted `RidgeCV` or `RidgeClassifierCV`."""
         check_is_fitted(model)
+        model = as_fitted(model)
         found = getattr(model, "cv_scores_", None)
         if not isinstance(found, CVScores):
             raise model_type_error(model, "ling.RidgeCV or ling.RidgeClassifierCV")

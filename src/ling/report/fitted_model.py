@@ -48,5 +48,7 @@ def problem_without_targets(
     model: Any, X: Any, weights: Any, alphas: Array
 ) -> tuple[Problem, Standardization]:
     """X as the model centres and weights it."""
-    data = TrainingData(X, as_design(X), np.zeros((X.shape[0], 1)), check_sample_weight(weights, X))
+    data = TrainingData(
+        X, as_design(X), np.zeros((X.shape[0], 1)), check_sample_weight(weights, X.shape[0])
+    )
     return build_problem(data, alphas, bool(model.fit_intercept))

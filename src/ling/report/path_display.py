@@ -15,6 +15,7 @@ from sklearn.utils import compute_sample_weight
 from ling._typing import Array, MatrixLike
 from ling.errors import OptionError
 from ling.estimators import RidgeModel
+from ling.estimators.fit_session import as_fitted
 from ling.estimators.open_data import split_dataset
 from ling.estimators.path import RidgePath, ridge_path
 from ling.estimators.validation import check_sample_weight, check_y_given
@@ -132,9 +133,10 @@ class PathDisplay:
         """
         X, y = split_dataset(X, y)
         check_y_given(type(model).__name__, y)
+        model = as_fitted(model)
         X, each = check_fitted_model(model, X)
         alpha = float(each[target] if 0 <= target < len(each) else each[0])
-        Y, weights = _encode_targets(model, X, y, sample_weight)
+        Y, weights = _encode_targets(model, y, sample_weight)
         path = ridge_path(
             X, Y, _path_alphas(model, X, weights, alpha) if alphas is None else alphas,
             sample_weight=weights, fit_intercept=bool(model.fit_intercept),
@@ -306,7 +308,7 @@ def _separate_labels(wanted: Array, gap: float, low: float, high: float) -> Arra
     return np.asarray(np.clip(places, low, max(low, high - steps[-1])) + steps)
 
 
-def _encode_targets(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+def _encode_targets(model: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     """Y and weights as the model makes them of its classes."""
     if not is_classifier(model):
         return y, sample_weight
@@ -318,7 +320,9 @@ def _encode_targets(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any
     if model.class_weight:
         balance = compute_sample_weight(model.class_weight, y)
         sample_weight = (
-            balance if sample_weight is None else balance * check_sample_weight(sample_weight, X)
+            balance
+            if sample_weight is None
+            else balance * check_sample_weight(sample_weight, len(y))
         )
     return Y, sample_weight
 

@@ -13,6 +13,7 @@ from sklearn.base import is_classifier
 from ling._typing import Array
 from ling.design import ChunkedStorage
 from ling.errors import DataFileError, LingError, OptionError, ShapeError
+from ling.estimators.fit_session import as_fitted
 from ling.estimators.open_data import is_dask_collection
 from ling.estimators.out_of_sample import FittedProblem, HeldOut, predict_held_out, rebuild_problem
 from ling.io import Dataset
@@ -132,6 +133,7 @@ def collect_report_data(
     about: dict[str, str],
 ) -> ReportData:  # fmt: skip
     """Revisit the data: about as many passes over it as a fit takes."""
+    model = as_fitted(model)
     again = rebuild_problem(model, X, y, sample_weight)
     held = _value_or_reason(lambda: predict_held_out(again))
     scores: RegressionScores | ClassificationScores | None = None

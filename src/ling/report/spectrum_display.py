@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from ling._typing import Array, MatrixLike
 from ling.errors import Change, OptionError
 from ling.estimators import RidgeModel
+from ling.estimators.fit_session import as_fitted
 from ling.linalg.tridiagonal import tridiagonalize
 from ling.report.fitted_model import check_fitted_model, problem_without_targets
 from ling.report.plot_style import (
@@ -107,6 +108,7 @@ class SpectrumDisplay:
             are computed exactly, and for 100 beyond, where each takes a few passes over X.
         ax : Axes, default=None
         """
+        model = as_fitted(model)
         if n_values is not None and n_values < 1:
             raise OptionError(
                 "n_values", f"is {n_values}", "pass at least 1", Change("n_values", None)

@@ -62,8 +62,11 @@ class Solution:
         Time of the stages "solve" and "certify", over all engines that were tried.
     abandoned_engines : tuple of str
         Engines that were tried before without success.
-    limited_by_dtype : bool
-        Whether tol is missed because of rounding to the dtype in which coefficients are stored.
+    computed_bounds : array of shape (t,)
+        Bounds of the coefficients as computed in float64, before they were rounded to the dtype in
+        which they are stored; those of the certificate if that is within tol, or without rounding.
+    limited_by_mean : bool
+        Whether tol is missed because a mean is too large beside the spread of y for float64.
     """
 
     candidate: Candidate
@@ -71,13 +74,30 @@ class Solution:
     status: Status
     estimate: EngineEstimate
     seconds: dict[str, float]
+    computed_bounds: Array
     abandoned_engines: tuple[str, ...] = ()
-    limited_by_dtype: bool = False
+    limited_by_mean: bool = False
 
     @property
     def is_final(self) -> bool:
         """True if neither another run nor another engine could improve the solution."""
-        return self.status.is_final or self.limited_by_dtype
+        return self.status.is_final
+
+    def with_added_error(self, error: Array, rounding_error: Array | float = 0.0) -> Solution:
+        """The solution with larger relative bounds, and the status that follows from them.
+
+        `error` (t,) is one of computation in float64, and `rounding_error` (t,) one of rounding to
+        the dtype in which results are stored.
+        """
+        tol = self.certificate.tol
+        certificate = Certificate(self.certificate.bounds + error + rounding_error, tol)
+        computed = Certificate(self.computed_bounds + error, tol)
+        return replace(
+            self,
+            certificate=certificate,
+            computed_bounds=computed.bounds,
+            status=_status_after_rounding(self.status, certificate, computed),
+        )
 
     @property
     def coef(self) -> Array:
@@ -273,15 +293,26 @@ def certify_candidate(
     solved, meter = time.perf_counter(), problem.design.meter
     meter.begin_stage("certify", lambda: (problem.design.pass_fraction, None))  # at most one pass
     certificate, status = certify(problem, candidate, options.tol, options.positive)
-    limited_by_dtype = (
-        candidate is not exact
-        and status is Status.NOT_REACHED
-        and certify(problem, exact, options.tol, options.positive)[1] is Status.CERTIFIED
-    )
+    computed = certificate
+    if candidate is not exact and status is Status.NOT_REACHED:
+        computed = certify(problem, exact, options.tol, options.positive)[0]
+        status = _status_after_rounding(status, certificate, computed)
     seconds = {"solve": solved - started, "certify": time.perf_counter() - solved}
-    return Solution(
-        candidate, certificate, status, estimate, seconds, limited_by_dtype=limited_by_dtype
-    )
+    return Solution(candidate, certificate, status, estimate, seconds, computed.bounds)
+
+
+def _status_after_rounding(
+    status: Status, certificate: Certificate, computed: Certificate
+) -> Status:
+    """The status of rounded results, whose bounds were `computed` before they were rounded.
+
+    `status` is an earlier one: where no bound exists, this does not change.
+    """
+    if status is Status.UNCERTIFIED:
+        return status
+    if certificate.holds:
+        return Status.CERTIFIED
+    return Status.ROUNDED if computed.holds else Status.NOT_REACHED
 
 
 def _remaining_cost(problem: Problem, estimate: EngineEstimate) -> RemainingWork:
@@ -318,9 +349,7 @@ def _better_solution(problem: Problem, a: Solution, b: Solution) -> Solution:
     """
     better = b if b.is_final or _objective(problem, b) <= _objective(problem, a) else a
     seconds = {name: a.seconds[name] + b.seconds[name] for name in a.seconds}
-    return replace(
-        better, seconds=seconds, limited_by_dtype=a.limited_by_dtype or b.limited_by_dtype
-    )
+    return replace(better, seconds=seconds)
 
 
 def _objective(problem: Problem, solution: Solution) -> float:
