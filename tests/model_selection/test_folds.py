@@ -160,6 +160,19 @@ def test_a_fold_that_holds_nearly_all_of_x_leaves_the_others_their_digits():
     assert np.abs(P - exact).max() <= 1e-8 * np.abs(exact).max()
 
 
+def test_large_means_of_weighted_targets_do_not_take_the_digits_of_small_alphas():
+    """A training set is the difference of two sets, whose targets have to be centred alike."""
+    rng = np.random.default_rng(244)
+    X = rng.standard_normal((5, 5)) * 10.0 ** rng.uniform(-3, 1, 5)
+    Y, weights = 4e5 + rng.standard_normal((5, 1)), 10.0 ** rng.uniform(-2, 1, 5)
+    data = DATA["tall"]().__class__(X, Y, weights)
+    splits = [(np.array([0, 1, 4]), np.array([2, 3]))]
+    alphas = np.array([1e-11])
+    ((_, _, P),) = DirectFolds(data.cv_problem(), data.splits(splits)).predictions(alphas)
+    exact = data.predictions(*splits[0], alphas[0])
+    assert np.abs(P - exact).max() <= 1e-6
+
+
 def test_many_targets_take_the_way_of_turned_rows():
     rng = np.random.default_rng(0)
     data = DATA["tall"]()

@@ -18,7 +18,12 @@ from ling.model_selection.score_accumulators import FoldScores, SampleLoss, Scor
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
 from ling.solvers.engine import Candidate
-from ling.solvers.problem import Problem, Standardization, TrainingData
+from ling.solvers.problem import (
+    Problem,
+    Standardization,
+    TrainingData,
+    center_targets_exactly,
+)
 
 # Bytes of float64 rows of X that are gathered at a time.
 GATHER_BYTES = 2**25
@@ -53,10 +58,11 @@ class CVProblem:
         """Cross-validation problem from a problem and from the data that it was built of."""
         targets, row_weights = problem.targets, broadcast_scalar(len(data.targets))
         if data.weights is not None:
-            targets = (
-                np.asarray(data.targets, dtype=np.float64) - standardization.y_mean
-            ) / standardization.y_scale
-            row_weights = data.weights
+            row_weights, targets = data.weights, np.asarray(data.targets, dtype=np.float64)
+            if fit_intercept:
+                total_weight = standardization.total_weight
+                targets = center_targets_exactly(targets, row_weights, total_weight)[1]
+            targets = targets / standardization.y_scale
         return cls(problem, standardization, targets, row_weights, fit_intercept, memory)
 
     @property

@@ -318,12 +318,7 @@ def build_problem(
     n_counted = n if weights is None else int(np.count_nonzero(weights))
     y_mean: Array = np.zeros(Y.shape[1])
     if fit_intercept:
-        y_mean, Y = center_targets(Y, weights, total_weight)
-        # The computed mean has the rounding error of a sum of n terms. Adding the mean of the
-        # deviations reduces the error to about one rounding of y_mean.
-        mean_correction = _weighted_mean(Y, weights, total_weight)
-        Y -= mean_correction
-        y_mean = y_mean + mean_correction
+        y_mean, Y = center_targets_exactly(Y, weights, total_weight)
     weighted = Y if weights is None else weights[:, None] * Y
     sums, products, squares = storage.moments(weights, weighted)
     check_sums_finite(storage, products, sums, squares)
@@ -353,6 +348,20 @@ def build_problem(
     )
     problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
     return problem, Standardization(x_mean, y_mean, x_scale, y_scale, total_weight, n_counted)
+
+
+def center_targets_exactly(
+    Y: Array, weights: Array | None, total_weight: float
+) -> tuple[Array, Array]:
+    """The rounded weighted mean of each target (t,), and Y minus its mean (n, t).
+
+    The mean of the result is 0 up to the rounding of small numbers. Y minus the *rounded* mean
+    would have a mean that is as large as the rounding error of a large mean.
+    """
+    y_mean, centered = center_targets(Y, weights, total_weight)
+    mean_correction = _weighted_mean(centered, weights, total_weight)
+    centered -= mean_correction
+    return y_mean + mean_correction, centered
 
 
 def center_targets(Y: Array, weights: Array | None, total_weight: float) -> tuple[Array, Array]:
