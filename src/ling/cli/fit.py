@@ -29,7 +29,7 @@ from ling.errors import Change, InputTypeError, LingError, OptionError, Where
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 from ling.estimators.cv_fit import grid_edge_notes
 from ling.estimators.fit import FLOAT32_NOTE
-from ling.io.arrow_source import MAX_EXACT_INTEGER
+from ling.io.table_target import MAX_EXACT_INTEGER
 from ling.model_file import save
 from ling.progress_bar import format_duration
 from ling.results import Status

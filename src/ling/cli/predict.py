@@ -24,10 +24,11 @@ from ling.cli.prediction_writer import (
 from ling.cli.training_table import SCANNERS, expand_path, file_format, no_rows_error
 from ling.errors import InputTypeError, MissingValueError, UnknownColumnError, Where
 from ling.io import Dataset, scan_csv, scan_npy
-from ling.io.arrow_source import ArrowSource, TableTargetReader
+from ling.io.arrow_source import ArrowSource
 from ling.io.column_spec import check_column_names
 from ling.io.column_writers import EncodingCounts, is_numeric_type, is_string_type, numeric_to_numpy
 from ling.io.dataset import abbreviate_list
+from ling.io.table_target import TableTargetReader
 from ling.model_file import SavedModel, read_model_file
 from ling.progress_bar import format_duration
 

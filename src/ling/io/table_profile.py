@@ -8,7 +8,7 @@ from typing import Any
 
 from ling.design.row_source import FileVersions
 from ling.errors import InputTypeError, Where
-from ling.io.arrow_source import build_dataset, non_missing_rows
+from ling.io.arrow_source import build_dataset
 from ling.io.column_profile import (
     CategoryProfile,
     ColumnProfile,
@@ -21,6 +21,7 @@ from ling.io.column_writers import is_categorical
 from ling.io.dataset import Dataset
 from ling.io.encoding import ColumnEncoding, Encoding, Numeric
 from ling.io.fragments import FilteredFragment, Fragment, local_files
+from ling.io.table_target import non_missing_rows
 from ling.io.tables import (
     check_pyarrow_installed,
     dataset_fragments,
