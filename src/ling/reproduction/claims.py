@@ -102,6 +102,8 @@ def _describe_interval(low: float, high: float) -> str:
         return f"below {100 * high:.2g} %"
     if at_top:
         return f"above {100 * low:.2g} %"
+    if low == high:
+        return f"only {100 * low:.2g} %"
     return f"{100 * low:.2g} % to {100 * high:.2g} %"
 
 

@@ -83,11 +83,10 @@ def captions(summary: ExperimentSummary) -> dict[str, str]:
         "not plot. Left: against passes of SVRG. Right: against FLOPs, stage 1 charged."
     )
     spectrum = f"{top} singular values of X, on a linear and on a logarithmic axis."
+    redrawn = f"of the paper, on {summary.data}" if experiment.load else "of the paper, redrawn"
     return {
-        f"figure-{numbers.curves}": f"Figure {numbers.curves} of the paper, redrawn. {curves}",
-        f"figure-{numbers.spectrum}": (
-            f"Figure {numbers.spectrum} of the paper, redrawn. {spectrum}"
-        ),
+        f"figure-{numbers.curves}": f"Figure {numbers.curves} {redrawn}. {curves}",
+        f"figure-{numbers.spectrum}": f"Figure {numbers.spectrum} {redrawn}. {spectrum}",
         "ling-svrg": f"Not in the paper. {conjecture}",
     }
 

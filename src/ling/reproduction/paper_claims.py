@@ -144,13 +144,15 @@ GENERAL = [
     ),
     _exact(
         "conjecture-passes", "Section 5, judged at equal passes of stage 2", ALL,
-        "same strategy can be also used to accelerate the convergence of stochastic gradient "
-        "descent when solving Ridge Regression",
+        "We conjecture that same strategy can be also used to accelerate the convergence of "
+        "stochastic gradient descent when solving Ridge Regression [at equal passes of stage 2]",
         theory.stage1_helps_svrg_per_pass,
     ),
     _exact(
         "conjecture-flops", "Section 5, judged at equal FLOPs, stage 1 charged", ALL,
-        "(the same sentence)", theory.stage1_helps_svrg_per_flop,
+        "We conjecture that same strategy can be also used to accelerate the convergence of "
+        "stochastic gradient descent when solving Ridge Regression [at equal FLOPs]",
+        theory.stage1_helps_svrg_per_flop,
     ),
 ]  # fmt: skip
 
@@ -264,7 +266,7 @@ FIGURE_7 = [
         "GD also converges to RR but cost more than the previous two algorithms.",
         cost.gd_close_after_ling_and_svrg,
     ),
-    _claim(
+    _exact(
         "g-pcr", "Section 4.2.1", GISETTE,
         "PCR performs worst in terms of error and computational cost.", cost.pcr_worst,
     ),
