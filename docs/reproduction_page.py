@@ -392,8 +392,9 @@ each line.
 The sentence after equation (5) says that removing the top principal components makes C
 significantly smaller than 1. As printed, the constant does not show that: it stays above 0.99 on
 all three models. The equation leaves out the smallest singular value, because it is 0 in the
-directions that stage 1 removed. Started at zero, gradient descent never enters those directions. For p <= n the smallest
-singular value of X may then be used as in equation (4). The constant becomes
+directions that stage 1 removed. Started at zero, gradient descent never enters those directions.
+For p <= n the smallest singular value of X may then be used as in equation (4). The constant
+becomes
 
     C = ((d_(k2+1)^2 - d_p^2) / (d_(k2+1)^2 + d_p^2 + 2 n lambda))^2
 

@@ -54,7 +54,7 @@ NAMES_OF_NONE = {"alphas": "auto"}
 NOTE_REPLACEMENTS = (
     (r" or max_iter, or pass solver='direct' if .* fit in memory", " or memory_budget"),
     (r"scale X \(StandardScaler\)", "bring the columns to a similar scale"),
-    (r"pass X in float64", "store the data as float64"),
+    (r"convert X to float64", "store the data as float64"),
     (r"pass another scoring, or splits with more test samples", "pass a smaller --cv"),
     (r"pass larger alphas", "pass larger --alphas"),
     (r"\balphas=None\b", "--alphas auto"),
