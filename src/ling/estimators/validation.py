@@ -313,6 +313,8 @@ def _check_numeric(name: str, value: Any, error: Exception, where: Where | None 
     """Raise InputTypeError, from `error`, if `value` is complex or text."""
     try:
         array: Any = value if sparse.issparse(value) else np.asarray(value)
+    except LingError:  # `error` says already that the value is no array
+        return
     except ValueError as fault:  # lists of different lengths
         raise InputTypeError(
             name, f"is not an array ({fault})", "pass lists of equal lengths", where=where
