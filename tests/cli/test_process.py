@@ -43,7 +43,7 @@ def test_help_tells_where_to_start_and_how_it_ends():
     for part in (
         "Your data", "The paper and the project", "ling fit sales.csv --target price",
         "Exit codes", "0  all is well", "1  the data, the model", "2  the command line",
-        "3  the model was fitted", "130  interrupted",
+        "3  the accuracy is not proved", "130  interrupted",
     ):  # fmt: skip
         assert part in shown.stdout
     assert "\x1b" not in shown.stdout

@@ -22,7 +22,7 @@ EXIT_CODES = {
     0: "all is well",
     EXIT_BAD_DATA: "the data, the model or a file is not fit for it; the message says why",
     2: "the command line is not understood",
-    EXIT_NOT_CERTIFIED: "the accuracy of the model could not be proved; what was fitted is written",
+    EXIT_NOT_CERTIFIED: "the accuracy is not proved; what was fitted is written",
     EXIT_INTERRUPTED: "interrupted; no file is left half-written",
 }
 # Seconds until an interrupt that was ignored comes again.
