@@ -307,11 +307,11 @@ def test_svrg_without_iterations_is_stage_1(strong):
     np.testing.assert_array_equal(*coefs)
 
 
-def test_reports_refuse_the_classifier(strong):
+def test_reports_refuse_the_classifier(strong, tmp_path):
     X, y = strong
     model = LingClassifier(n_iter=2).fit(X, y > 100)
     with raises(InputTypeError, "model"):
-        ling.write_report("never.html", model, X, y > 100)
+        ling.write_report(tmp_path / "never.html", model, X, y > 100)
 
 
 def test_alpha_0_is_least_squares_without_a_certificate(strong):

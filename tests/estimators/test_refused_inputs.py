@@ -258,7 +258,10 @@ def test_weights_are_refused_for_every_kind_of_data(
 
 @every_refused_weight
 @pytest.mark.parametrize("call", WEIGHTED_CALLS.values(), ids=WEIGHTED_CALLS)
-def test_every_function_refuses_weights(data, weights, call, spoil, kind, fields):
+def test_every_function_refuses_weights(
+    data, weights, call, spoil, kind, fields, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)  # for a report that is written nevertheless
     with raises(kind, "sample_weight", **fields):
         call(*data, data[1] > 0, spoil(weights + 1))
 

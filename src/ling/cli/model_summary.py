@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 from ling.cli.console import escape_control_characters, make_table
 from ling.errors import OptionError
-from ling.estimators.fit_session import as_fitted
+from ling.estimators.fit_session import fitted_alpha
 from ling.progress_bar import format_duration
 from ling.results import Certificate, FitReport, Status
 
@@ -88,7 +88,7 @@ def describe_score(model: Any) -> str:
 def describe_alpha(model: Any) -> str:
     """Which alpha, and out of how many."""
     if not hasattr(model, "alpha_"):
-        return f"{np.round(as_fitted(model).alpha, 12)}, as given"
+        return f"{np.round(fitted_alpha(model), 12)}, as given"
     alphas = model.alphas_
     return (
         f"{model.alpha_:.4g}, the best of {len(alphas)} from {alphas.min():.2g} to "
@@ -170,7 +170,7 @@ def model_as_dict(model: Any) -> dict[str, Any]:
     report, score = model.report_, cv_score(model)
     found: dict[str, Any] = {
         "model": type(model).__name__,
-        "alpha": getattr(model, "alpha_", getattr(as_fitted(model), "alpha", None)),
+        "alpha": fitted_alpha(model),
         "score": None,
         "status": report.status.name.lower(),
         "bound": None if report.status is Status.UNCERTIFIED else report.certificate.bound,

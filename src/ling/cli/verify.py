@@ -25,7 +25,8 @@ from ling.cli.training_table import (
 from ling.errors import Change, MissingValueError, ModelFileError, OptionError, Where
 from ling.estimators import certify
 from ling.estimators.certify_solution import certify_solution
-from ling.estimators.out_of_sample import fitted_alpha, revalidate_training_data
+from ling.estimators.fit_session import fitted_alpha
+from ling.estimators.out_of_sample import revalidate_training_data
 from ling.io import Dataset, scan_npy
 from ling.io.column_spec import check_column_names
 from ling.io.table_profile import OpenTable

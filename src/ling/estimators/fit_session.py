@@ -36,6 +36,11 @@ def as_fitted(model: Any) -> Any:
     return fitted
 
 
+def fitted_alpha(model: Any) -> Any:
+    """The alpha of a fitted model, one number or one for each target: chosen, or as given."""
+    return getattr(model, "alpha_", getattr(as_fitted(model), "alpha", None))
+
+
 def fit_context(method: Method) -> Method:
     """Decorator of `fit` and `partial_fit`: validates parameters, and undoes a call that fails.
 

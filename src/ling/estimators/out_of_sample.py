@@ -18,7 +18,7 @@ from ling.errors import InputTypeError, OptionError, ShapeError
 from ling.estimators.classifier import BaseRidgeClassifier, RidgeClassifier, RidgeClassifierCV
 from ling.estimators.cv_fit import check_split_weights, check_two_samples, plan_cv
 from ling.estimators.fit import fit_options, plan_training
-from ling.estimators.fit_session import as_fitted
+from ling.estimators.fit_session import as_fitted, fitted_alpha
 from ling.estimators.ling_estimators import LingRegressor
 from ling.estimators.metadata import make_splits
 from ling.estimators.ridge import Ridge
@@ -115,11 +115,6 @@ def revalidate_training_data(
     if isinstance(model, BaseRidgeClassifier):
         return model._revalidate_training_data(X, y, sample_weight)
     return training_data(model, X, y, sample_weight, y_numeric=True, reset=False)
-
-
-def fitted_alpha(model: Any) -> Any:
-    """The alpha of a fitted model, one number or one for each target: chosen, or as given."""
-    return getattr(model, "alpha_", getattr(model, "alpha", None))
 
 
 def rebuild_problem(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> FittedProblem:
