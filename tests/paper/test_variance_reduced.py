@@ -189,4 +189,4 @@ def test_a_step_that_overshoots_at_first_is_not_dropped():
     model = paper.models.model3(random_state=3, n=400, p=300)
     longest = np.square(model.X).sum(axis=1).max() + model.lam
     tuned = paper.svrg(model.X, model.y, model.lam, 40, random_state=0)
-    assert 0.25 <= tuned.step * longest <= 2
+    assert 0.2 < tuned.step * longest < 2.1  # the steps tried are powers of two over `longest`
