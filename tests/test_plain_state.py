@@ -3,6 +3,7 @@
 import copy
 import pickle
 from dataclasses import dataclass
+from types import GenericAlias, SimpleNamespace
 
 import joblib
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from sklearn import linear_model
 
 import ling
-from ling.plain_state import CLASS_KEY, FIELDS_KEY, from_plain, to_plain
+from ling.plain_state import CLASS_KEY, FIELDS_KEY, _has_type, from_plain, to_plain
 from ling.results import Certificate, Cost, Status
 
 RNG = np.random.default_rng(0)
@@ -125,3 +126,11 @@ def test_a_status_that_does_not_exist_is_refused():
 
 def test_costs_add():
     assert from_plain(to_plain(Cost(1.0, 2.0))) + Cost(1.0, 1.0) == Cost(2.0, 3.0)
+
+
+def test_types_that_a_type_statement_defines():
+    """As NumPy defines NDArray from Python 3.12 on."""
+    alias = SimpleNamespace(__value__=np.ndarray)
+    for hint in (alias, GenericAlias(alias, (np.float64,))):
+        assert _has_type(np.zeros(1), hint)
+        assert not _has_type("a", hint)

@@ -81,6 +81,10 @@ def _has_type(value: Any, hint: Any) -> bool:
     origin, parameters = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
+    # From Python 3.12 on, NumPy defines NDArray by a `type` statement, which isinstance rejects.
+    aliased = getattr(origin or hint, "__value__", None)
+    if aliased is not None:
+        return _has_type(value, aliased)
     if origin in (Union, UnionType):
         return any(_has_type(value, each) for each in parameters)
     if origin is dict:
