@@ -48,9 +48,18 @@ class Killer(threading.Thread):
     def run(self):
         for _ in range(self.times):
             time.sleep(self.pause)
-            victim = next(pid for pid in pids(self.client) if pid not in self.killed)
+            victim = self.find_victim()
             os.kill(victim, signal.SIGKILL)
             self.killed.append(victim)
+
+    def find_victim(self):
+        """A worker that is alive; the one killed before may not have been replaced yet."""
+        while True:
+            about = self.client.run(os.getpid, on_error="ignore")
+            alive = [pid for pid in about.values() if pid not in self.killed]
+            if alive:
+                return alive[0]
+            time.sleep(0.05)
 
 
 def test_workers_that_die_in_mid_pass_change_nothing(rng):

@@ -5,12 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from ling import RidgeCV
-from ling.errors import OptionError
+from ling.errors import Change, OptionError
 from ling.model_selection import CVScores, ScoredGrid
 from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
+from tests.raising import raises
 
 
 @pytest.fixture(params=range(6))
@@ -23,24 +23,81 @@ def nearly_collinear(request):
 
 @pytest.mark.parametrize("cv", [None, 5])
 def test_the_default_grid_reaches_a_direction_far_below_the_columns(cv, nearly_collinear):
+    """Its alphas are too small for X'X, so singular values of X prove the choice, and the fit."""
     X, y = nearly_collinear
-    with pytest.warns(ConvergenceWarning) as caught:
-        model = RidgeCV(cv=cv).fit(X, y)
-    assert any("choice of alpha is not proved" in str(warning.message) for warning in caught)
-    assert model.score(X, y) > 0.95
+    model = RidgeCV(cv=cv).fit(X, y)
+    assert model.score(X, y) > 0.98
     assert model.alpha_ < 1e3
+    assert model.cv_scores_.gap < 1e-3
+    assert model.report_.certificate.holds
+
+
+def test_what_singular_values_would_take_too_long_for_is_a_warning(nearly_collinear):
+    X, y = nearly_collinear
+    too_little = "20kB"  # enough for X'X, but not for a copy of X
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        RidgeCV(cv=5, memory_budget=too_little).fit(X, y)
+    messages = [str(warning.message) for warning in caught]
+    assert any("choice of alpha is not proved" in message for message in messages)
+    assert any("the fits that scored the alphas from" in message for message in messages)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_weak_direction_is_found_although_a_strong_one_already_explains_much(seed):
+    """The scores have a plateau, well above the null model, before the better alphas begin."""
+    rng = np.random.default_rng(seed)
+    t, d = rng.standard_normal(400), rng.standard_normal(400)
+    X = np.c_[t, t + 1e-6 * d]
+    y = t + d + 0.1 * rng.standard_normal(400)
+    for cv in (None, 5):
+        assert RidgeCV(cv=cv).fit(X, y).score(X, y) > 0.98
 
 
 @pytest.mark.parametrize("signal", [0.0, 1.0])
-def test_the_default_grid_is_extended_at_both_ends(signal, rng):
-    """Noise pulls the best alpha to the upper end, y without noise to the lower one."""
+def test_the_default_grid_covers_the_spectrum_and_is_extended_upwards(signal, rng):
+    """Below the smallest direction fits hardly change, so that no alphas are added there."""
     X = rng.standard_normal((60, 5))
     y = signal * X.sum(axis=1) + (1 - signal) * rng.standard_normal(60)
-    model = RidgeCV().fit(X, y)
-    alphas = model.alphas_
-    trace = ((X - X.mean(axis=0)) ** 2).sum()
-    assert alphas[0] < 1e-11 * trace
-    assert alphas[-1] > 1e2 * trace
+    alphas = RidgeCV().fit(X, y).alphas_
+    eigenvalues = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2
+    assert alphas[0] < 1e-3 * eigenvalues.min()
+    assert alphas[-1] > 1e2 * eigenvalues.sum()
+
+
+def test_a_budget_that_is_too_small_names_one_that_is_enough(tmp_path, rng):
+    X = rng.standard_normal((3000, 300)) * np.linspace(1, 0.01, 300)
+    y = X @ rng.standard_normal(300) + rng.standard_normal(3000)
+    with raises(OptionError, "memory_budget", mentions="3000 rows") as caught:
+        RidgeCV(cv=5, memory_budget="1MB").fit(mapped(tmp_path, X), y)
+    (enough,) = (part.value for part in caught.value.remedies if isinstance(part, Change))
+    model = RidgeCV(cv=5, memory_budget=enough).fit(mapped(tmp_path, X), y)
+    assert model.score(X, y) > 0.9
+    assert model.cv_scores_.gap < 1e-6
+
+
+def test_no_signal_is_one_note_and_no_warning(rng):
+    X = rng.standard_normal((200, 8))
+    noise = rng.standard_normal((200, 40))
+    for options in ({"cv": 5}, {"cv": None}, {"cv": None, "alpha_per_target": True}):
+        notes = RidgeCV(**options).fit(X, noise).report_.notes
+        assert sum("no better than the mean of y" in note for note in notes) <= 1
+    notes = RidgeCV(alpha_per_target=True).fit(X, np.c_[noise[:, :3], X[:, 0]]).report_.notes
+    assert any("of 4 targets held-out predictions are no better" in note for note in notes)
+
+
+def test_the_report_says_how_close_to_the_best_the_choice_is(rng):
+    X = rng.standard_normal((100, 5))
+    y = X.sum(axis=1) + rng.standard_normal(100)
+    given = RidgeCV([0.1, 1.0, 10.0], cv=5).fit(X, y)
+    assert "Proved: no alpha scores higher." in given.report_.notes
+    assert given.cv_scores_.gap == 0
+    # On the default grid the largest of nearly equal alphas is taken.
+    notes = RidgeCV().fit(X, y).report_.notes
+    assert any(note.startswith("Proved: no alpha scores higher") for note in notes)
+    other = RidgeCV([0.1, 1.0, 10.0], cv=5, scoring="neg_mean_absolute_error").fit(X, y)
+    assert not np.isfinite(other.cv_scores_.gap)
+    assert other.cv_scores_.certified.all()
 
 
 def mapped(tmp_path, X):
@@ -101,12 +158,14 @@ def test_a_tiny_column_and_a_noise_target_do_not_extend_the_grid_without_end(rng
     assert len(model.alphas_) < 130
 
 
-def results(scores, certified, std_error=0.01, alphas=None, iterated=False):
+def results(scores, certified, std_error=0.01, alphas=None, error=np.nan):
+    """Scores whose certified ones have no error, and others the given one; NaN is unknown."""
     scores = np.array(scores, dtype=float)
+    certified = np.array(certified, bool)
     alphas = 10.0 ** np.arange(len(scores)) if alphas is None else np.array(alphas)
     errors = np.full(scores.shape, std_error)
-    found = CVScores(alphas, scores, errors, scores[:, None], np.array(certified, bool), "test")
-    return ScoredGrid(found, is_iterated=iterated)
+    bounds = np.where(certified.reshape(-1, *[1] * (scores.ndim - 1)), np.zeros_like(scores), error)
+    return ScoredGrid(CVScores(alphas, scores, errors, scores[:, None], certified, "test", bounds))
 
 
 def test_nothing_is_undecided_where_everything_is_proved():
@@ -126,7 +185,7 @@ def test_unproved_scores_matter_above_the_best_and_next_to_it():
     np.testing.assert_array_equal(
         undecided_alphas(results([0, 1, 3, 2, 1], [1, 1, 1, 1, 0])), [1e4]
     )
-    unproved = results([0, 1, 3, 2, 1], [1, 0, 1, 1, 1], iterated=True)
+    unproved = results([0, 1, 3, 2, 1], [1, 0, 1, 1, 1])
     np.testing.assert_array_equal(undecided_alphas(unproved), [1e1])
 
 
@@ -138,26 +197,32 @@ def test_unproved_scores_matter_below_proven_scores_that_are_flat():
 
 
 def test_every_target_has_to_be_decided():
-    falls, flat = [0, 0, 0, 1, 2, 3], [0, 0, 5, 5, 5, 5]
+    falls, flat = [0, 0, 0, 1, 3, 2], [0, 0, 5, 5, 5, 4]
     certified = [0, 0, 1, 1, 1, 1]
     assert undecided_alphas(results(falls, certified)).size == 0
     assert undecided_alphas(results(np.c_[falls, flat], certified)).size > 0
+
+
+def test_scores_that_cannot_be_the_highest_are_decided():
+    scores, certified = [0, 0, 5, 5, 5, 5], [0, 0, 1, 1, 1, 1]
+    assert undecided_alphas(results(scores, certified, error=4.0)).size == 0
+    assert undecided_alphas(results(scores, certified, error=6.0)).size == 2
+    assert undecided_alphas(results(scores, certified, error=np.inf)).size == 2
 
 
 def test_the_order_of_alphas_does_not_matter():
     order = [3, 0, 4, 1, 2]
     scores, certified = np.array([0, 1, 3, 2, 1]), np.array([1, 0, 1, 1, 1])
     alphas = 10.0 ** np.array(order)
-    shuffled = results(scores[order], certified[order], alphas=alphas, iterated=True)
+    shuffled = results(scores[order], certified[order], alphas=alphas)
     np.testing.assert_array_equal(undecided_alphas(shuffled), [1e1])
 
 
-def test_an_iterated_null_model_is_decided_only_by_proofs_for_all_alphas():
-    """Proven scores fall from the largest alpha; unproved ones of iterated fits say nothing."""
+def test_a_null_model_is_decided_only_by_proofs_for_all_alphas():
+    """Proven scores fall from the largest alpha; those without a bound say nothing."""
     scores, certified = [0, 0, 0, 1, 2, 3], [0, 0, 1, 1, 1, 1]
-    assert undecided_alphas(results(scores, certified)).size == 0
-    assert undecided_alphas(results(scores, certified, iterated=True)).size == 2
-    assert is_inconclusive(results(scores, certified, iterated=True))
+    assert undecided_alphas(results(scores, certified)).size == 2
+    assert is_inconclusive(results(scores, certified))
 
 
 def test_one_target_without_signal_does_not_make_all_useless():

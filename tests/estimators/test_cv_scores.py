@@ -188,7 +188,8 @@ def scores_of(mean_score, certified=None, alphas=None):
     mean = np.array(mean_score, dtype=float)
     alphas = np.geomspace(0.1, 10, len(mean)) if alphas is None else np.array(alphas)
     certified = np.ones(len(mean), bool) if certified is None else np.array(certified, bool)
-    return CVScores(alphas, mean, np.full_like(mean, 0.1), mean[:, None], certified, "a method")
+    errors = np.full_like(mean, 0.1), np.full_like(mean, 1e-9)
+    return CVScores(alphas, mean, errors[0], mean[:, None], certified, "a method", errors[1])
 
 
 @pytest.mark.parametrize(

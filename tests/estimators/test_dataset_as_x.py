@@ -43,6 +43,7 @@ from ling.errors import (
 from ling.estimators.out_of_sample import predict_held_out, rebuild_problem
 from ling.report.report_data import collect_report_data
 from tests.raising import raises
+from tests.versions import reads_polars
 
 N, P = 60, 4
 FEATURES = [f"x{j}" for j in range(P)]
@@ -318,7 +319,13 @@ def test_designs_take_x_of_a_dataset(folder):
         call(data.X)
 
 
-FRAMES = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+FRAMES = pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(pd.DataFrame, id="pandas"),
+        pytest.param(pl.DataFrame, id="polars", marks=reads_polars),
+    ],
+)
 
 
 @FRAMES

@@ -20,6 +20,7 @@ from ling.errors import InputTypeError, OptionError
 from ling.results import Status
 from tests import reference
 from tests.raising import raises
+from tests.sklearn_suite.suite import list_parameters
 
 EXACT = 1e-12
 every_stage = pytest.mark.parametrize("second_stage", ["gradient_descent", "svrg"])
@@ -46,6 +47,7 @@ def distance(X, y, ours, theirs):
     return np.linalg.norm(ours.predict(X) - theirs.predict(X)) / np.linalg.norm(y - y.mean(axis=0))
 
 
+@list_parameters
 @parametrize_with_checks(
     [
         LingRegressor(),

@@ -123,3 +123,29 @@ def test_a_form_of_a_singular_matrix_is_finite(rng):
 def test_a_form_of_a_matrix_that_is_not_finite_fails():
     with pytest.raises(linalg.LinAlgError):
         CholeskyForm(np.full((2, 2), np.nan)).solve(np.ones((2, 1)), 1.0)
+
+
+FLOOR_MATRICES = {
+    "like columns": lambda rng: gram(rng, 12),
+    "columns of very different sizes": lambda rng: gram(rng, 12, 10.0 ** np.linspace(-6, 6, 12)),
+    "nearly collinear columns": lambda rng: (
+        np.kron(np.ones((2, 2)), gram(rng, 6)) + 1e-5 * gram(rng, 12)
+    ),
+    "collinear columns": lambda rng: np.kron(np.ones((2, 2)), gram(rng, 6)),
+    "one column": lambda rng: gram(rng, 1),
+}
+
+
+@pytest.mark.parametrize("make", FLOOR_MATRICES.values(), ids=FLOOR_MATRICES)
+@pytest.mark.parametrize("n_alphas", [1, 2, 30])
+def test_scaled_floors_are_below_the_scaled_eigenvalues(make, n_alphas, rng):
+    A = make(rng)
+    alphas = rng.permutation(np.geomspace(1e-6, 1e6, n_alphas))
+    floors = CholeskyForm(A).scaled_floors(alphas)
+    assert floors.shape == alphas.shape
+    for alpha, floor in zip(alphas, floors, strict=True):
+        H, _ = scaled_to_unit_diagonal(A, alpha)
+        least = np.linalg.eigvalsh(H)[0]
+        assert 0 <= floor <= least * (1 + 1e-9) + 1e-14
+        if n_alphas <= 2:  # every alpha has a factor of its own
+            assert floor >= (1 - 1e-3) * least / len(A) - 1e-12

@@ -65,3 +65,21 @@ def test_a_matrix_that_rounding_made_indefinite_is_solved_all_the_same(rng):
     A = rng.standard_normal((30, 5))
     form = tridiagonalize(A @ A.T - 1e-15 * np.eye(30))
     assert np.isfinite(form.solve(np.ones((30, 1)), 1e-300)).all()
+
+
+def test_the_smallest_significant_eigenvalue(matrix):
+    exact = np.linalg.eigvalsh(matrix)[0]
+    assert tridiagonalize(matrix).smallest_significant() == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_zeros", [1, 4, 9])
+def test_eigenvalues_of_zero_are_not_significant(rng, n_zeros):
+    theta = np.concatenate([np.zeros(n_zeros), np.geomspace(1e-6, 1.0, 10 - n_zeros)])
+    Q = np.linalg.qr(rng.standard_normal((10, 10)))[0]
+    for A in (np.diag(theta), Q @ np.diag(theta) @ Q.T):
+        found = tridiagonalize((A + A.T) / 2).smallest_significant()
+        assert found == pytest.approx(theta[n_zeros], rel=1e-6)
+
+
+def test_of_a_matrix_of_zeros_no_eigenvalue_is_significant():
+    assert tridiagonalize(np.zeros((5, 5))).smallest_significant() == 0.0

@@ -46,19 +46,33 @@ class Data:
             problem, standardization, make_data(self.X, self.Y, self.weights), self.fit_intercept
         )
 
+    @property
+    def sample_weights(self):
+        return np.ones(len(self.Y)) if self.weights is None else self.weights
+
     def splits(self, pairs) -> Splits:
         return Splits.from_pairs(pairs, len(self.Y))
 
     def predictions(self, train, test, alpha):
         """Of an exact fit to the rows `train`, for the rows `test`; (n_test, t)."""
         X, Y = self.dense[train], self.Y[train]
-        w = np.ones(len(train)) if self.weights is None else self.weights[train]
+        w = self.sample_weights[train]
         x_mean, y_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
         if self.fit_intercept:
             x_mean, y_mean = w @ X / w.sum(), w @ Y / w.sum()
         root = np.sqrt(w)[:, None]
         coef = [reference.ridge(root * (X - x_mean), r, alpha) for r in (root * (Y - y_mean)).T]
         return (self.dense[test] - x_mean) @ np.column_stack(coef) + y_mean
+
+    def assert_within_bounds(self, held_out, exact, rows):
+        """The errors of held-out predictions for `rows` are below their bounds.
+
+        `exact` has rounding errors of its own, which are allowed for.
+        """
+        weights = self.sample_weights[rows]
+        error, size = (np.sqrt(weights @ each**2) for each in (held_out.predictions - exact, exact))
+        assert held_out.bounds.shape == error.shape
+        assert (error <= held_out.bounds * (1 + 1e-9) + 1e-15 * size).all()
 
 
 def _data(n, p, t=1, seed=0, mean=3.0):

@@ -8,6 +8,7 @@ from tests import reference
 
 P, T = 30, 2
 ALPHAS = np.geomspace(1e-3, 1e3, 7)
+EQUAL_TOLS = np.ones((len(ALPHAS), T))
 # Squared norms of columns that are alike, for which no preconditioner is used, and that differ.
 SPREADS = {"like columns": 1.0, "columns of different size": 300.0}
 
@@ -21,7 +22,7 @@ def gram_and_rhs(request):
 
 def grow(gram, rhs, n_steps, width=3, tols=None):
     space = DavidsonSubspace(rhs, np.diag(gram).copy(), product_error=0.0)
-    tols = np.ones(T) if tols is None else tols
+    tols = EQUAL_TOLS if tols is None else tols
     for _ in range(n_steps):
         block = space.propose_directions(ALPHAS, tols, width)
         space.extend(block, gram @ block)
@@ -56,7 +57,7 @@ def test_residuals_are_orthogonal_to_the_subspace(gram_and_rhs):
 def test_the_basis_is_orthonormal_and_proposals_are_orthogonal_to_it(gram_and_rhs):
     gram, rhs, _ = gram_and_rhs
     space = grow(gram, rhs, 4)
-    V = np.hstack([space.basis, space.propose_directions(ALPHAS, np.ones(T), 3)])
+    V = np.hstack([space.basis, space.propose_directions(ALPHAS, EQUAL_TOLS, 3)])
     np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-12)
     np.testing.assert_allclose(space.T, space.basis.T @ gram @ space.basis, atol=1e-10 * gram.max())
 
@@ -86,7 +87,7 @@ def test_a_product_error_widens_the_bounds(gram_and_rhs):
         DavidsonSubspace(rhs, np.diag(gram).copy(), product_error) for product_error in (0.0, 0.1)
     )
     for space in (exact, rough):
-        block = space.propose_directions(ALPHAS, np.ones(T), 3)
+        block = space.propose_directions(ALPHAS, EQUAL_TOLS, 3)
         space.extend(block, gram @ block)
     assert (rough.bounds(ALPHAS) > exact.bounds(ALPHAS)).all()
 
@@ -94,7 +95,7 @@ def test_a_product_error_widens_the_bounds(gram_and_rhs):
 def test_targets_whose_errors_do_not_matter_get_no_directions(gram_and_rhs):
     gram, rhs, _ = gram_and_rhs
     space = DavidsonSubspace(rhs, np.diag(gram).copy(), product_error=0.0)
-    block = space.propose_directions(ALPHAS[:1], np.array([0.0, 1.0]), 3)
+    block = space.propose_directions(ALPHAS[:1], np.array([[0.0, 1.0]]), 3)
     second = rhs[:, 1] / (space.preconditioner_diagonal + ALPHAS[0])
     np.testing.assert_allclose(
         np.abs(block[:, 0]), np.abs(second) / np.linalg.norm(second), atol=1e-12
@@ -102,10 +103,23 @@ def test_targets_whose_errors_do_not_matter_get_no_directions(gram_and_rhs):
     assert block.shape[1] == 1
 
 
+@pytest.mark.parametrize("wanted", [0, 3, 6])
+def test_the_alpha_with_the_smallest_tolerance_comes_first(gram_and_rhs, wanted):
+    gram, rhs, _ = gram_and_rhs
+    space, tols = grow(gram, rhs, 2), np.full((len(ALPHAS), T), 1e30)
+    tols[wanted, 1] = 1.0
+    block = space.propose_directions(ALPHAS, tols, 1)
+    expected = space.residuals(ALPHAS)[:, wanted, 1] / (
+        space.preconditioner_diagonal + ALPHAS[wanted]
+    )
+    expected -= space.basis @ (space.basis.T @ expected)
+    np.testing.assert_allclose(np.abs(block[:, 0] @ expected), np.linalg.norm(expected), rtol=1e-10)
+
+
 def test_a_right_hand_side_of_zeros_needs_no_subspace():
     space = DavidsonSubspace(np.zeros((P, T)), np.ones(P), product_error=0.0)
     assert space.exhausted
-    assert space.propose_directions(ALPHAS, np.ones(T), 3).shape == (P, 0)
+    assert space.propose_directions(ALPHAS, EQUAL_TOLS, 3).shape == (P, 0)
     assert not space.bounds(ALPHAS).any()
 
 

@@ -143,16 +143,19 @@ def test_an_exact_total_weight_keeps_the_mean_of_a_light_rest():
 def test_training_rows_are_summed_where_a_difference_loses_digits(size):
     samples, splits = heavy_fold(size)
     folds = DirectFolds(samples, splits)
-    remaining, train = folds._remaining_statistics(0), splits.train_rows(0)
+    (remaining, _), train = folds._remaining_statistics(0), splits.train_rows(0)
     assert has_lost_digits(remaining, 1e-3)
     summed = statistics_of_rows(samples, train, about_mean=True)
     assert not np.allclose(remaining.gram, summed.gram, rtol=1e-11)
-    assert np.array_equal(folds._training_statistics(0, 1e-3).gram, summed.gram)
+    training, dominated_from, is_remainder = folds._training_statistics(0, 1e-3)
+    assert not is_remainder
+    assert np.array_equal(training.gram, summed.gram)
+    assert dominated_from == np.inf  # held-out rows were not summed
 
 
 def test_a_large_alpha_needs_no_more_digits():
     samples, splits = heavy_fold(1e4)
-    remaining = DirectFolds(samples, splits)._remaining_statistics(0)
+    remaining, _ = DirectFolds(samples, splits)._remaining_statistics(0)
     assert has_lost_digits(remaining, 1.0)
     assert not has_lost_digits(remaining, 1e6)
 
@@ -164,7 +167,8 @@ def test_ordinary_folds_lose_no_digits(data, splitter):
     samples, splits = data.cv_problem(), data.splits(splits_of(SPLITTERS[splitter], data))
     folds = DirectFolds(samples, splits)
     for number in range(len(splits)):
-        assert not has_lost_digits(folds._remaining_statistics(number), 1e-8)
+        remaining, _ = folds._remaining_statistics(number)
+        assert not has_lost_digits(remaining, 1e-8)
 
 
 @pytest.mark.parametrize("mean", [0.0, 1e6])
@@ -175,7 +179,8 @@ def test_folds_lose_no_digits_however_large_the_mean_and_p(mean, p):
     splits = data.splits(splits_of(SPLITTERS["shuffled"], data))
     folds = DirectFolds(data.cv_problem(), splits)
     for number in range(len(splits)):
-        assert not has_lost_digits(folds._remaining_statistics(number), 1e-8)
+        remaining, _ = folds._remaining_statistics(number)
+        assert not has_lost_digits(remaining, 1e-8)
 
 
 def test_half_of_all_rows_or_repeated_rows_are_not_removed():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ling.linalg.singular_values import SingularForm
 from ling.model_selection import DirectFolds, ExactLeaveOneOut, IteratedFolds, StochasticGCV
 from tests.model_selection.problems import ALPHAS, DATA, SPLITTERS, splits_of
 
@@ -12,7 +13,7 @@ every_splitter = pytest.mark.parametrize("splitter", SPLITTERS.values(), ids=SPL
 
 def usable(splits, data):
     """Splits that train on something."""
-    weights = np.ones(len(data.Y)) if data.weights is None else data.weights
+    weights = data.sample_weights
     return [(train, test) for train, test in splits if np.count_nonzero(weights[train]) > 1]
 
 
@@ -22,9 +23,12 @@ def test_direct_folds_are_a_loop_of_exact_fits(data, splitter):
     data = data()
     splits = usable(splits_of(splitter, data), data)
     seen = 0
-    for number, at, P in DirectFolds(data.cv_problem(), data.splits(splits)).predictions(ALPHAS):
+    folds = DirectFolds(data.cv_problem(), data.splits(splits))
+    for number, at, held_out in folds.predictions(ALPHAS):
         exact = data.predictions(*splits[number], ALPHAS[at])
-        assert np.abs(P - exact).max() <= 1e-8 * max(1.0, np.abs(exact).max())
+        error = np.abs(held_out.predictions - exact).max()
+        assert error <= 1e-8 * max(1.0, np.abs(exact).max())
+        data.assert_within_bounds(held_out, exact, splits[number][1])
         seen += 1
     assert seen == len(splits) * len(ALPHAS)
 
@@ -45,11 +49,10 @@ def test_iterated_folds_are_within_their_certificate(data, splitter):
     splits = usable(splits_of(splitter, data), data)
     folds = IteratedFolds(data.cv_problem(), data.splits(splits), tol)
     folds.refine(ALPHAS)
-    certified = folds.certified(ALPHAS)
-    assert certified.all()
-    for (train, _), space, x, y in zip(
-        splits, folds.spaces, folds.x_shifts, folds.y_shifts, strict=True
-    ):
+    assert folds.is_refined(ALPHAS)
+    held_out = {(number, at): each for number, at, each in folds.predictions(ALPHAS)}
+    for number, (train, test) in enumerate(splits):
+        space, x, y = folds.spaces[number], folds.x_shifts[number], folds.y_shifts[number]
         # The certificate is about training predictions.
         samples = folds.cv_problem
         W = space.basis @ space.solution_coordinates(ALPHAS).reshape(space.dimension, -1)
@@ -62,7 +65,9 @@ def test_iterated_folds_are_within_their_certificate(data, splitter):
             P, exact = predictions[at], data.predictions(train, train, ALPHAS[at])
             error = np.sqrt(weights @ (samples.to_data_units(P.copy()) - exact) ** 2)
             limit = tol * spread * samples.standardization.y_scale + 1e-10 * np.abs(exact).max()
-            assert not certified[at] or (error <= limit).all()
+            assert (error <= limit).all()
+            exact = data.predictions(train, test, ALPHAS[at])
+            data.assert_within_bounds(held_out[number, at], exact, test)
 
 
 @every_data
@@ -76,7 +81,8 @@ def test_iterated_folds_predict_like_direct_ones(data):
         DirectFolds(data.cv_problem(), data.splits(splits)).predictions(ALPHAS),
         strict=True,
     ):
-        assert np.allclose(P, Q, rtol=1e-5, atol=1e-5 * np.abs(Q).max())
+        expected = Q.predictions
+        assert np.allclose(P.predictions, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
 @every_data
@@ -84,19 +90,74 @@ def test_leave_one_out_is_n_fits(data):
     data = data()
     n = len(data.Y)
     rows = np.arange(n)
-    for _, at, P in ExactLeaveOneOut(data.cv_problem()).predictions(ALPHAS):
+    for _, at, held_out in ExactLeaveOneOut(data.cv_problem()).predictions(ALPHAS):
         exact = np.vstack(
             [data.predictions(np.delete(rows, i), rows[i : i + 1], ALPHAS[at]) for i in rows]
         )
         # Where a sample determines its own prediction, 1 - h is all rounding leaves.
-        assert np.abs(P - exact).max() <= 1e-7 * max(1.0, np.abs(exact).max())
+        error = np.abs(held_out.predictions - exact).max()
+        assert error <= 1e-7 * max(1.0, np.abs(exact).max())
+        data.assert_within_bounds(held_out, exact, rows)
+
+
+@every_data
+@pytest.mark.parametrize("splitter", ["shuffled", "time series", "random"])
+def test_folds_by_singular_values_are_a_loop_of_exact_fits(data, splitter):
+    data = data()
+    splits = usable(splits_of(SPLITTERS[splitter], data), data)
+    folds = DirectFolds(data.cv_problem(), data.splits(splits))
+    assert folds.can_refine
+    assert folds.refine(ALPHAS)
+    assert not folds.refine(ALPHAS)
+    for number, at, held_out in folds.predictions(ALPHAS):
+        assert isinstance(folds._fold_fit(number, ALPHAS).form, SingularForm)
+        exact = data.predictions(*splits[number], ALPHAS[at])
+        error = np.abs(held_out.predictions - exact).max()
+        assert error <= 1e-9 * max(1.0, np.abs(exact).max())
+        data.assert_within_bounds(held_out, exact, splits[number][1])
+
+
+@every_data
+def test_leave_one_out_by_singular_values_is_n_fits(data):
+    data = data()
+    loo, rows = ExactLeaveOneOut(data.cv_problem()), np.arange(len(data.Y))
+    assert loo.refine(ALPHAS) == loo._formulation.is_primal
+    assert not loo.can_refine
+    for _, at, held_out in loo.predictions(ALPHAS):
+        exact = np.vstack(
+            [data.predictions(np.delete(rows, i), rows[i : i + 1], ALPHAS[at]) for i in rows]
+        )
+        data.assert_within_bounds(held_out, exact, rows)
+
+
+@pytest.mark.parametrize("kind", ["folds", "leave-one-out"])
+@pytest.mark.parametrize("weights", [None, np.arange(30) % 5.0], ids=["equal", "some of 0"])
+def test_singular_values_keep_the_digits_that_products_lose(kind, weights):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 5)) @ (np.ones((5, 5)) + 1e-7 * rng.standard_normal((5, 5)))
+    data = DATA["tall"]().__class__(X, X @ np.ones((5, 1)) + rng.standard_normal((30, 1)), weights)
+    alphas = np.array([1e-13])
+    name = "shuffled" if kind == "folds" else "one sample each"
+    splits = splits_of(SPLITTERS[name], data)
+    way = (
+        DirectFolds(data.cv_problem(), data.splits(splits))
+        if kind == "folds"
+        else ExactLeaveOneOut(data.cv_problem())
+    )
+    rough = [held_out.bounds for _, _, held_out in way.predictions(alphas)]
+    assert way.refine(alphas)
+    for (number, _, held_out), bound in zip(way.predictions(alphas), rough, strict=True):
+        some = [splits[number]] if kind == "folds" else splits
+        exact = np.vstack([data.predictions(*split, alphas[0]) for split in some])
+        assert held_out.bounds < 1e-2 * bound
+        data.assert_within_bounds(held_out, exact, way.test_rows(number))
 
 
 @every_data
 def test_degrees_of_freedom_are_the_trace(data):
     data = data()
     X = data.dense
-    w = np.ones(len(X)) if data.weights is None else data.weights
+    w = data.sample_weights
     centred = X - (w @ X / w.sum() if data.fit_intercept else 0.0)
     theta = np.linalg.svd(np.sqrt(w)[:, None] * centred, compute_uv=False) ** 2
     exact = (theta[:, None] / (theta[:, None] + ALPHAS)).sum(axis=0)
@@ -135,7 +196,9 @@ def test_folds_by_passes_share_them():
         folds = IteratedFolds(samples, data.splits(splits), 1e-6)
         folds.refine(ALPHAS)
         passes.append(samples.problem.design.cost.passes - before)
-        assert passes[-1] == folds.passes + 1  # one for the right-hand sides
+        # One for the right-hand sides, and one over the test rows for their leverages.
+        n_test = sum(len(test) for _, test in splits)
+        assert passes[-1] == pytest.approx(folds.passes + 1 + n_test / len(data.Y))
     assert passes[1] <= passes[0] + 2
 
 
@@ -155,9 +218,10 @@ def test_a_fold_that_holds_nearly_all_of_x_leaves_the_others_their_digits():
     data = DATA["tall"]().__class__(X, X @ w + rng.standard_normal((60, 1)))
     splits = [(np.arange(10, 60), np.arange(10))]
     alphas = np.array([1e-3])
-    ((_, _, P),) = DirectFolds(data.cv_problem(), data.splits(splits)).predictions(alphas)
+    ((_, _, held_out),) = DirectFolds(data.cv_problem(), data.splits(splits)).predictions(alphas)
     exact = data.predictions(*splits[0], alphas[0])
-    assert np.abs(P - exact).max() <= 1e-8 * np.abs(exact).max()
+    data.assert_within_bounds(held_out, exact, splits[0][1])
+    assert np.abs(held_out.predictions - exact).max() <= 1e-8 * np.abs(exact).max()
 
 
 def test_large_means_of_weighted_targets_do_not_take_the_digits_of_small_alphas():
@@ -168,9 +232,10 @@ def test_large_means_of_weighted_targets_do_not_take_the_digits_of_small_alphas(
     data = DATA["tall"]().__class__(X, Y, weights)
     splits = [(np.array([0, 1, 4]), np.array([2, 3]))]
     alphas = np.array([1e-11])
-    ((_, _, P),) = DirectFolds(data.cv_problem(), data.splits(splits)).predictions(alphas)
+    ((_, _, held_out),) = DirectFolds(data.cv_problem(), data.splits(splits)).predictions(alphas)
     exact = data.predictions(*splits[0], alphas[0])
-    assert np.abs(P - exact).max() <= 1e-6
+    data.assert_within_bounds(held_out, exact, splits[0][1])
+    assert np.abs(held_out.predictions - exact).max() <= 1e-6
 
 
 def test_many_targets_take_the_way_of_turned_rows():
@@ -178,9 +243,11 @@ def test_many_targets_take_the_way_of_turned_rows():
     data = DATA["tall"]()
     many = data.__class__(data.X, data.X @ rng.standard_normal((6, 30)))
     splits = splits_of(SPLITTERS["consecutive"], many)
-    for number, at, P in DirectFolds(many.cv_problem(), many.splits(splits)).predictions(ALPHAS):
+    folds = DirectFolds(many.cv_problem(), many.splits(splits))
+    for number, at, held_out in folds.predictions(ALPHAS):
         exact = many.predictions(*splits[number], ALPHAS[at])
-        assert np.abs(P - exact).max() <= 1e-8 * np.abs(exact).max()
+        assert np.abs(held_out.predictions - exact).max() <= 1e-8 * np.abs(exact).max()
+        many.assert_within_bounds(held_out, exact, splits[number][1])
 
 
 @pytest.mark.parametrize("size", [1e4, 1e7, 1e9])
@@ -195,11 +262,11 @@ def test_one_large_column_does_not_take_the_digits_of_the_others(size, kind):
     way = DirectFolds(data.cv_problem(), data.splits(splits))
     if kind == "leave-one-out":
         way = ExactLeaveOneOut(data.cv_problem())
-    for number, at, P in way.predictions(alphas):
+    for number, at, held_out in way.predictions(alphas):
         some = [splits[number]] if kind == "folds" else splits
         exact = np.vstack([data.predictions(*split, alphas[at]) for split in some])
-        assert np.abs(P - exact).max() <= 1e-6 * np.abs(exact).max()
-    assert way.certified(alphas).all()
+        assert np.abs(held_out.predictions - exact).max() <= 1e-6 * np.abs(exact).max()
+        assert held_out.bounds <= 1e-4 * np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize("data", ["tall", "wide"])
@@ -211,9 +278,10 @@ def test_rows_that_are_trained_on_twice_count_twice(data):
     iterated = IteratedFolds(data.cv_problem(), data.splits(splits), 1e-9)
     iterated.refine(ALPHAS)
     for way in (DirectFolds(data.cv_problem(), data.splits(splits)), iterated):
-        for number, at, P in way.predictions(ALPHAS):
+        for number, at, held_out in way.predictions(ALPHAS):
             exact = data.predictions(*splits[number], ALPHAS[at])
-            assert np.allclose(P, exact, atol=1e-6 * np.abs(exact).max())
+            assert np.allclose(held_out.predictions, exact, atol=1e-6 * np.abs(exact).max())
+            data.assert_within_bounds(held_out, exact, splits[number][1])
 
 
 @pytest.mark.parametrize("share", [1e-9, 1e-12])
@@ -223,9 +291,11 @@ def test_wide_folds_with_means_that_drift_keep_their_digits(share):
     data = DATA["wide"]().__class__(X, rng.standard_normal((60, 1)))
     alphas = np.array([share * ((X - X.mean(axis=0)) ** 2).sum()])
     splits = splits_of(SPLITTERS["consecutive"], data)
-    for number, _, P in DirectFolds(data.cv_problem(), data.splits(splits)).predictions(alphas):
+    folds = DirectFolds(data.cv_problem(), data.splits(splits))
+    for number, _, held_out in folds.predictions(alphas):
         exact = data.predictions(*splits[number], alphas[0])
-        assert np.abs(P - exact).max() <= 1e-9 * np.abs(exact).max()
+        assert np.abs(held_out.predictions - exact).max() <= 1e-9 * np.abs(exact).max()
+        data.assert_within_bounds(held_out, exact, splits[number][1])
 
 
 def test_a_target_that_is_constant_in_a_training_set_is_certified():
@@ -237,8 +307,10 @@ def test_a_target_that_is_constant_in_a_training_set_is_certified():
         data.cv_problem(), data.splits([(np.arange(10, 40), np.arange(10))]), 1e-6
     )
     folds.refine(ALPHAS)
-    assert folds.certified(ALPHAS).all()
-    assert all(np.allclose(P, -0.1) for _, _, P in folds.predictions(ALPHAS))
+    assert folds.is_refined(ALPHAS)
+    for _, _, held_out in folds.predictions(ALPHAS):
+        assert np.allclose(held_out.predictions, -0.1)
+        assert held_out.bounds <= 1e-9
 
 
 def test_the_same_seed_gives_the_same_bits():
@@ -253,5 +325,6 @@ def test_the_same_seed_gives_the_same_bits():
             data.cv_problem(), data.splits(splits), 1e-6, rng=np.random.default_rng(0)
         )
         folds.refine(ALPHAS)
-        found.append(np.concatenate([P for _, _, P in folds.predictions(ALPHAS)]))
+        held_out = [each for _, _, each in folds.predictions(ALPHAS)]
+        found.append(np.concatenate([each.predictions for each in held_out]))
     assert np.array_equal(*found)

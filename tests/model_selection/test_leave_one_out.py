@@ -20,13 +20,9 @@ FORMULATIONS = {"X'X": _PrimalLeaveOneOut, "X X'": _DualLeaveOneOut}
 LARGE_ALPHAS = ALPHAS[ALPHAS >= 1]
 
 
-def weights_of(data):
-    return np.ones(len(data.Y)) if data.weights is None else data.weights
-
-
 def hat_diagonal(data, alpha):
     """The derivative of each prediction with respect to its own y, from a dense inverse."""
-    X, w = data.dense, weights_of(data)
+    X, w = data.dense, data.sample_weights
     centred = X - (w @ X / w.sum() if data.fit_intercept else 0.0)
     inverse = np.linalg.inv(centred.T @ (w[:, None] * centred) + alpha * np.eye(X.shape[1]))
     return w * (np.einsum("ip,pq,iq->i", centred, inverse, centred) + data.fit_intercept / w.sum())
@@ -37,8 +33,9 @@ def test_both_formulations_give_the_same_residuals(data):
     data = data()
     samples = data.cv_problem()
     primal, dual = (list(kind(samples).residuals(LARGE_ALPHAS)) for kind in FORMULATIONS.values())
-    for one, other in zip(primal, dual, strict=True):
+    for (one, bound), (other, other_bound) in zip(primal, dual, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8 * np.abs(one).max())
+        assert (np.abs(one - other) <= bound + other_bound).all()
 
 
 @every_data
@@ -46,11 +43,16 @@ def test_both_formulations_give_the_same_residuals(data):
 def test_residuals_are_those_of_all_rows_divided_by_one_minus_leverage(data, kind):
     data = data()
     samples, rows = data.cv_problem(), np.arange(len(data.Y))
-    for alpha, residuals in zip(LARGE_ALPHAS, kind(samples).residuals(LARGE_ALPHAS), strict=True):
+    found = kind(samples).residuals(LARGE_ALPHAS)
+    for alpha, (residuals, _) in zip(LARGE_ALPHAS, found, strict=True):
         fitted = data.predictions(rows, rows, alpha)
         expected = (data.Y - fitted) / (1 - hat_diagonal(data, alpha))[:, None]
-        found = residuals * samples.standardization.y_scale
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            residuals * samples.standardization.y_scale,
+            expected,
+            rtol=1e-6,
+            atol=1e-7 * np.abs(expected).max(),
+        )
 
 
 @every_data
@@ -66,10 +68,11 @@ def test_sums_of_scores_are_those_of_the_predictions(name):
     data = DATA[name]()
     loo = ExactLeaveOneOut(data.cv_problem())
     loss = SquaredError(y=data.Y, per_target=True, weights=data.weights)
-    sums = loo.score_sums(ALPHAS, loss)
-    for _, at, P in loo.predictions(ALPHAS):
-        expected = weights_of(data) @ (data.Y - P) ** 2
+    (sums, *_), bounds = loo.score_sums(ALPHAS, loss)
+    for _, at, held_out in loo.predictions(ALPHAS):
+        expected = data.sample_weights @ (data.Y - held_out.predictions) ** 2
         np.testing.assert_allclose(sums[0, at, :, 0], expected, rtol=1e-9)
+        np.testing.assert_allclose(bounds[0, at], held_out.bounds, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "is_primal"), [("tall", True), ("wide", False)])
@@ -85,10 +88,11 @@ def test_as_many_coefficients_as_samples_take_the_kernel():
     loo = ExactLeaveOneOut(Data(X, Y).cv_problem())
     assert not loo._formulation.is_primal
     tiny = np.array([1e-10])
-    ((_, _, P),) = loo.predictions(tiny)
+    ((_, _, held_out),) = loo.predictions(tiny)
     rows = np.arange(12)
     exact = [Data(X, Y).predictions(np.delete(rows, i), rows[i : i + 1], tiny[0]) for i in rows]
-    np.testing.assert_allclose(P, np.vstack(exact), rtol=1e-4)
+    np.testing.assert_allclose(held_out.predictions, np.vstack(exact), rtol=1e-4)
+    Data(X, Y).assert_within_bounds(held_out, np.vstack(exact), rows)
 
 
 @pytest.mark.parametrize("name", ["tall", "wide", "wide, two targets"])
@@ -109,8 +113,9 @@ def test_there_is_no_final_fit_for_alphas_below_rounding():
     data = DATA["tall"]()
     collinear = Data(np.hstack([data.X, data.X]), data.Y)
     loo = ExactLeaveOneOut(collinear.cv_problem())
-    list(loo.predictions(ALPHAS))  # the form is chosen for these
+    bounds = [held_out.bounds for _, _, held_out in loo.predictions(ALPHAS)]
+    assert np.max(bounds) <= 1e-6 * np.linalg.norm(data.Y)  # the form is chosen for these
     problem = replace(loo.cv_problem.problem, alphas=np.array([1e-30]))
     assert loo.final_fit(problem) is None
-    assert not loo.certified(problem.alphas).any()
-    assert loo.certified(ALPHAS).all()
+    ((_, _, held_out),) = loo.predictions(problem.alphas)
+    assert held_out.bounds == np.inf

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from ling.design.rows import take_rows
 from ling.linalg.cholesky import symmetric_form
+from ling.model_selection.fold_errors import LeaveOneOutErrors
 from ling.model_selection.score_accumulators import (
+    MARGIN_EDGES,
     Accuracy,
     FoldScores,
     GCVScores,
@@ -33,6 +35,13 @@ Y_IN_DATA_UNITS = Y * Y_SCALE + Y_MEAN
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
 COEF = RNG.standard_normal((2, P, len(ALPHAS) * T))
 INTERCEPTS = RNG.standard_normal((2, len(ALPHAS) * T))
+ERRORS = LeaveOneOutErrors(
+    energy=RNG.uniform(1e-6, 1e-5, (len(ALPHAS), T)),
+    offsets=np.zeros((len(ALPHAS), T)),
+    form_errors=np.array([1e-5, 1e-6, 0.0]),
+    intercept_leverage=1e-4,
+    noise=1e-15,
+)
 
 
 def make_accumulator(kind, sample_loss):
@@ -53,7 +62,7 @@ def make_accumulator(kind, sample_loss):
     form = symmetric_form(X.T @ (WEIGHTS[:, None] * X), float(ALPHAS.min()))
     return LeaveOneOutScores(
         **shared, form=form, Q=form.Q, W=COEF[0], alphas=ALPHAS, intercept_leverage=0.01, Y=Y,
-        weights=WEIGHTS,
+        weights=WEIGHTS, errors=ERRORS,
     )  # fmt: skip
 
 
@@ -72,7 +81,7 @@ def loss_values(make_loss, predictions, weights):
 @pytest.mark.parametrize("kind", ["folds", "overlapping folds"])
 def test_folds_score_their_test_rows(make_loss, weights, kind):
     scores = make_accumulator(kind, make_loss(Y_IN_DATA_UNITS, weights))
-    (sums,) = scores(X)
+    sums, _ = scores(X)
     w = np.ones(N) if weights is None else weights
     for number in range(2):
         members = scores.test_membership
@@ -89,7 +98,7 @@ def test_folds_score_their_test_rows(make_loss, weights, kind):
 def test_leave_one_out_divides_residuals_by_one_minus_leverage():
     scores = make_accumulator("leave-one-out", LOSSES["squared error"](Y_IN_DATA_UNITS, WEIGHTS))
     gram = X.T @ (WEIGHTS[:, None] * X)
-    (sums,) = scores(X)
+    sums, _, _ = scores(X)
     Z = X @ scores.Q
     for at, alpha in enumerate(ALPHAS):
         inverse = np.linalg.inv(gram + alpha * np.eye(P))
@@ -101,7 +110,7 @@ def test_leave_one_out_divides_residuals_by_one_minus_leverage():
 
 def test_gcv_divides_residuals_by_their_share():
     scores = make_accumulator("gcv", LOSSES["squared error of each target"](Y_IN_DATA_UNITS, None))
-    (sums,) = scores(X)
+    sums, _ = scores(X)
     fitted = (X @ COEF[0] + INTERCEPTS[0]).reshape(N, len(ALPHAS), T)
     residuals = (Y[:, None] - fitted) / scores.residual_divisors[:, None] * Y_SCALE
     np.testing.assert_allclose(sums[0, :, :, 0], (residuals**2).sum(axis=0), rtol=1e-12)
@@ -114,11 +123,49 @@ def test_gcv_divides_residuals_by_their_share():
 def test_parts_add_up_to_the_whole(make_loss, kind, cuts):
     scores = make_accumulator(kind, make_loss(Y_IN_DATA_UNITS, WEIGHTS))
     bounds = [0, *sorted(cuts), N]
-    parts = [take_rows(scores, slice(a, b))(X[a:b])[0] for a, b in pairwise(bounds)]
-    np.testing.assert_allclose(sum(parts), scores(X)[0], rtol=1e-12, atol=1e-12)
+    parts = [take_rows(scores, slice(a, b))(X[a:b]) for a, b in pairwise(bounds)]
+    for added, whole in zip(zip(*parts, strict=True), scores(X), strict=True):
+        np.testing.assert_allclose(sum(added), whole, rtol=1e-12, atol=1e-12)
 
 
 def test_accuracy_of_one_column_is_that_of_signs():
     loss = Accuracy(Y=np.array([[1.0], [-1.0], [1.0]]), weights=None)
     decisions = np.array([[[0.2]], [[0.3]], [[-1.0]]])
     np.testing.assert_array_equal(loss(decisions)[:, 0, 0], [1, 0, 0])
+
+
+@pytest.mark.parametrize("t", [1, 3])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal weights", "weights"])
+def test_margins_are_the_distances_to_another_class(t, weights):
+    decisions = np.random.default_rng(1).standard_normal((N, 2, t)) * 1e-3
+    loss = Accuracy(Y=np.ones((N, t)), weights=weights)
+    found = loss.margin_weights(decisions)
+    ordered = np.sort(decisions, axis=2)
+    margins = np.abs(decisions[:, :, 0])
+    if t > 1:  # the nearest point at which the two largest values are equal
+        margins = (ordered[:, :, -1] - ordered[:, :, -2]) / np.sqrt(2)
+    w = np.ones(N) if weights is None else weights
+    edges = np.append(MARGIN_EDGES, np.inf)
+    for fit in range(2):
+        expected, _ = np.histogram(margins[:, fit], edges, weights=w)
+        np.testing.assert_allclose(found[fit], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_losses_without_jumps_have_no_margins():
+    loss = SquaredError(y=Y, per_target=False, weights=None)
+    assert loss.margin_weights(np.zeros((N, 5, T))).shape == (5, 0)
+
+
+def test_leave_one_out_adds_up_the_squared_error_bounds_of_its_rows():
+    scores = make_accumulator("leave-one-out", LOSSES["squared error"](Y_IN_DATA_UNITS, WEIGHTS))
+    squares = scores(X)[2]
+    gram = X.T @ (WEIGHTS[:, None] * X)
+    for at, alpha in enumerate(ALPHAS):
+        inverse = np.linalg.inv(gram + alpha * np.eye(P))
+        forms = np.einsum("ip,pq,iq->i", X, inverse, X)
+        divisors = (1 - WEIGHTS * (forms + 0.01))[:, None]
+        slack = (WEIGHTS * forms * ERRORS.form_errors[at])[:, None]
+        residuals = (Y - X @ scores.Q @ COEF[0][:, at * T : (at + 1) * T]) / divisors
+        roots = np.sqrt(forms * (1 + ERRORS.form_errors[at]))[:, None]
+        bounds = (roots * ERRORS.energy[at] + np.abs(residuals) * slack) / (divisors - slack)
+        np.testing.assert_allclose(squares[0, at], WEIGHTS @ bounds**2, rtol=1e-6)

@@ -27,7 +27,7 @@ from ling.cli.progress import show_progress
 from ling.cli.training_table import TrainingTable, expand_path, file_format, read_training_table
 from ling.errors import Change, InputTypeError, LingError, OptionError, Where
 from ling.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
-from ling.estimators.cv_fit import grid_edge_notes
+from ling.estimators.choice_notes import grid_edge_notes
 from ling.estimators.fit import FLOAT32_NOTE
 from ling.io.table_target import MAX_EXACT_INTEGER
 from ling.model_file import save

@@ -33,6 +33,8 @@ MAX_BLOCK_BYTES, MIN_BLOCK_BYTES = 64 * MIB, MIB
 MAX_RESIDENT_BLOCKS = 4
 # Fraction of the memory budget that is used for blocks.
 BLOCK_BUDGET_FRACTION = 0.25
+# ... but never less than this.
+MIN_RESIDENT_BYTES = MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES
 # Selected rows are read one by one if they are less than this fraction of the rows that they span;
 # otherwise all rows of the span are read.
 MAX_PICKED_FRACTION = 0.02
@@ -89,7 +91,7 @@ class ChunkedStorage(BlockedStorage):
             return same
         max_resident_bytes = min(
             MAX_RESIDENT_BLOCKS * MAX_BLOCK_BYTES,
-            max(MAX_RESIDENT_BLOCKS * MIN_BLOCK_BYTES, BLOCK_BUDGET_FRACTION * budget),
+            max(MIN_RESIDENT_BYTES, BLOCK_BUDGET_FRACTION * budget),
         )
         return ChunkedStorage(self.source, self.rows, max_resident_bytes, progress)
 

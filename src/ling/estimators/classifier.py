@@ -464,4 +464,4 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
             loss = Accuracy(weights=parameters.get("sample_weight"), Y=Y)
             return MeanScore(loss, len(Y))
         scorer_X = None if is_prediction_scorer(scorer) else data.X
-        return SklearnScorer(scorer, y, decision, scorer_X, False, parameters)
+        return SklearnScorer(scorer, y, decision, scorer_X, False, parameters, Y)

@@ -15,20 +15,23 @@ from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 
 from ling._typing import Array
 from ling.errors import Change, OptionError
+from ling.estimators.choice_notes import (
+    choice_notes,
+    nonfinite_scores_message,
+    uncertified_choice_message,
+)
 from ling.estimators.fit import FitContext, FitResult, plan_training, solve_problem
 from ling.model_selection import (
     CVProblem,
-    CVScores,
     R2Score,
     ScoredGrid,
     Scoring,
     Splits,
     check_alphas,
-    grid_ends_with_best,
     score_alphas,
 )
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
-from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
+from ling.model_selection.score_grid import is_inconclusive
 from ling.model_selection.strategy import (
     CVStrategy,
     expected_cv_cost,
@@ -36,7 +39,7 @@ from ling.model_selection.strategy import (
     leave_one_out_strategy,
 )
 from ling.progress import RemainingWork
-from ling.solvers.cost_model import direct_cv_passes
+from ling.solvers.cost_model import direct_cv_passes, fold_factorization_bytes
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
@@ -99,7 +102,7 @@ def fit_with_cv(
         np.unique(alphas[alpha_indices]), len(alphas), strategy.method,
     )  # fmt: skip
     return _fit_chosen_alpha(
-        model, strategy, scored, alpha_indices, data, samples, options, started
+        model, strategy, scored, scoring, alpha_indices, data, samples, options, started
     )
 
 
@@ -114,8 +117,9 @@ def _score_alphas(
     store = bool(model.store_cv_results)
     for strategy in strategies:
         scored = score_alphas(
-            strategy.predictor, scoring, samples.problem, scaled_alphas, strategy.method, store
-        )
+            strategy.predictor, scoring, samples.problem, scaled_alphas, strategy.method,
+            float(model.tol), store,
+        )  # fmt: skip
         if scored is not None:
             break
         log.info("%s would have taken longer than factorisations do.", strategy.method)
@@ -132,14 +136,16 @@ def _remaining_direct(plan: Plan, n_splits: int) -> RemainingWork:
 
 
 def _check_memory_sufficed(strategy: CVStrategy, scored: ScoredGrid) -> None:
-    """Raise OptionError if memory did not allow a choice."""
+    """Raise OptionError if memory did not allow a choice; it says how much does."""
     if strategy.predictor.is_memory_exhausted and is_inconclusive(scored):
-        n, p = strategy.predictor.cv_problem.shape
+        samples = strategy.predictor.cv_problem
+        n, p = samples.shape
+        enough = f"{samples.memory.total_for(fold_factorization_bytes(n, p)) / 1e6:.3g}MB"
         raise OptionError(
             "memory_budget",
             f"is too small to choose alpha for {n} rows and {p} columns: blocks of `X` take a part "
             "of it",
-            "make it several times larger",
+            Change("memory_budget", enough),
             "raise `tol`",
         )
 
@@ -187,8 +193,9 @@ def _expected_cost(
 
 
 def _fit_chosen_alpha(
-    model: Any, strategy: CVStrategy, scored: ScoredGrid, alpha_indices: NDArray[np.intp],
-    data: TrainingData, samples: CVProblem, options: FitOptions, started: float,
+    model: Any, strategy: CVStrategy, scored: ScoredGrid, scoring: Scoring,
+    alpha_indices: NDArray[np.intp], data: TrainingData, samples: CVProblem, options: FitOptions,
+    started: float,
 ) -> CVFitResult:  # fmt: skip
     """Fit to all samples with the chosen alphas; notes in the report say how they were chosen."""
     problem, standardization = samples.problem, samples.standardization
@@ -198,9 +205,9 @@ def _fit_chosen_alpha(
     reason, find_candidate = "", None
     if strategy.is_direct:
         options = replace(options, solver="direct", precision="float64")
-        reason = "it uses the Gram matrix of the cross-validation"
+        reason = "Gram matrix of cross-validation"
         find_candidate = strategy.predictor.final_fit
-    notes = _choice_notes(model, scored)
+    notes = choice_notes(model, scored, scoring)
     plan = plan_training(data, len(problem.distinct_alphas), options)
     context = FitContext(started, (*notes, *data.notes), "choose alpha", reason)
     fit = solve_problem(
@@ -209,26 +216,6 @@ def _fit_chosen_alpha(
     )  # fmt: skip
     dof = _chosen_dof(strategy, problem)
     return CVFitResult(fit, scored, alpha_indices, problem, standardization, dof)
-
-
-def _choice_notes(model: Any, scored: ScoredGrid) -> list[str]:
-    """How alpha was chosen, and what is doubtful about the choice, as sentences."""
-    scores = scored.scores
-    notes = [f"alpha was chosen from {len(scores.alphas)} by {scores.method}."]
-    n_uncertified = int(np.count_nonzero(~scores.certified))
-    message = _uncertified_choice_message(scored)
-    if message:
-        notes.append(f"{message[0].upper()}{message[1:]}")
-    elif n_uncertified and np.isfinite(scores.mean_score).any():
-        which = (
-            "smallest alpha was" if n_uncertified == 1 else f"{n_uncertified} smallest alphas were"
-        )
-        notes.append(
-            f"The {which} scored without a proof, and not examined further: proven scores of "
-            "larger alphas are already lower than the best."
-        )
-    message = _nonfinite_scores_message(scores)
-    return [*notes, *([message] if message else []), *grid_edge_notes(model, scores)]
 
 
 def check_store_cv_results(model: Any) -> None:
@@ -270,38 +257,6 @@ def _as_float_if_scalar(value: Array) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 
-def _uncertified_choice_message(scored: ScoredGrid) -> str:
-    """Message for a choice of alpha that depends on uncertified scores; "" if it does not."""
-    alphas = undecided_alphas(scored)
-    if not alphas.size or not np.isfinite(scored.scores.mean_score).any():
-        return ""
-    which = f"the alphas from {alphas.min():.3g} to {alphas.max():.3g}"
-    if alphas.size == 1:
-        which = f"alpha {alphas[0]:.3g}"
-    return (
-        f"the choice of alpha is not proved: the fits that scored {which} could not be certified; "
-        "raise memory_budget or tol, scale X (StandardScaler), or pass larger alphas."
-    )
-
-
-def _nonfinite_scores_message(scores: CVScores) -> str:
-    """Message for mean scores that are NaN or infinite, as in scikit-learn; "" if none are."""
-    is_finite = np.isfinite(scores.mean_score).reshape(len(scores.alphas), -1)
-    if is_finite.all():
-        return ""
-    n_alphas = int(np.count_nonzero(~is_finite.all(axis=1)))
-    message = (
-        f"One or more of the test scores are non-finite: those of {n_alphas} of {len(is_finite)} "
-        "alphas."
-    )
-    if not is_finite.any(axis=0).all():
-        message += (
-            f" Without a finite score the first alpha, {scores.alphas[0]:g}, was taken; pass "
-            "another scoring, or splits with more test samples."
-        )
-    return message
-
-
 def warn_about_choice(model: Any, chosen: CVFitResult, scoring: Scoring) -> None:
     """Warn about scores that are not finite, and about a choice of alpha that is not certified.
 
@@ -311,29 +266,12 @@ def warn_about_choice(model: Any, chosen: CVFitResult, scoring: Scoring) -> None
     if isinstance(scoring, R2Score) and np.isnan(scores.split_scores).any():
         message = "R^2 score is not well-defined with less than two samples."
         warnings.warn(message, UndefinedMetricWarning, stacklevel=5)
-    message = _nonfinite_scores_message(scores)
+    message = nonfinite_scores_message(scores)
     if message:
         warnings.warn(message, UserWarning, stacklevel=5)
-    message = _uncertified_choice_message(chosen.scored)
+    message = uncertified_choice_message(chosen.scored)
     if message:
         warnings.warn(f"{type(model).__name__}: {message}", ConvergenceWarning, stacklevel=5)
-
-
-def grid_edge_notes(model: Any, scores: CVScores) -> list[str]:
-    """Notes for a best alpha at an end of the user's grid; none for the default grid."""
-    notes: list[str] = []
-    if model.alphas is None:
-        return notes
-    for end, n_targets in grid_ends_with_best(scores).items():
-        alpha = scores.alphas.min() if end == "smallest" else scores.alphas.max()
-        of_targets = ""
-        if scores.has_target_scores:
-            of_targets = f" of {n_targets} of {scores.mean_score.shape[1]} targets"
-        notes.append(
-            f"The best alpha{of_targets} is the {end} of alphas, {alpha:g}: a better one may lie "
-            "beyond. Pass a wider grid, or alphas=None for one that follows from the data."
-        )
-    return notes
 
 
 def _chosen_dof(strategy: CVStrategy, problem: Problem) -> Array | None:

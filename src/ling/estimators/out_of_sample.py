@@ -35,6 +35,8 @@ from ling.solvers.planning import Plan
 from ling.solvers.problem import TrainingData, build_problem
 
 # Number of folds for models that have no `cv` parameter.
+# Relative error of certified held-out predictions, in units of tol.
+HELD_OUT_TOL_FACTOR = 100.0
 N_DEFAULT_FOLDS = 5
 
 
@@ -84,7 +86,7 @@ class FittedProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class OutOfSample:
     """Out-of-sample predictions (n, t), with NaN in rows of samples that no split left out.
 
     For a classifier they are decision values. `how` describes how samples were left out.
@@ -141,7 +143,7 @@ def rebuild_problem(model: Any, X: Any, y: Any = None, sample_weight: Any = None
     return FittedProblem(model, data, y, samples, alphas, plan)
 
 
-def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
+def predict_held_out(fitted_problem: FittedProblem) -> OutOfSample:
     """Predict every sample by fits with the model's alpha that were not trained on it.
 
     Samples are left out as in the model's own `cv`. For cv=None single samples are left out if that
@@ -158,7 +160,7 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
         predictions = _average_predictions(
             samples.Y.shape, _refit_predictions(fitted_problem, folds)
         )
-        return HeldOut(predictions, _describe_splits(folds), True, notes)
+        return OutOfSample(predictions, _describe_splits(folds), True, notes)
     strategies = plan_cv(model, samples, splits, fitted_problem.alphas, fitted_problem.plan, rng)
     if splits is None and not strategies[0].is_direct:
         splits = _default_folds(fitted_problem)
@@ -168,11 +170,12 @@ def predict_held_out(fitted_problem: FittedProblem) -> HeldOut:
         )
     distinct_alphas = samples.problem.distinct_alphas
     predictor = _run_strategies(strategies, distinct_alphas)
+    parts = list(_split_predictions(fitted_problem, predictor, distinct_alphas))
     predictions = _average_predictions(
-        samples.Y.shape, _split_predictions(fitted_problem, predictor, distinct_alphas)
+        samples.Y.shape, ((rows, predicted) for rows, predicted, _ in parts)
     )
-    certified = bool(predictor.certified(distinct_alphas).all())
-    return HeldOut(predictions, _describe_splits(splits), certified, notes, predictor.gram_form)
+    certified = all(is_certified for _, _, is_certified in parts)
+    return OutOfSample(predictions, _describe_splits(splits), certified, notes, predictor.gram_form)
 
 
 def model_type_error(model: Any, expected: str) -> InputTypeError:
@@ -279,10 +282,11 @@ def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredi
     """
     for strategy in strategies:
         predictor = strategy.predictor
-        predictor.refine(alphas)
+        if predictor.is_iterated:
+            predictor.refine(alphas)
         if not predictor.gave_up:
             break
-    if predictor.is_memory_exhausted and not predictor.certified(alphas).all():
+    if predictor.is_memory_exhausted and not predictor.is_refined(alphas):
         n, p = predictor.cv_problem.shape
         raise OptionError(
             "memory_budget",
@@ -294,20 +298,26 @@ def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredi
 
 def _split_predictions(
     fitted_problem: FittedProblem, predictor: HeldOutPredictor, distinct_alphas: Array
-) -> Iterator[tuple[RowIndices, Array]]:
-    """Yield (test rows, predictions (n_test, t)) for each split, every target with its own alpha.
+) -> Iterator[tuple[RowIndices, Array, bool]]:
+    """Yield (test rows, predictions (n_test, t), whether they are certified) for each split.
 
-    The predictor yields predictions for one of the sorted `distinct_alphas` after the other; the
-    columns that use this alpha are collected.
+    Every target has its own alpha. The predictor yields predictions for one of the sorted
+    `distinct_alphas` after the other; the columns that use this alpha are collected. They are
+    certified if they are proved to be within HELD_OUT_TOL_FACTOR tol of exact ones, relative to
+    the spread of y.
     """
-    alpha_index = np.searchsorted(distinct_alphas, fitted_problem.cv_problem.problem.alphas)
-    predicted = np.empty((0, len(alpha_index)))
-    for split, index, P in predictor.predictions(distinct_alphas):
+    samples = fitted_problem.cv_problem
+    alpha_index = np.searchsorted(distinct_alphas, samples.problem.alphas)
+    predicted, norms = np.empty((0, len(alpha_index))), np.empty(len(alpha_index))
+    tol = HELD_OUT_TOL_FACTOR * float(fitted_problem.model.tol)
+    spread = samples.problem.target_norms * samples.standardization.y_scale
+    for split, index, held_out in predictor.predictions(distinct_alphas):
         if index == 0:
-            predicted = np.empty_like(P)
-        predicted[:, alpha_index == index] = P[:, alpha_index == index]
+            predicted = np.empty_like(held_out.predictions)
+        predicted[:, alpha_index == index] = held_out.predictions[:, alpha_index == index]
+        norms[alpha_index == index] = held_out.bounds[alpha_index == index]
         if index == len(distinct_alphas) - 1:
-            yield predictor.test_rows(split), predicted
+            yield predictor.test_rows(split), predicted, bool((norms <= tol * spread).all())
 
 
 def _refit_predictions(

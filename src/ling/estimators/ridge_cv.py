@@ -47,8 +47,8 @@ from ling.estimators.uncertainty import UncertaintyMixin
 from ling.estimators.validation import training_data
 from ling.model_selection import (
     CVScores,
-    MeanScore,
     NegMeanSquaredError,
+    NegMeanSquaredLoss,
     R2Score,
     Scoring,
     SklearnScorer,
@@ -267,7 +267,7 @@ class RidgeCV(
         scorer = self._check_scorer()
         if self.scoring == "neg_mean_squared_error":
             loss = SquaredError(weights=score_weights, y=Y, per_target=per_target)
-            return MeanScore(loss, len(Y), sign=-1.0, per_target=per_target)
+            return NegMeanSquaredLoss(loss, len(Y), per_target=per_target)
         scorer_X = None if is_prediction_scorer(scorer) else data.X
         return SklearnScorer(scorer, Y, None, scorer_X, per_target, parameters)
 

@@ -66,10 +66,7 @@ class HouseholderTridiagonal:
     @cached_property
     def min_eigenvalue(self) -> float:
         """The smallest eigenvalue of A; a negative value is a rounding error."""
-        lowest = linalg.eigvalsh_tridiagonal(
-            self.diagonal, self.off_diagonal, select="i", select_range=(0, 0)
-        )
-        return float(lowest[0])
+        return self._eigenvalue(0)
 
     @property
     def eigenvalue_noise(self) -> float:
@@ -84,17 +81,23 @@ class HouseholderTridiagonal:
         theta = self.eigenvalues[self.eigenvalues > self.eigenvalue_noise, None]
         return np.asarray((theta / (theta + alphas)).sum(axis=0))
 
-    def relative_error(self, alphas: Array) -> Array:
-        """Estimated relative error of solutions from rounding in T, for each alpha.
+    def smallest_significant(self) -> float:
+        """The smallest eigenvalue above rounding; the sum of all if there is none."""
+        low, high = 0, len(self)
+        while low < high:  # bisection over the number of eigenvalues that may be rounding errors
+            middle = (low + high) // 2
+            if self._eigenvalue(middle) > self.eigenvalue_noise:
+                high = middle
+            else:
+                low = middle + 1
+        return self._eigenvalue(low) if low < len(self) else float(self.diagonal.sum())
 
-        The error for alpha = 0 is not known; it is returned as 0.
-        """
-        if self.eigenvalue_noise == 0:
-            return np.zeros(len(alphas))
-        errors = self.eigenvalue_noise / np.maximum(
-            self.min_eigenvalue + alphas, self.eigenvalue_noise
+    def _eigenvalue(self, index: int) -> float:
+        """Eigenvalue number `index` in ascending order."""
+        value = linalg.eigvalsh_tridiagonal(
+            self.diagonal, self.off_diagonal, select="i", select_range=(index, index)
         )
-        return np.where(alphas == 0, 0.0, errors)
+        return float(value[0])
 
     def rotate(self, C: Array) -> Array:
         """Q'C."""

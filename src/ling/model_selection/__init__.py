@@ -4,12 +4,14 @@ from ling.model_selection.alpha_grid import check_alphas, default_alpha_grid
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
 from ling.model_selection.cv_scores import CVScores, grid_ends_with_best
 from ling.model_selection.direct_folds import DirectFolds
+from ling.model_selection.held_out import HeldOut
 from ling.model_selection.iterated_folds import IteratedFolds, StochasticGCV
 from ling.model_selection.leave_one_out import ExactLeaveOneOut
 from ling.model_selection.score_grid import ScoredGrid, score_alphas
 from ling.model_selection.scoring import (
     MeanScore,
     NegMeanSquaredError,
+    NegMeanSquaredLoss,
     R2Score,
     Scoring,
     SklearnScorer,
@@ -21,10 +23,12 @@ __all__ = [
     "CVScores",
     "DirectFolds",
     "ExactLeaveOneOut",
+    "HeldOut",
     "HeldOutPredictor",
     "IteratedFolds",
     "MeanScore",
     "NegMeanSquaredError",
+    "NegMeanSquaredLoss",
     "R2Score",
     "ScoredGrid",
     "Scoring",

@@ -10,6 +10,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.errors import Change, InputTypeError, NonFiniteError, OptionError
+from ling.linalg.rounding import sum_noise
 from ling.solvers.problem import Problem
 
 # The default grid: number of alphas, and its ends relative to trace(X'X). At alpha = trace(X'X) the
@@ -22,8 +23,12 @@ SMALLEST_ALPHA_OVER_TRACE = 1e-9
 # rounding errors change.
 EXTENSION_LIMITS_OVER_TRACE = 1e-15, 1e6
 # The default grid reaches down to this fraction of the smallest squared column norm, among columns
-# that are not constant up to rounding, but never below the second number times trace(X'X).
-ALPHA_OVER_SMALLEST_COLUMN, MIN_COLUMN_OVER_TRACE = 1e-3, 1e-20
+# that are not constant up to rounding, but never below the second number times trace(X'X). It also
+# reaches down to this fraction of the smallest eigenvalue of X'X above rounding.
+ALPHA_OVER_SMALLEST, MIN_COLUMN_OVER_TRACE = 1e-3, 1e-20
+# Smallest alpha that can be certified, relative to the rounding error of X'X. With alpha = c times
+# that error, scores are off by up to about 4 / c; 1e4 leaves them certified at the default tol.
+CERTIFIABLE_NOISE_FACTOR = 1e4
 # Number of alphas that one extension adds at each end.
 EXTENSION_STEPS = 8
 # What to do about alpha = 0 without folds.
@@ -67,28 +72,38 @@ def check_alphas(
     return given.astype(np.float64)
 
 
-def default_alpha_grid(problem: Problem) -> Array:
+def default_alpha_grid(problem: Problem, smallest_direction: float | None = None) -> Array:
     """Default grid: 30 alphas, evenly spaced in log(alpha) over 9 decades up to trace(X'X).
 
-    The grid scales with X'X. If some columns are so small that they need smaller alphas, more
-    alphas are added below, at the same ratio.
+    The grid scales with X'X. If some columns or directions are so weak that they need smaller
+    alphas, more alphas are added below, at the same ratio. `smallest_direction` is the smallest
+    eigenvalue of X'X above rounding, if it is known.
     """
+    trace = gram_trace(problem)
     ratio = (LARGEST_ALPHA_OVER_TRACE / SMALLEST_ALPHA_OVER_TRACE) ** (1 / (DEFAULT_N_ALPHAS - 1))
     column_squares = problem.column_norms[problem.varying_columns] ** 2
-    lowest_ratio = (
-        ALPHA_OVER_SMALLEST_COLUMN
-        * float(column_squares.min(initial=gram_trace(problem)))
-        / gram_trace(problem)
-    )
-    n_extra_exact = np.log(
-        SMALLEST_ALPHA_OVER_TRACE / max(lowest_ratio, MIN_COLUMN_OVER_TRACE)
-    ) / np.log(ratio)
+    smallest_column = float(column_squares.min(initial=trace))
+    lowest = max(ALPHA_OVER_SMALLEST * smallest_column, MIN_COLUMN_OVER_TRACE * trace)
+    if smallest_direction is not None:
+        direction_alpha = max(
+            ALPHA_OVER_SMALLEST * smallest_direction, certifiable_alpha(problem, False)
+        )
+        lowest = min(lowest, direction_alpha)
+    n_extra_exact = np.log(SMALLEST_ALPHA_OVER_TRACE * trace / lowest) / np.log(ratio)
     n_extra = max(0, int(np.ceil(n_extra_exact)))
-    return np.asarray(
-        gram_trace(problem)
-        * LARGEST_ALPHA_OVER_TRACE
-        * ratio ** np.arange(1.0 - DEFAULT_N_ALPHAS - n_extra, 1.0)
-    )
+    exponents = np.arange(1.0 - DEFAULT_N_ALPHAS - n_extra, 1.0)
+    return np.asarray(trace * LARGEST_ALPHA_OVER_TRACE * ratio**exponents)
+
+
+def certifiable_alpha(problem: Problem, from_singular_values: bool) -> float:
+    """About the smallest alpha for which fits can be certified despite rounding.
+
+    It is relative to the norm of the rounding error of X'X or, for fits from singular values, to
+    the square of that of X.
+    """
+    noise = CERTIFIABLE_NOISE_FACTOR * sum_noise(problem.shape[0])
+    size = float(problem.gram_error_scale.sum())
+    return size * (noise**2 if from_singular_values else noise)
 
 
 def gram_trace(problem: Problem) -> float:
@@ -96,9 +111,20 @@ def gram_trace(problem: Problem) -> float:
     return float((problem.column_norms**2).sum()) or 1.0
 
 
-def extension_limits(grid: Array, problem: Problem) -> tuple[float, float]:
-    """Smallest and largest alpha to which the default grid `grid` may be extended."""
+def extension_limits(
+    grid: Array, problem: Problem, smallest_direction: float | None, can_refine: bool
+) -> tuple[float, float]:
+    """Smallest and largest alpha to which the default grid `grid` may be extended.
+
+    Below the smallest direction fits hardly change. `can_refine` says that alphas too small for
+    X'X can be certified from singular values of X.
+    """
     smallest, largest = gram_trace(problem) * np.array(EXTENSION_LIMITS_OVER_TRACE)
+    if smallest_direction is not None:
+        smallest = max(
+            ALPHA_OVER_SMALLEST * smallest_direction, certifiable_alpha(problem, can_refine)
+        )
+        return min(float(smallest), float(grid[0])), float(largest)
     # A grid that was extended for a tiny column may start below the usual limit.
     return min(float(smallest), 1e-3 * float(grid[0])), float(largest)
 

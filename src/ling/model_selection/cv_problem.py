@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import AffineMap, Design
 from ling.design.arrays import broadcast_scalar
+from ling.linalg.rounding import EPS
 from ling.linalg.tridiagonal import HouseholderTridiagonal
+from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import FoldScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
@@ -99,6 +100,31 @@ class CVProblem:
         """Square roots of the sample weights, of shape (n,)."""
         return self.weights if self.weights.strides == (0,) else np.sqrt(self.weights)
 
+    @cached_property
+    def length(self) -> float:
+        """A bound on sqrt(sum_i w_i ||x_i||^2), the Frobenius norm of the weighted, centred X."""
+        return float(np.linalg.norm(self.problem.safe_column_norms))
+
+    def held_out(self, P: Array, bounds: Array, rows: RowIndices | slice) -> HeldOut:
+        """Predictions `P` (n_test, t) of centred y for `rows`, and their bounds (t,).
+
+        The result is in the units of y; `P` is overwritten.
+        """
+        return HeldOut(self.to_data_units(P), self.bounds_in_data_units(bounds, rows))
+
+    def bounds_in_data_units(self, bounds: Array, rows: RowIndices | slice) -> Array:
+        """Bounds (..., t) on errors of predictions for `rows`, converted to the units of y."""
+        return bounds * self.standardization.y_scale + self.rounding_of_y * self.root_weight(rows)
+
+    @cached_property
+    def rounding_of_y(self) -> Array:
+        """Rounding errors (t,) of adding the mean of y to a prediction, in the units of y."""
+        return np.asarray(2 * EPS * np.abs(self.standardization.y_mean))
+
+    def root_weight(self, rows: RowIndices | slice) -> float:
+        """The square root of the total weight of `rows`."""
+        return float(np.sqrt(self.weights[rows].sum()))
+
     def to_data_units(self, P: Array) -> Array:
         """Convert predictions `P` of centred y to the units of y, in place."""
         if (self.standardization.y_scale != 1).any():
@@ -116,46 +142,50 @@ class CVProblem:
             yield alphas[first : first + step]
 
     def accumulate_fold_scores(
-        self, splits: Splits, coef_and_intercepts: Callable[[int, Array], tuple[Array, Array]],
+        self, splits: Splits, fold_coefs: Callable[[int, Array], FoldCoefs],
         alphas: Array, sample_loss: SampleLoss,
-    ) -> Array:  # fmt: skip
-        """Score sums over the test rows of every split, (n_splits, n_alphas, s, 3).
+    ) -> tuple[tuple[Array, ...], Array]:  # fmt: skip
+        """Score sums over the test rows of every split, and bounds (n_splits, n_alphas, t).
 
-        See `ScoreAccumulator` for the three sums. `coef_and_intercepts(number, alphas)` returns the
-        coefficients of a split, (p, n_alphas * n_targets), and their intercepts. One pass over X
-        for each batch of alphas, shared by all splits.
+        See `ScoreAccumulator` for the sums; the bounds are those of `HeldOut`.
+        `fold_coefs(number, alphas)` returns the fits of a split. One pass over X for each batch of
+        alphas, shared by all splits.
         """
+        bounds: list[list[Array]] = []
 
         def make_accumulator(batch: Array) -> ScoreAccumulator:
-            n_columns = len(batch) * self.n_targets
-            W = np.empty((len(splits), self.shape[1], n_columns))
-            intercepts = np.empty((len(splits), n_columns))
-            for number in range(len(splits)):
-                W[number], intercepts[number] = coef_and_intercepts(number, batch)
+            coefs = [fold_coefs(number, batch) for number in range(len(splits))]
+            bounds.append(
+                [
+                    self.bounds_in_data_units(fold.bounds, splits.test_rows(number))
+                    for number, fold in enumerate(coefs)
+                ]
+            )
             return FoldScores(
                 sample_loss=sample_loss,
                 y_mean=self.standardization.y_mean,
                 y_scale=self.standardization.y_scale,
                 n_alphas=len(batch),
                 test_membership=splits.test_membership,
-                W=W,
-                intercepts=intercepts,
+                W=np.stack([fold.W for fold in coefs]),
+                intercepts=np.stack([fold.intercepts for fold in coefs]),
             )
 
-        return self.accumulate_scores(alphas, make_accumulator, len(splits))
+        return self.accumulate_scores(alphas, make_accumulator, len(splits)), np.concatenate(
+            bounds, axis=1
+        )
 
     def accumulate_scores(
         self, alphas: Array, make_accumulator: Callable[[Array], ScoreAccumulator], n_fits: int = 1
-    ) -> Array:
-        """Score sums of all alphas, (n_splits, n_alphas, s, 3); one pass for each batch of alphas.
+    ) -> tuple[Array, ...]:
+        """The sums of an accumulator, with all alphas along axis 1; one pass per batch of alphas.
 
         `make_accumulator(alphas)` returns the accumulator of a batch. Batches are so small that
         `n_fits` sets of coefficients per alpha fit in memory.
         """
         batches = self.alpha_batches(alphas, n_fits * self.n_targets * self.shape[1])
-        return np.concatenate(
-            [self.design.reduce_rows(make_accumulator(batch))[0] for batch in batches], axis=1
-        )
+        results = [self.design.reduce_rows(make_accumulator(batch)) for batch in batches]
+        return tuple(np.concatenate(parts, axis=1) for parts in zip(*results, strict=True))
 
     def row_batches(self, rows: RowIndices) -> list[RowIndices]:
         """`rows` split into batches of about GATHER_BYTES; one batch if X lies in blocks."""
@@ -165,15 +195,28 @@ class CVProblem:
         return [rows[a : a + height] for a in range(0, len(rows), height)]
 
 
-class HeldOutPredictor(ABC):
-    """Interface: predictions for held-out samples by fits to the other samples.
+@dataclass(frozen=True, eq=False)
+class FoldCoefs:
+    """Fits to one training set.
 
-    Fits are exact up to rounding, unless `is_iterated` is True.
+    Coefficients `W` (p, n_alphas * t), intercepts (n_alphas * t,), and bounds (n_alphas, t) on the
+    norms of the errors of predictions for the test rows, in the units of the problem.
+    """
+
+    W: Array
+    intercepts: Array
+    bounds: Array
+
+
+class HeldOutPredictor(ABC):
+    """Interface: predictions for held-out samples by fits to the other samples, with error bounds.
+
+    The bounds are about the difference to the predictions of exact ridge fits.
     """
 
     cv_problem: CVProblem
     n_splits: int
-    #: True if the fits are iterated. Then a fit that is not certified may have a large error.
+    #: True if the fits are iterated: alphas that were not refined may have large errors.
     is_iterated = False
 
     @abstractmethod
@@ -192,17 +235,16 @@ class HeldOutPredictor(ABC):
         """
         return False
 
-    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """Sums (n_splits, n_alphas, s, 3) of a `ScoreAccumulator`; one pass for all alphas."""
+    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
+        """Sums of a `ScoreAccumulator`, and bounds (n_splits, n_alphas, t) as those of `HeldOut`.
+
+        One pass for all alphas.
+        """
         raise NotImplementedError
 
     @abstractmethod
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
         """Yield (split index, alpha index, predictions for the test rows of that split)."""
-
-    def certified(self, alphas: Array) -> NDArray[np.bool_]:
-        """Boolean mask (n_alphas,): True where all fits are exact, or proved to be within tol."""
-        return np.ones(len(alphas), dtype=bool)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array] | None:
         """Effective degrees of freedom of a fit to all samples, and their standard errors.
@@ -220,9 +262,25 @@ class HeldOutPredictor(ABC):
         """The tridiagonal form of X'X, if it was computed."""
         return None
 
-    def refine(self, alphas: Array) -> bool:
-        """Improve the fits until these alphas are certified; return True if any fit changed."""
+    def smallest_direction(self, alphas: Array) -> float | None:
+        """The smallest eigenvalue of X'X of the training rows above rounding, if it is known.
+
+        `alphas` are the alphas that will be scored.
+        """
+        return None
+
+    @property
+    def can_refine(self) -> bool:
+        """True if `refine` could still do something."""
         return False
+
+    def refine(self, alphas: Array) -> bool:
+        """Spend more work on the fits of these alphas; return True if any fit changed."""
+        return False
+
+    def is_refined(self, alphas: Array) -> bool:
+        """True unless fits are iterated and have not reached tol for these alphas."""
+        return True
 
     @property
     def is_memory_exhausted(self) -> bool:

@@ -33,10 +33,13 @@ class CVScores:
         The score of every split. Leave-one-out counts as one split, whose score is that of all
         samples.
     certified : boolean array of shape (n_alphas,)
-        True for alphas whose training fits are all exact up to rounding or, if they are iterated,
-        proved to be within ten times tol.
+        True for alphas whose score is proved to be accurate enough to decide.
     method : str
         Description of the method that computed the scores.
+    score_error : array of the shape of mean_score
+        Proven bound on the difference between a mean score and that of exact ridge fits. NaN for
+        scorers other than R^2, accuracy and the mean squared error; `certified` then says that the
+        held-out predictions are accurate.
 
     Examples
     --------
@@ -58,11 +61,21 @@ class CVScores:
     _split_scores: Array | None  # None for one split, whose scores are the mean scores
     certified: NDArray[np.bool_]
     method: str
+    score_error: Array
 
     @property
     def split_scores(self) -> Array:
         """The score of every split: (n_alphas, n_splits) or (n_alphas, n_splits, n_targets)."""
         return self.mean_score[:, None] if self._split_scores is None else self._split_scores
+
+    @property
+    def gap(self) -> float:
+        """How much the alpha with the highest score may be below the truly best one, proved.
+
+        No certified alpha has an exact score that is higher than the exact score of this alpha by
+        more than the gap, for any target. It is infinite if nothing is proved.
+        """
+        return proven_gap(self, best_indices(self.mean_score))
 
     @property
     def has_target_scores(self) -> bool:
@@ -127,6 +140,24 @@ def grid_ends_with_best(scores: CVScores) -> dict[str, int]:
     ends = {"smallest": alphas.min(), "largest": alphas.max()}
     counts = {name: int(np.count_nonzero(best == end)) for name, end in ends.items() if end > 0}
     return {name: count for name, count in counts.items() if count}
+
+
+def proven_gap(scores: CVScores, best: NDArray[np.intp]) -> float:
+    """How much the exact score of alpha number `best` may be below that of another certified alpha.
+
+    `best` has one number, or one for each target; the largest gap of all targets is returned. It is
+    infinite without bounds on scores.
+    """
+    shape = len(scores.alphas), -1
+    mean, errors = scores.mean_score.reshape(shape), scores.score_error.reshape(shape)
+    best, targets = np.atleast_1d(best), np.arange(mean.shape[1])
+    is_proved = scores.certified & np.isfinite(mean + errors).all(axis=1)
+    if not is_proved[best].all():
+        return float("inf")
+    highest = np.where(is_proved[:, None], mean + errors, -np.inf)
+    highest[best, targets] = -np.inf
+    gaps = highest.max(axis=0) - (mean - errors)[best, targets]
+    return float(np.maximum(gaps, 0.0).max())
 
 
 def best_indices(mean_score: Array) -> NDArray[np.intp]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.linalg.ritz import ColumnBuffer, RitzSpace, orthonormalize_against, thin_svd
-from ling.solvers.certificate import nystrom_minorant
+from ling.solvers.certificate import Minorant, nystrom_minorant
 
 # Minimum distance, in grid positions, between two alphas whose residuals of the same target extend
 # the subspace in one step. Residuals of closer alphas have almost the same direction.
@@ -54,6 +54,7 @@ class DavidsonSubspace(RitzSpace):
         )
         self._gram_basis = ColumnBuffer(len(rhs), INITIAL_CAPACITY)
         self._projected_rhs: Array = np.zeros((0, rhs.shape[1]))
+        self._cached_minorant: Minorant | None = None
 
     @property
     def gram_basis(self) -> Array:
@@ -87,11 +88,7 @@ class DavidsonSubspace(RitzSpace):
 
         They use the Nyström approximation of X'X from V, which is a minorant: it lies below X'X.
         """
-        t = self.rhs.shape[1]
-        theta, Z = self.significant_ritz_pairs()
-        minorant = nystrom_minorant(
-            self.gram_basis @ (Z / np.sqrt(theta)), theta, self.product_error
-        )
+        t, minorant = self.rhs.shape[1], self.minorant()
         batch_bounds = []
         for batch in self._alpha_batches(alphas):
             R = self.residuals(batch).reshape(len(self.rhs), -1)
@@ -100,10 +97,18 @@ class DavidsonSubspace(RitzSpace):
             batch_bounds.append(bound + self.product_error * lengths / np.sqrt(batch[:, None]))
         return np.concatenate(batch_bounds)
 
+    def minorant(self) -> Minorant:
+        """The Nyström minorant of X'X from V; cached until V grows."""
+        if self._cached_minorant is None:
+            theta, Z = self.significant_ritz_pairs()
+            factor = self.gram_basis @ (Z / np.sqrt(theta))
+            self._cached_minorant = nystrom_minorant(factor, theta, self.product_error)
+        return self._cached_minorant
+
     def propose_directions(self, alphas: Array, tols: Array, width: int) -> Array:
         """Up to `width` new directions, orthonormal and orthogonal to V: (p, at most width).
 
-        `tols`, of shape (t,), are the errors to be reached for each target. The directions are
+        `tols`, of shape (n_alphas, t), are the errors to be reached. The directions are
         preconditioned residuals of the alphas and targets with the largest errors relative to
         them. The array has no columns if the subspace cannot be improved.
         """
@@ -152,6 +157,7 @@ class DavidsonSubspace(RitzSpace):
         if not block.shape[1]:
             self.exhausted = True
             return
+        self._cached_minorant = None
         self.append_basis(block)
         self._gram_basis.append(product)
         self.append_projection(self.basis.T @ product)

@@ -7,21 +7,36 @@ held-out rows. For p > n the kernel matrix X X' of a training set is part of tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import Design, as_design
 from ling.linalg.cholesky import CholeskyForm, symmetric_form
-from ling.linalg.rounding import EPS
+from ling.linalg.rounding import EPS, sum_noise
+from ling.linalg.singular_values import SingularForm, singular_form
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.cv_problem import (
     PREDICTION_BATCH_ELEMENTS,
     CVProblem,
+    FoldCoefs,
     HeldOutPredictor,
+)
+from ling.model_selection.fold_errors import (
+    ENERGY_RATIO,
+    SystemScales,
+    TestRows,
+    dominated_from,
+    energy_errors,
+)
+from ling.model_selection.fold_scales import (
+    scales_of_kernel,
+    scales_of_remainder,
+    scales_of_sums,
+    target_scales,
+    test_rows_of_split,
 )
 from ling.model_selection.fold_statistics import (
     fold_statistics,
@@ -29,13 +44,18 @@ from ling.model_selection.fold_statistics import (
     statistics_of_rows,
     training_weight,
 )
+from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import (
     fold_factors_bytes,
     fold_statistics_bytes,
     rotated_rows_bytes,
+    svd_bytes,
 )
+from ling.solvers.direct import ILL_CONDITIONED_NOTE, solve_by_singular_values
+from ling.solvers.engine import Candidate
+from ling.solvers.problem import Problem
 from ling.solvers.sufficient_statistics import SufficientStatistics
 
 # A column of a training set has lost digits if its sum of squares is below this fraction of its
@@ -49,36 +69,40 @@ MAX_GRAM_ERROR_TO_ALPHA = 1e-10
 # Fractions of the memory budget: factors that are kept for further batches of alphas while scores
 # are summed, factors and rotated rows that are kept for further alphas, statistics of folds.
 MAX_SCORING_FACTORS_FRACTION, MAX_KEPT_FACTORS_FRACTION, MAX_STATISTICS_FRACTION = 0.25, 0.5, 0.25
-# Largest relative error from rounding with which fits count as exact.
-MAX_ROUNDING_ERROR = 1e-3
+# FLOPs of a singular value decomposition with both kinds of vectors, relative to n p min(n, p)
+# (Golub & Van Loan 2013, section 8.6), and the largest number of FLOPs that is spent on them: about
+# a minute on two cores. Above it, a choice of alpha that needs them is not proved.
+SVD_FLOPS_FACTOR, MAX_SVD_FLOPS = 14.0, 2e12
+
+Form = HouseholderTridiagonal | CholeskyForm | SingularForm
 
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
     """The fits to one training set for all alphas.
 
-    With A, (m, m), in the form `form`, and `rhs` C, (m, t), the coefficients are
-    W = (A + alpha I)^-1 C. Predictions for the test rows M, (n_test, m), are M W + intercept, with
+    With A, (m, m), in the form `form`, and C, (m, t), the coefficients are W = (A + alpha I)^-1 C.
+    `rotated_rhs` is Q'C. Predictions for the test rows M, (n_test, m), are M W + intercept, with
     the intercept y_shift - x_shift'W. `make_test_design` returns M, x_shift is (m,), y_shift (t,).
     In the primal formulation A = X'X, C = X'Y and m = p. In the dual one A = X X', C = Y, W are
-    dual coefficients and M is a kernel matrix.
+    dual coefficients and M is a kernel matrix. `scales`, `test` and `test_weights` (n_test,) are
+    what error bounds need.
     """
 
-    form: HouseholderTridiagonal | CholeskyForm
-    rhs: Array
+    form: Form
+    rotated_rhs: Array
     make_test_design: Callable[[], Design]
     x_shift: Array
     y_shift: Array
+    scales: SystemScales
+    test: TestRows
+    is_dual: bool = False
+    test_weights: Array | None = None
 
     @cached_property
     def test_design(self) -> Design:
         """The test rows M, (n_test, m)."""
         return self.make_test_design()
-
-    @cached_property
-    def rotated_rhs(self) -> Array:
-        """Q'C, (m, t)."""
-        return self.form.rotate(self.rhs)
 
     @cached_property
     def rotated_test_rows(self) -> Array:
@@ -90,14 +114,50 @@ class FoldFit:
         """Q'W for all alphas, (m, n_alphas * t); the targets of the first alpha come first."""
         return np.hstack([self.form.solve(self.rotated_rhs, float(alpha)) for alpha in alphas])
 
-    def coef_and_intercepts(self, alphas: Array) -> tuple[Array, Array]:
-        """W for all alphas, (m, n_alphas * t), and the intercepts, (n_alphas * t,)."""
-        W = self.form.unrotate(self.rotated_coef(alphas))
-        return W, np.tile(self.y_shift, len(alphas)) - self.x_shift @ W
+    def coefs(self, alphas: Array) -> FoldCoefs:
+        """W for all alphas, (m, n_alphas * t), the intercepts, (n_alphas * t,), and bounds."""
+        rotated = self.rotated_coef(alphas)
+        W = self.form.unrotate(rotated)
+        intercepts = np.tile(self.y_shift, len(alphas)) - self.x_shift @ W
+        return FoldCoefs(W, intercepts, self.error_bounds(rotated, alphas))
 
-    def predictions(self, alphas: Array) -> Iterator[Array]:
-        """Predictions for the test rows, (n_test, t), for each alpha in turn."""
-        t, n_test = self.rhs.shape[1], self.test_design.shape[0]
+    def error_bounds(self, rotated: Array, alphas: Array) -> Array:
+        """Bounds (n_alphas, t) on the norms of the errors of predictions by Q'W = `rotated`."""
+        W = rotated.reshape(len(rotated), len(alphas), -1)
+        energy, floors = energy_errors(self.form, W, alphas, self.scales)
+        coef_norms = np.linalg.norm(W, axis=0)
+        if not self.is_dual:
+            leverages = self._leverages(alphas)
+            return self.test.norm_bounds(energy, floors, coef_norms, alphas, leverages)
+        # The errors rho of the dual system give X'(K + alpha I)^-1 rho, of norm at most `energy`,
+        # and a kernel k'c has an error relative to ||x|| ||X|| ||c||. With w = X'c, ||w||^2 <= c'y.
+        evaluation = self.scales.noise * np.sqrt(self.scales.size) * coef_norms
+        feature_norms = np.sqrt(coef_norms * self.scales.targets)
+        ones = np.ones(len(alphas))
+        return self.test.norm_bounds(energy + evaluation, ones, feature_norms, alphas)
+
+    def _leverages(self, alphas: Array) -> Array | None:
+        """Sums over the test rows of w x'(X'X + alpha I)^-1 x, (n_alphas,), from singular values.
+
+        None for other forms: this takes as many FLOPs as their Gram matrix.
+        """
+        if not isinstance(self.form, SingularForm) or self.test_weights is None:
+            return None
+        Z = self.rotated_test_rows - self.x_shift @ self.form.Q
+        inside = self.test_weights @ self.form.quadratic_forms(Z, alphas)
+        if self.form.Q.shape[0] == self.form.Q.shape[1]:
+            return np.asarray(inside)
+        shift = self.x_shift
+        squares = self.test_design.map_rows(
+            lambda rows: np.einsum("ij,ij->i", rows - shift, rows - shift)[:, None]
+        )[:, 0]
+        outside = self.test_weights @ np.maximum(squares - np.einsum("ij,ij->i", Z, Z), 0.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(inside + np.divide(outside, alphas))
+
+    def predictions(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
+        """For each alpha: predictions of centred y for the test rows, (n_test, t), and bounds."""
+        t, n_test = self.rotated_rhs.shape[1], self.test_design.shape[0]
         # For more columns of W than test rows, rotating M takes fewer FLOPs than unrotating W.
         rotate_rows = t * len(alphas) > n_test
         rows = as_design(self.rotated_test_rows) if rotate_rows else self.test_design
@@ -106,10 +166,11 @@ class FoldFit:
         for start in range(0, len(alphas), step):
             batch = alphas[start : start + step]
             W = self.rotated_coef(batch)
+            bounds = self.error_bounds(W, batch)
             W = W if rotate_rows else self.form.unrotate(W)
             P = rows.matmat(W) + (np.tile(self.y_shift, len(batch)) - x_shift @ W)
             for index in range(len(batch)):
-                yield P[:, index * t : (index + 1) * t]
+                yield P[:, index * t : (index + 1) * t], bounds[index]
 
 
 class DirectFolds(HeldOutPredictor):
@@ -126,7 +187,7 @@ class DirectFolds(HeldOutPredictor):
         self.n_splits = len(splits)
         self._fold_fits: dict[int, FoldFit] = {}
         self._fold_statistics: dict[int, SufficientStatistics] = {}
-        self._rounding_errors: dict[int, Array] = {}
+        self._uses_singular_values = False
 
     def test_rows(self, number: int) -> RowIndices:
         """Indices of the test rows of split `number`."""
@@ -138,24 +199,41 @@ class DirectFolds(HeldOutPredictor):
         n, p = self.cv_problem.shape
         return self.cv_problem.is_out_of_core and p <= n and not self.splits.has_repeated_test_rows
 
-    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """Score sums of all splits, (n_splits, n_alphas, s, 3); one pass for a batch of alphas."""
+    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
+        """Score sums of all splits, and bounds; one pass for a batch of alphas."""
 
-        def coef_and_intercepts(number: int, batch: Array) -> tuple[Array, Array]:
-            return self._fold_fit(number, alphas).coef_and_intercepts(batch)
+        def fold_coefs(number: int, batch: Array) -> FoldCoefs:
+            return self._fold_fit(number, alphas).coefs(batch)
 
-        return self.cv_problem.accumulate_fold_scores(
-            self.splits, coef_and_intercepts, alphas, sample_loss
+        return self.cv_problem.accumulate_fold_scores(self.splits, fold_coefs, alphas, sample_loss)
+
+    @property
+    def can_refine(self) -> bool:
+        """True if singular values of X are not used yet, and affordable."""
+        return not self._uses_singular_values and can_use_singular_values(
+            self.cv_problem, self.n_splits
         )
 
-    def certified(self, alphas: Array) -> NDArray[np.bool_]:
-        """(n_alphas,): True where rounding leaves enough digits in the fits of all splits.
+    def refine(self, alphas: Array) -> bool:
+        """Use singular values of X from now on, if that is possible and pays; True if it is new."""
+        if not self.can_refine:
+            return False
+        self._uses_singular_values = True
+        self._fold_fits.clear()
+        return True
 
-        `alphas` have to be those of the last call of `predictions` or `score_sums`.
-        """
-        return np.asarray(
-            np.max(list(self._rounding_errors.values()), axis=0) <= MAX_ROUNDING_ERROR
-        )
+    def final_fit(self, problem: Problem) -> Candidate | None:
+        """The fit to all samples from singular values, if the folds needed them."""
+        if not self._uses_singular_values:
+            return None
+        return solve_by_singular_values(problem, self.cv_problem.memory, ILL_CONDITIONED_NOTE)
+
+    def smallest_direction(self, alphas: Array) -> float | None:
+        """The smallest eigenvalue above rounding in the first training set, if it is known."""
+        if not self._can_cache_fits:
+            return None
+        form = self._fold_fit(0, alphas).form
+        return form.smallest_significant() if isinstance(form, HouseholderTridiagonal) else None
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array]:
         """Effective degrees of freedom of a fit to all samples, and their errors, which are 0."""
@@ -165,12 +243,12 @@ class DirectFolds(HeldOutPredictor):
         form = symmetric_form(A, float(alphas.min()))
         return form.effective_dof(alphas), np.zeros(len(alphas))
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
         """Split number, index of alpha, and predictions for its test rows, (n_test, t)."""
         for number in range(self.n_splits):
-            fold_fit = self._fold_fit(number, alphas)
-            for index, P in enumerate(fold_fit.predictions(alphas)):
-                yield number, index, self.cv_problem.to_data_units(P)
+            fold_fit, rows = self._fold_fit(number, alphas), self.test_rows(number)
+            for index, (P, bounds) in enumerate(fold_fit.predictions(alphas)):
+                yield number, index, self.cv_problem.held_out(P, bounds, rows)
 
     def _fold_fit(self, number: int, alphas: Array) -> FoldFit:
         """The fit of split `number` for these alphas, taken from or added to the cache."""
@@ -180,22 +258,28 @@ class DirectFolds(HeldOutPredictor):
             self.cv_problem.problem.design.meter.add(4 / 3 * float(len(fold_fit.form)) ** 3)
             if self._can_cache_fits:
                 self._fold_fits[number] = fold_fit
-        self._rounding_errors[number] = fold_fit.form.relative_error(alphas)
         return fold_fit
 
     def _compute_fold_fit(self, number: int, smallest_alpha: float) -> FoldFit:
         """The fit of split `number` for all alphas from `smallest_alpha` on."""
         samples, splits = self.cv_problem, self.splits
         n, p = samples.shape
+        if self._uses_singular_values:
+            return _singular_fold_fit(samples, splits, number)
         if p > n:
             return _dual_fold_fit(samples, splits, number, smallest_alpha)
-        training = self._training_statistics(number, smallest_alpha)
+        training, dominated, is_remainder = self._training_statistics(number, smallest_alpha)
+        scales = scales_of_remainder if is_remainder else scales_of_sums
+        form = symmetric_form(training.gram, smallest_alpha)
+        test = test_rows_of_split(samples, splits, number, training.x_mean, training.y_mean)
         return FoldFit(
-            symmetric_form(training.gram, smallest_alpha),
-            training.cross,
+            form,
+            form.rotate(training.cross),
             lambda: samples.design.subset(splits.test_rows(number)),
             training.x_mean,
             training.y_mean,
+            scales(samples, training),
+            replace(test, dominated_from=dominated),
         )
 
     @property
@@ -212,21 +296,26 @@ class DirectFolds(HeldOutPredictor):
             n_bytes + rotated_rows_bytes(n, p), MAX_KEPT_FACTORS_FRACTION
         )
 
-    def _training_statistics(self, number: int, smallest_alpha: float) -> SufficientStatistics:
-        """Statistics of the training rows of split `number`.
+    def _training_statistics(
+        self, number: int, smallest_alpha: float
+    ) -> tuple[SufficientStatistics, float, bool]:
+        """Statistics of the training rows of split `number`, and from which alpha they dominate.
 
         They are those of all rows without the held-out ones, unless this loses too many digits for
-        a fit with `smallest_alpha`, or takes longer. Then the training rows are summed.
+        a fit with `smallest_alpha`, or takes longer. Then the training rows are summed. The number
+        is that of `fold_errors.dominated_from`, and the last value says if rows were removed.
         """
-        remaining = self._remaining_statistics(number)
-        if remaining is None or has_lost_digits(remaining, smallest_alpha):
-            del remaining  # its Gram matrix would be in memory beside the new one
-            rows = self.splits.train_rows(number)
-            return statistics_of_rows(self.cv_problem, rows, about_mean=True)
-        return remaining
+        parts = self._remaining_statistics(number)
+        if parts is not None and not has_lost_digits(parts[0], smallest_alpha):
+            return parts[0], _dominated_from(*parts, smallest_alpha), True
+        del parts  # their Gram matrices would be in memory beside the new one
+        rows = self.splits.train_rows(number)
+        return statistics_of_rows(self.cv_problem, rows, about_mean=True), np.inf, False
 
-    def _remaining_statistics(self, number: int) -> SufficientStatistics | None:
-        """Statistics of all rows without the rows that split `number` holds out.
+    def _remaining_statistics(
+        self, number: int
+    ) -> tuple[SufficientStatistics, SufficientStatistics] | None:
+        """Statistics of all rows without those that split `number` holds out, and of the latter.
 
         None if the training set is not the remainder, or not larger than what is held out.
         """
@@ -234,7 +323,7 @@ class DirectFolds(HeldOutPredictor):
         if held_out is None:
             return None
         total_weight = training_weight(self.cv_problem, self.splits, number)
-        return statistics_of_all(self.cv_problem).without(held_out, total_weight)
+        return statistics_of_all(self.cv_problem).without(held_out, total_weight), held_out
 
     def _held_out_statistics(self, number: int) -> SufficientStatistics | None:
         """Statistics of the rows that split `number` holds out.
@@ -274,6 +363,50 @@ def has_lost_digits(statistics: SufficientStatistics, smallest_alpha: float) -> 
     return not error <= MAX_GRAM_ERROR_TO_ALPHA * smallest_alpha  # True for NaN
 
 
+def _dominated_from(
+    training: SufficientStatistics, held_out: SufficientStatistics, smallest_alpha: float
+) -> float:
+    """From which alpha the training rows dominate the held-out ones, about the training mean."""
+    gap = (held_out.mean - training.mean)[: training.n_features]
+    test_gram = np.outer(held_out.total_weight * gap, gap)
+    test_gram += held_out.gram
+    size = float(training.gram_error_scale.sum() + held_out.gram_error_scale.sum())
+    gram_error = ENERGY_RATIO * max(training.noise, held_out.noise) * size
+    return dominated_from(training.gram, test_gram, smallest_alpha, gram_error)
+
+
+def can_use_singular_values(samples: CVProblem, n_splits: int) -> bool:
+    """True if singular values of X are affordable, in memory and in time."""
+    n, p = samples.shape
+    flops = SVD_FLOPS_FACTOR * float(n) * p * min(n, p) * n_splits
+    return flops <= MAX_SVD_FLOPS and samples.memory.allows(svd_bytes(n, p))
+
+
+def _singular_fold_fit(samples: CVProblem, splits: Splits, number: int) -> FoldFit:
+    """Fit of split `number` from the singular values of its training rows."""
+    train, test = splits.train_rows(number), splits.test_rows(number)
+    root = samples.sqrt_weights[train]
+    X, Y = samples.problem.design.take(train), samples.problem.targets[train]
+    # X is already centred on the mean of all rows, with rounding errors relative to both.
+    x_mean = samples.standardization.x_mean / samples.standardization.x_scale
+    norms = np.linalg.norm(X, axis=0) + np.linalg.norm(root) * np.abs(x_mean)
+    x_shift, y_shift = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
+    if samples.fit_intercept:
+        x_shift, y_shift = root @ X / (root @ root), root @ Y / (root @ root)
+        X, Y = X - np.outer(root, x_shift), Y - np.outer(root, y_shift)
+    form = singular_form(X)
+    return FoldFit(
+        form,
+        form.values[:, None] * (form.left.T @ Y),
+        lambda: samples.design.subset(test),
+        x_shift,
+        y_shift,
+        SystemScales(norms, target_scales(samples.problem), sum_noise(len(train))),
+        test_rows_of_split(samples, splits, number, x_shift, y_shift),
+        test_weights=samples.weights[test],
+    )
+
+
 def _dual_fold_fit(
     samples: CVProblem, splits: Splits, number: int, smallest_alpha: float
 ) -> FoldFit:
@@ -301,12 +434,17 @@ def _dual_fold_fit(
         train_kernel -= np.outer(Ku - 0.5 * (u @ Ku) * u, u)
         # Dual coefficients have a rounding error along u, divided by alpha; it is projected out.
         test_kernel -= np.outer(test_kernel @ u, u)
+    form = symmetric_form(train_kernel, smallest_alpha)
+    x_shift = np.zeros(len(train))
     return FoldFit(
-        symmetric_form(train_kernel, smallest_alpha),
-        Y,
+        form,
+        form.rotate(Y),
         lambda: as_design(test_kernel),
-        np.zeros(len(train)),
+        x_shift,
         y_shift,
+        scales_of_kernel(samples),
+        test_rows_of_split(samples, splits, number, None, y_shift),
+        is_dual=True,
     )
 
 

@@ -12,15 +12,27 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import FoldMask
-from ling.linalg.rounding import product_noise
+from ling.linalg.rounding import product_noise, sum_noise
 from ling.linalg.threads import single_threaded_blas
 from ling.model_selection.alpha_grid import gram_trace
-from ling.model_selection.cv_problem import PREDICTION_BATCH_ELEMENTS, CVProblem, HeldOutPredictor
+from ling.model_selection.cv_problem import (
+    PREDICTION_BATCH_ELEMENTS,
+    CVProblem,
+    FoldCoefs,
+    HeldOutPredictor,
+)
 from ling.model_selection.davidson import DavidsonSubspace
+from ling.model_selection.fold_errors import TestRows
+from ling.model_selection.fold_scales import (
+    target_scales,
+    test_rows_of_all,
+    test_rows_of_split,
+)
+from ling.model_selection.held_out import HeldOut
+from ling.model_selection.leverage_bounds import LeverageBound, leverage_bounds
 from ling.model_selection.right_hand_sides import TrainingRightHandSides
 from ling.model_selection.score_accumulators import GCVScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
@@ -39,6 +51,13 @@ MIN_DIRECTION_OVER_TRACE = 1e-6
 CONSTANT_TARGET_RTOL = 1e-13
 # The error bounds of a subspace are computed again when its dimension has grown by this factor.
 CHECK_GROWTH_FACTOR = 1.15
+# Relative error of held-out predictions to which they are certified, as a multiple of that of
+# training predictions. Its bound is much looser: it allows for test rows in the worst direction.
+HELD_OUT_TOL_FACTOR = 10.0
+# If scores need more accuracy than that, tol is divided by this factor, so many times at most.
+TIGHTENING_FACTOR, MAX_TIGHTENINGS = 4.0, 4
+# Leverages of test rows are bounded anew, by a pass, when the subspaces have grown by this factor.
+LEVERAGE_GROWTH_FACTOR = 1.5
 # Fraction of the memory budget that all subspaces together may take.
 MAX_BUDGET_FRACTION = 0.8
 # Relative error to which the solutions of probes are computed. A low accuracy is enough, because
@@ -62,6 +81,9 @@ class IteratedFolds(HeldOutPredictor):
     ) -> None:  # fmt: skip
         self.cv_problem = samples
         self.passes, self.max_passes = 0, max_passes
+        self.n_tightenings = 0
+        self.leverages: list[LeverageBound] = []
+        self.leverage_dimension = 1
         self.splits, self.n_splits = splits, len(splits)
         self.tol = tol
         self.training_membership = splits.training_membership
@@ -84,11 +106,15 @@ class IteratedFolds(HeldOutPredictor):
         products = self._right_hand_sides(right_hand_sides)
         total_weights, column_totals = right_hand_sides.column_sums()
         column_squares = samples.problem.column_norms**2
-        noise = product_noise(samples.shape) * float((samples.problem.raw_column_norms**2).max())
+        raw_norm = float(np.linalg.norm(samples.problem.raw_column_norms))
+        noise = product_noise(samples.shape) * raw_norm**2
         self.x_shifts: list[Array] = []
         self.y_shifts: list[Array] = []
         self.tols: list[Array] = []
         self.spaces: list[DavidsonSubspace] = []
+        self.test_rows_scales: list[TestRows] = []
+        self.test_spreads: list[Array] = []
+        self.rhs_errors: list[tuple[Array, Array]] = []
         y_shifts = np.zeros((self.n_splits, t))
         if samples.fit_intercept:
             y_shifts = column_totals[:, :t] / total_weights[:, None]
@@ -113,12 +139,15 @@ class IteratedFolds(HeldOutPredictor):
             self.tols.append(
                 np.append(self.tol * spread, np.full(n_probes, PROBE_RTOL * np.sqrt(n)))
             )
+            self.test_rows_scales.append(self._test_rows_of(number, x_shift, y_shift))
+            self.test_spreads.append(self._test_spread(number, y_shift))
             # A target that is constant in a training set, up to rounding, gets a zero right-hand
-            # side, so that its coefficients are 0.
-            xy = np.where(
-                spread > CONSTANT_TARGET_RTOL * target_lengths[number],
-                xy,
-                np.outer(x_sums, y_shift),
+            # side, so that its coefficients are 0. The energy of the exact ones is at most ||y||.
+            is_constant = spread <= CONSTANT_TARGET_RTOL * target_lengths[number]
+            xy = np.where(is_constant, np.outer(x_sums, y_shift), xy)
+            rhs_errors = 4 * sum_noise(n) * raw_norm * target_scales(samples.problem)
+            self.rhs_errors.append(
+                (np.where(is_constant, 0.0, rhs_errors), np.where(is_constant, spread, 0.0))
             )
             rhs = np.hstack([xy - np.outer(x_sums, y_shift), probe_rhs])
             weight_fraction = total_weight / max(float(samples.weights.sum()), 1e-300)
@@ -131,6 +160,14 @@ class IteratedFolds(HeldOutPredictor):
             )
             if directions.shape[1]:
                 self._extend_spaces([directions] * len(self.spaces))
+
+    def _test_rows_of(self, number: int, x_shift: Array, y_shift: Array) -> TestRows:
+        return test_rows_of_split(self.cv_problem, self.splits, number, x_shift, y_shift)
+
+    def _test_spread(self, number: int, y_shift: Array) -> Array:
+        """Weighted norms ||y - y_shift|| (t,) of the test rows of a split."""
+        samples, rows = self.cv_problem, self.test_rows(number)
+        return np.asarray(np.sqrt(samples.weights[rows] @ (samples.Y[rows] - y_shift) ** 2))
 
     def _right_hand_sides(self, columns: TrainingRightHandSides) -> list[Array]:
         """For each training set with weights w: X'w, X'(w y) and X'(sqrt(w) signs), side by side.
@@ -161,24 +198,51 @@ class IteratedFolds(HeldOutPredictor):
         n_bytes = subspace_bytes(self.cv_problem.shape[1], dimensions)
         return not self.cv_problem.memory.allows(n_bytes, MAX_BUDGET_FRACTION)
 
-    def certified(self, alphas: Array) -> NDArray[np.bool_]:
-        """Boolean mask (n_alphas,): True where every training fit is proved to be within tol."""
-        is_certified = np.ones(len(alphas), dtype=bool)
-        for number in range(len(self.spaces)):
-            is_certified &= self._certified_alphas(number, alphas)
-        return is_certified
+    @property
+    def can_refine(self) -> bool:
+        """True if a subspace can still grow."""
+        has_room = not self.is_memory_exhausted and not self.gave_up
+        return has_room and not all(space.exhausted for space in self.spaces)
 
     def refine(self, alphas: Array) -> bool:
-        """Extend the subspaces until these alphas are certified; return True if any was extended.
+        """Extend the subspaces until these alphas are within tol; return True if any was extended.
 
-        Stops early if memory is exhausted or the pass limit is reached.
+        If they already are, a tighter tol is used from now on. Stops early if memory is exhausted
+        or the pass limit is reached.
         """
         initial_passes = self.passes
+        self._extend_to_bounds(alphas)
+        while self.passes == initial_passes and self.can_refine:
+            if self.n_tightenings == MAX_TIGHTENINGS:
+                return False
+            self.n_tightenings += 1
+            self._extend_to_bounds(alphas)
+        return self.passes > initial_passes
+
+    def _extend_to_bounds(self, alphas: Array) -> None:
+        """Extend the subspaces until training and held-out predictions are within their tols.
+
+        Bounds on leverages are renewed, by a pass, if they are missing or the subspaces have grown.
+        """
+        self._extend_to_tol(alphas)
+        dimension = sum(space.dimension for space in self.spaces)
+        if dimension >= LEVERAGE_GROWTH_FACTOR * self.leverage_dimension:
+            self._update_leverages()
+            self.leverage_dimension = max(1, dimension)
+            self._extend_to_tol(alphas)
+
+    def _update_leverages(self) -> None:
+        """Bound the leverages of the test rows with the current subspaces; one pass."""
+        minorants = [space.minorant() for space in self.spaces]
+        self.leverages = leverage_bounds(self.cv_problem, self.splits, minorants, self.x_shifts)
+
+    def _extend_to_tol(self, alphas: Array) -> None:
+        """Extend the subspaces until these alphas are within tol, if possible."""
         unfinished = list(range(len(self.spaces)))
         while True:
             unfinished = [number for number in unfinished if not self._is_finished(number, alphas)]
             if not unfinished or self.is_memory_exhausted or self.gave_up:
-                return self.passes > initial_passes
+                return
             dimensions_at_check = {number: self.spaces[number].dimension for number in unfinished}
             growing = unfinished
             while growing and not self.is_memory_exhausted and not self.gave_up:
@@ -190,11 +254,12 @@ class IteratedFolds(HeldOutPredictor):
                     and self.spaces[n].dimension < CHECK_GROWTH_FACTOR * dimensions_at_check[n]
                 ]
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
         """Yield (split index, alpha index, predictions for the test rows of that split)."""
         for number in range(len(self.spaces)):
-            for alpha_index, P in enumerate(self._split_predictions(number, alphas)):
-                yield number, alpha_index, self.cv_problem.to_data_units(P)
+            rows, bounds = self.test_rows(number), self._error_bounds(number, alphas)
+            for index, P in enumerate(self._split_predictions(number, alphas)):
+                yield number, index, self.cv_problem.held_out(P, bounds[index], rows)
 
     def _split_predictions(self, number: int, alphas: Array) -> Iterator[Array]:
         t = self.cv_problem.n_targets
@@ -212,31 +277,78 @@ class IteratedFolds(HeldOutPredictor):
         W = space.basis @ Y.reshape(len(Y), len(alphas) * t)
         return W, np.tile(self.y_shifts[number], len(alphas)) - self.x_shifts[number] @ W
 
+    def _error_bounds(self, number: int, alphas: Array) -> Array:
+        """Bounds (n_alphas, t) on the norms of errors of predictions for the test rows."""
+        space, t = self.spaces[number], self.cv_problem.n_targets
+        energy = self._energy_bounds(number, alphas)[:, :t]
+        coef_norms = np.linalg.norm(space.solution_coordinates(alphas)[:, :, :t], axis=0)
+        return self.test_rows_scales[number].norm_bounds(
+            energy, alphas, coef_norms, alphas, self._leverages(number, alphas)
+        )
+
+    def _fold_coefs(self, number: int, alphas: Array) -> FoldCoefs:
+        bounds = self._error_bounds(number, alphas)
+        return FoldCoefs(*self._coef_and_intercepts(number, alphas), bounds)
+
     @property
     def has_additive_scores(self) -> bool:
         """True if X is out of core, unless a split tests a row more than once."""
         return self.cv_problem.is_out_of_core and not self.splits.has_repeated_test_rows
 
-    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """Score sums (n_splits, n_alphas, s, 3); one pass for all splits."""
+    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
+        """Score sums of all splits, and bounds; one pass for all splits."""
         return self.cv_problem.accumulate_fold_scores(
-            self.splits, self._coef_and_intercepts, alphas, sample_loss
+            self.splits, self._fold_coefs, alphas, sample_loss
         )
 
-    def _is_finished(self, number: int, alphas: Array) -> bool:
-        return self.spaces[number].exhausted or bool(self._certified_alphas(number, alphas).all())
+    def is_refined(self, alphas: Array) -> bool:
+        """True if all subspaces have reached tol for these alphas, or cannot grow."""
+        return all(self._is_finished(number, alphas) for number in range(len(self.spaces)))
 
-    def _certified_alphas(self, number: int, alphas: Array) -> Array:
-        """Boolean mask (n_alphas,): True where all right-hand sides are within tol."""
+    def _is_finished(self, number: int, alphas: Array) -> bool:
+        if self.spaces[number].exhausted:
+            return True
+        bounds = self._energy_bounds(number, alphas)
+        return bool((bounds <= self._tols(number, alphas)).all())
+
+    def _energy_bounds(self, number: int, alphas: Array) -> Array:
+        """Energy norms (n_alphas, t + n_probes) of the errors of a split's coefficients.
+
+        They include the rounding errors of the right-hand sides, which are divided by sqrt(alpha).
+        """
         with single_threaded_blas():
-            bounds = self.spaces[number].bounds(alphas)
-        return np.asarray((bounds <= self.tols[number]).all(axis=1))
+            energy = self.spaces[number].bounds(alphas)
+        rhs_errors, constant_errors = self.rhs_errors[number]
+        t = len(rhs_errors)
+        energy[:, :t] += rhs_errors / np.sqrt(alphas)[:, None] + constant_errors
+        return energy
+
+    def _tols(self, number: int, alphas: Array) -> Array:
+        """Energy norms (n_alphas, t + n_probes) of errors that are small enough.
+
+        Training predictions are then within tol, and held-out ones within HELD_OUT_TOL_FACTOR tol,
+        relative to the spread of y.
+        """
+        t = self.cv_problem.n_targets
+        tols = np.broadcast_to(self.tols[number], (len(alphas), len(self.tols[number]))).copy()
+        leverages = self._leverages(number, alphas)
+        if leverages is not None and leverages.any():
+            held_out_tols = HELD_OUT_TOL_FACTOR * self.tol * self.test_spreads[number]
+            limits = held_out_tols / np.sqrt(leverages)[:, None]
+            tols[:, :t] = np.minimum(tols[:, :t], limits)
+        return tols / TIGHTENING_FACTOR**self.n_tightenings
+
+    def _leverages(self, number: int, alphas: Array) -> Array | None:
+        """Bounds (n_alphas,) on the sum of leverages of the test rows, if they are known yet."""
+        return self.leverages[number](alphas) if self.leverages else None
 
     def _grow_spaces(self, numbers: list[int], alphas: Array) -> None:
         """Extend these subspaces by one block of directions each; one pass."""
         with single_threaded_blas():
             blocks = [
-                self.spaces[n].propose_directions(alphas, self.tols[n], DIRECTIONS_PER_PASS)
+                self.spaces[n].propose_directions(
+                    alphas, self._tols(n, alphas), DIRECTIONS_PER_PASS
+                )
                 for n in numbers
             ]
         self._extend_spaces(blocks, numbers)
@@ -295,15 +407,24 @@ class StochasticGCV(IteratedFolds):
         probe_dof = np.einsum("mat,mt->at", Y, projected_probes)
         return probe_dof.mean(axis=1), probe_dof.std(axis=1, ddof=1) / np.sqrt(probe_dof.shape[1])
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+    def _update_leverages(self) -> None:
+        """Not needed: the test rows are the training rows."""
+
+    def _test_rows_of(self, number: int, x_shift: Array, y_shift: Array) -> TestRows:
+        """All rows, which are also the training rows: their errors have the energy as norm."""
+        return replace(test_rows_of_all(self.cv_problem), dominated_from=0.0)
+
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
         """Yield (0, alpha index, predictions for all samples as if each had been left out)."""
-        samples, residual_divisors = self.cv_problem, self._residual_divisors(alphas)
-        for alpha_index, P in enumerate(self._split_predictions(0, alphas)):
-            yield (
-                0,
-                alpha_index,
-                samples.to_data_units(samples.Y - (samples.Y - P) / residual_divisors[alpha_index]),
-            )
+        samples, divisors = self.cv_problem, self._residual_divisors(alphas)
+        bounds, rows = self._error_bounds(0, alphas), self.test_rows(0)
+        for index, P in enumerate(self._split_predictions(0, alphas)):
+            held_out = samples.Y - (samples.Y - P) / divisors[index]
+            yield 0, index, samples.held_out(held_out, bounds[index], rows)
+
+    def _error_bounds(self, number: int, alphas: Array) -> Array:
+        """Bounds on the errors of held-out predictions, given the degrees of freedom."""
+        return super()._error_bounds(number, alphas) / self._residual_divisors(alphas)[:, None]
 
     def _residual_divisors(self, alphas: Array) -> Array:
         """Divisors 1 - edf / n of the residuals, (n_alphas,), at least 1 / n.
@@ -314,8 +435,8 @@ class StochasticGCV(IteratedFolds):
         effective_dof, _ = self.effective_dof(alphas)
         return np.maximum(1 - (effective_dof + self.cv_problem.fit_intercept) / n, 1 / n)
 
-    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """Score sums (1, n_alphas, s, 3); one pass for each batch of alphas."""
+    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
+        """Score sums of all samples, and bounds; one pass for each batch of alphas."""
         samples = self.cv_problem
 
         def make_accumulator(batch: Array) -> ScoreAccumulator:
@@ -331,4 +452,6 @@ class StochasticGCV(IteratedFolds):
                 residual_divisors=self._residual_divisors(batch),
             )
 
-        return samples.accumulate_scores(alphas, make_accumulator)
+        sums = samples.accumulate_scores(alphas, make_accumulator)
+        bounds = self._error_bounds(0, alphas)[None]
+        return sums, samples.bounds_in_data_units(bounds, slice(None))

@@ -9,20 +9,47 @@ intercept.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.linalg.cholesky import CholeskyForm, symmetric_form
+from ling.linalg.cholesky import symmetric_form
+from ling.linalg.rounding import EPS, sum_noise
+from ling.linalg.singular_values import singular_form
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
-from ling.model_selection.direct_folds import MAX_ROUNDING_ERROR, FoldFit, unweighted_kernel
+from ling.model_selection.direct_folds import (
+    FoldFit,
+    Form,
+    can_use_singular_values,
+    unweighted_kernel,
+)
+from ling.model_selection.fold_errors import (
+    LeaveOneOutErrors,
+    energy_errors,
+    leave_one_out_errors,
+)
+from ling.model_selection.fold_scales import (
+    scales_of_kernel,
+    scales_of_problem,
+    scales_of_rows,
+    test_rows_of_all,
+)
+from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import LeaveOneOutScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices
-from ling.solvers.direct import solve_with_form
+from ling.solvers.direct import (
+    ILL_CONDITIONED_NOTE,
+    solve_by_singular_values,
+    solve_with_form,
+)
 from ling.solvers.engine import Candidate
 from ling.solvers.problem import Problem
+
+# Largest rounding error of the eigenvalues of a form, relative to alpha, with which the form also
+# serves the fit to all samples. That fit has a bound of its own.
+MAX_ROUNDING_ERROR = 1e-3
 
 
 class ExactLeaveOneOut(HeldOutPredictor):
@@ -55,8 +82,8 @@ class ExactLeaveOneOut(HeldOutPredictor):
         """True if X is out of core and the fits come from X'X."""
         return self.cv_problem.is_out_of_core and self._formulation.has_additive_scores
 
-    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """Score sums over all samples, (1, n_alphas, s, 3); one pass for each batch of alphas."""
+    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
+        """Score sums over all samples, and bounds; one pass for each batch of alphas."""
         return self._formulation.score_sums(alphas, sample_loss)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array]:
@@ -64,48 +91,71 @@ class ExactLeaveOneOut(HeldOutPredictor):
         dof = self._formulation.form(alphas).effective_dof(alphas)
         return dof - self._formulation.null_vector_dof(alphas), np.zeros(len(alphas))
 
-    def certified(self, alphas: Array) -> NDArray[np.bool_]:
-        """(n_alphas,): True where rounding leaves enough digits."""
-        return np.asarray(
-            self._formulation.form(alphas).relative_error(alphas) <= MAX_ROUNDING_ERROR
-        )
-
     def final_fit(self, problem: Problem) -> Candidate | None:
         """The fit to all samples with the form of leave-one-out.
 
-        None for alphas below its rounding errors, and if it is not that of the smaller Gram matrix.
-        The form of X X' can be used although u u' was added to it, as y is orthogonal to u.
+        None if it is not a tridiagonal form of the smaller Gram matrix. The form of X X' can be
+        used although u u' was added to it, as y is orthogonal to u.
         """
+        if self._formulation.uses_singular_values:
+            memory = self.cv_problem.memory
+            return solve_by_singular_values(problem, memory, ILL_CONDITIONED_NOTE)
         form, (n, p) = self._formulation.form(problem.alphas), problem.shape
         is_smaller_gram = self._formulation.is_primal == (p <= n)
         if not is_smaller_gram or not isinstance(form, HouseholderTridiagonal):
             return None
-        if form.relative_error(problem.alphas).max() > MAX_ROUNDING_ERROR:
+        if (form.eigenvalue_noise > MAX_ROUNDING_ERROR * problem.alphas).any():
             return None
         return solve_with_form(problem, form)
+
+    def smallest_direction(self, alphas: Array) -> float | None:
+        """The smallest eigenvalue of X'X or X X' above rounding, if the form is tridiagonal."""
+        form = self._formulation.form(alphas)
+        return form.smallest_significant() if isinstance(form, HouseholderTridiagonal) else None
+
+    @property
+    def can_refine(self) -> bool:
+        """True if singular values of X are not used yet, would help, and are affordable."""
+        if not self._formulation.is_primal or self._formulation.uses_singular_values:
+            return False
+        return can_use_singular_values(self.cv_problem, 1)
+
+    def refine(self, alphas: Array) -> bool:
+        """Use singular values of X from now on, if that is possible and pays; True if it is new."""
+        if not self.can_refine:
+            return False
+        self._formulation = _PrimalLeaveOneOut(self.cv_problem, uses_singular_values=True)
+        return True
 
     @property
     def gram_form(self) -> HouseholderTridiagonal | None:
         """The tridiagonal form of X'X, if it was computed."""
         return self._formulation.gram_form
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, Array]]:
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
         """0, index of alpha, and predictions for all samples, (n, t)."""
-        for index, residuals in enumerate(self._formulation.residuals(alphas)):
-            P = np.subtract(self.cv_problem.Y, residuals, out=residuals)
-            yield 0, index, self.cv_problem.to_data_units(P)
+        samples, all_rows = self.cv_problem, slice(None)
+        counted = (samples.weights > 0)[:, None]  # bounds of other rows may be infinite
+        for index, (residuals, row_bounds) in enumerate(self._formulation.residuals(alphas)):
+            P = np.subtract(samples.Y, residuals, out=residuals)
+            bounds = np.sqrt(samples.weights @ np.where(counted, row_bounds, 0.0) ** 2)
+            yield 0, index, samples.held_out(P, bounds, all_rows)
 
 
 class _PrimalLeaveOneOut:
-    """Leave-one-out residuals from the fit to all rows and its leverages, both by X'X."""
+    """Leave-one-out residuals from the fit to all rows and its leverages.
+
+    Both come from X'X, or with `uses_singular_values` from the singular values of X.
+    """
 
     has_additive_scores = is_primal = True
 
-    def __init__(self, samples: CVProblem) -> None:
+    def __init__(self, samples: CVProblem, uses_singular_values: bool = False) -> None:
         self.cv_problem = samples
+        self.uses_singular_values = uses_singular_values
         self.full_fit: FoldFit | None = None
 
-    def form(self, alphas: Array) -> HouseholderTridiagonal | CholeskyForm:
+    def form(self, alphas: Array) -> Form:
         """Form of X'X (p, p). The first call chooses its kind, by the smallest of its alphas."""
         return self._full_fit(alphas).form
 
@@ -113,12 +163,22 @@ class _PrimalLeaveOneOut:
         """The fit to all rows, which are also the rows to predict; cached."""
         if self.full_fit is None:
             samples = self.cv_problem
-            form = symmetric_form(samples.problem.gram(), float(alphas.min()))
-            samples.problem.design.meter.add(4 / 3 * float(len(form)) ** 3)
             p, t = samples.shape[1], samples.n_targets
+            if self.uses_singular_values:
+                singular = singular_form(samples.problem.design.take(np.arange(samples.shape[0])))
+                form: Form = singular
+                projected = singular.left.T @ samples.problem.targets
+                rotated_rhs: Array = singular.values[:, None] * projected
+                scales = scales_of_rows(samples.problem)
+            else:
+                form = symmetric_form(samples.problem.gram(), float(alphas.min()))
+                rotated_rhs = form.rotate(samples.problem.moments)
+                scales = scales_of_problem(samples.problem)
+                samples.problem.design.meter.add(4 / 3 * float(len(form)) ** 3)
             self.full_fit = FoldFit(
-                form, samples.problem.moments, lambda: samples.design, np.zeros(p), np.zeros(t)
-            )
+                form, rotated_rhs, lambda: samples.design, np.zeros(p), np.zeros(t),
+                scales, test_rows_of_all(samples),
+            )  # fmt: skip
         return self.full_fit
 
     @property
@@ -131,23 +191,39 @@ class _PrimalLeaveOneOut:
         """Zeros (n_alphas,), because nothing is added to X'X."""
         return np.zeros(len(alphas))
 
-    def residuals(self, alphas: Array) -> Iterator[Array]:
-        """Leave-one-out residuals (n, t) in the units of the problem, for each alpha in turn."""
-        full_fit = self._full_fit(alphas)
-        # Leverages take n numbers for each alpha, and as many for temporary arrays.
-        for batch in self.cv_problem.alpha_batches(alphas, 2 * self.cv_problem.shape[0]):
-            one_minus_leverages = self._leverages(full_fit, batch)
-            np.subtract(1, one_minus_leverages, out=one_minus_leverages)
-            for index, P in enumerate(full_fit.predictions(batch)):
-                residuals = np.subtract(self.cv_problem.Y, P, out=P)
-                residuals /= one_minus_leverages[:, index, None]
-                yield residuals
+    def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
+        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds."""
+        full_fit, samples = self._full_fit(alphas), self.cv_problem
+        # Quadratic forms take n numbers for each alpha, and as many for temporary arrays.
+        for batch in samples.alpha_batches(alphas, 3 * samples.shape[0]):
+            forms = self._quadratic_forms(full_fit, batch)
+            divisors = forms + self._intercept_leverage
+            divisors *= -samples.weights[:, None]
+            divisors += 1
+            errors = self._errors(full_fit, batch, full_fit.rotated_coef(batch))
+            for index, (P, _) in enumerate(full_fit.predictions(batch)):
+                residuals = np.subtract(samples.Y, P, out=P)
+                column = slice(index, index + 1)
+                residuals /= divisors[:, column]
+                bounds = errors.at(index).row_bounds(
+                    residuals[:, None], samples.Y[:, None], forms[:, column], divisors[:, column],
+                    samples.weights,
+                )  # fmt: skip
+                yield residuals, bounds[:, 0]
 
-    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
-        """Score sums (1, n_alphas, s, 3); see `ScoreAccumulator`. One pass per batch of alphas."""
+    def _errors(self, full_fit: FoldFit, alphas: Array, W: Array) -> LeaveOneOutErrors:
+        W = W.reshape(len(W), len(alphas), -1)
+        root_weight = self.cv_problem.root_weight(slice(None))
+        return leave_one_out_errors(
+            full_fit.form, W, alphas, full_fit.scales, root_weight, self._intercept_leverage
+        )
+
+    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
+        """Score sums over all samples, and bounds; one pass for each batch of alphas."""
         samples, full_fit = self.cv_problem, self._full_fit(alphas)
 
         def make_accumulator(batch: Array) -> ScoreAccumulator:
+            W = full_fit.rotated_coef(batch)
             return LeaveOneOutScores(
                 sample_loss=sample_loss,
                 y_mean=samples.standardization.y_mean,
@@ -155,14 +231,16 @@ class _PrimalLeaveOneOut:
                 n_alphas=len(batch),
                 form=full_fit.form,
                 Q=full_fit.form.Q,
-                W=full_fit.rotated_coef(batch),
+                W=W,
                 alphas=batch,
                 intercept_leverage=self._intercept_leverage,
+                errors=self._errors(full_fit, batch, W),
                 Y=samples.Y,
                 weights=samples.weights,
             )
 
-        return samples.accumulate_scores(alphas, make_accumulator)
+        sums = samples.accumulate_scores(alphas, make_accumulator)
+        return sums, samples.bounds_in_data_units(np.sqrt(sums[-1]), slice(None))
 
     @property
     def _intercept_leverage(self) -> float:
@@ -170,19 +248,14 @@ class _PrimalLeaveOneOut:
         samples = self.cv_problem
         return 1 / float(samples.weights.sum()) if samples.fit_intercept else 0.0
 
-    def _leverages(self, full_fit: FoldFit, alphas: Array) -> Array:
-        """Leverages (n, n_alphas) of all samples."""
+    def _quadratic_forms(self, full_fit: FoldFit, alphas: Array) -> Array:
+        """x'(X'X + alpha I)^-1 x of all samples, (n, n_alphas)."""
         samples, form = self.cv_problem, full_fit.form
         # Predictions for so many columns use rotated rows, which are cached.
         if samples.n_targets * len(alphas) > samples.shape[0]:
-            leverages = form.quadratic_forms(full_fit.rotated_test_rows, alphas)
-        else:
-            Q = form.Q
-            leverages = samples.design.map_rows(lambda rows: form.quadratic_forms(rows @ Q, alphas))
-        if samples.fit_intercept:
-            leverages += self._intercept_leverage
-        leverages *= samples.weights[:, None]
-        return leverages
+            return form.quadratic_forms(full_fit.rotated_test_rows, alphas)
+        Q = form.Q
+        return samples.design.map_rows(lambda rows: form.quadratic_forms(rows @ Q, alphas))
 
 
 class _DualLeaveOneOut:
@@ -195,7 +268,7 @@ class _DualLeaveOneOut:
     u, c does not change.
     """
 
-    has_additive_scores = is_primal = False
+    has_additive_scores = is_primal = uses_singular_values = False
     gram_form = None
 
     def __init__(self, samples: CVProblem) -> None:
@@ -206,6 +279,7 @@ class _DualLeaveOneOut:
         if samples.fit_intercept:
             self.null_eigenvalue = float(np.trace(K)) / len(K) or 1.0
             K += np.outer(self.null_eigenvalue * self.u, self.u)
+        self.scales = scales_of_kernel(samples, self.null_eigenvalue)
         self.tridiagonal = tridiagonalize(K)
         samples.problem.design.meter.add(4 / 3 * float(len(K)) ** 3)
         self.rotated_targets = self.tridiagonal.rotate(samples.problem.targets)
@@ -218,24 +292,66 @@ class _DualLeaveOneOut:
         """Degrees of freedom (n_alphas,) that the added direction u has in `form`."""
         return np.asarray(self.null_eigenvalue / (self.null_eigenvalue + alphas))
 
-    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> Array:
+    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
         """Not available: `has_additive_scores` is False."""
         raise NotImplementedError
 
-    def residuals(self, alphas: Array) -> Iterator[Array]:
-        """Leave-one-out residuals (n, t) in the units of the problem, for each alpha in turn."""
-        form, sqrt_weights = self.tridiagonal, self.cv_problem.sqrt_weights[:, None]
-        inverse_diagonals = form.quadratic_forms(form.Q, alphas)
-        if self.cv_problem.fit_intercept:
-            inverse_diagonals -= self.u[:, None] ** 2 / (self.null_eigenvalue + alphas)
+    def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
+        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds."""
+        form, samples = self.tridiagonal, self.cv_problem
+        sqrt_weights = samples.sqrt_weights[:, None]
+        full_diagonals = form.quadratic_forms(form.Q, alphas)
+        diagonals = full_diagonals
+        if samples.fit_intercept:
+            diagonals = full_diagonals - self.u[:, None] ** 2 / (self.null_eigenvalue + alphas)
         for index, alpha in enumerate(alphas):
+            column = slice(index, index + 1)
             c = form.Q @ form.solve(self.rotated_targets, float(alpha))
             residuals = np.divide(
-                c, sqrt_weights * inverse_diagonals[:, index, None],
+                c, sqrt_weights * diagonals[:, column],
                 out=np.zeros_like(c), where=sqrt_weights > 0,
             )  # fmt: skip
+            bounds = self._bounds(
+                residuals, c, full_diagonals[:, column], diagonals[:, column], alpha
+            )
             self._set_zero_weight_residuals(residuals, c)
-            yield residuals
+            yield residuals, bounds
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def _bounds(
+        self, residuals: Array, c: Array, full_diagonals: Array, diagonals: Array, alpha: float
+    ) -> Array:
+        """Bounds (n, t) on the errors of residuals c_i / d_i, d_i = ((K + alpha I)^-1)_ii.
+
+        With an error rho in the system, c_i is off by at most ||rho|| sqrt(d_i / floor), where
+        K + alpha I >= floor I. d_i has the relative error of the inverse.
+        """
+        errors, floors = energy_errors(self.tridiagonal, c[:, None], np.array([alpha]), self.scales)
+        # energy_errors divides by the root of the floor once; c needs it as well.
+        floor = float(floors[0])
+        relative = self._system_error / floor
+        relative = relative / (1 - relative) if relative < 0.5 else np.inf
+        safe = diagonals - relative * full_diagonals
+        roots = np.sqrt(full_diagonals * (1 + relative))
+        weighted = np.abs(residuals) * self.cv_problem.sqrt_weights[:, None]
+        # The difference of the two diagonals, and the mean of y, are rounded too.
+        safe = safe - 4 * EPS * full_diagonals
+        weighted_errors = roots * errors + weighted * (relative + 4 * EPS) * full_diagonals
+        bounds = weighted_errors / safe / self.cv_problem.sqrt_weights[:, None]
+        bounds = bounds + 4 * EPS * np.abs(self.cv_problem.Y) + self._mean_errors
+        return np.where((safe > 0) & ~np.isnan(bounds), bounds, np.inf)
+
+    @cached_property
+    def _mean_errors(self) -> Array:
+        """Bounds (t,) on the error of the mean of y, a sum over all rows."""
+        samples = self.cv_problem
+        noise = sum_noise(samples.shape[0]) * samples.fit_intercept
+        return noise * self.scales.targets / samples.root_weight(slice(None))
+
+    @property
+    def _system_error(self) -> float:
+        """A bound on the norm of the error of K and of its tridiagonal form."""
+        return (self.scales.noise + 3 * sum_noise(len(self.tridiagonal))) * self.scales.size
 
     def _set_zero_weight_residuals(self, residuals: Array, c: Array) -> None:
         """Set the rows of `residuals` (n, t) for samples of weight 0, in place.

@@ -10,15 +10,19 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.model_selection.alpha_grid import default_alpha_grid, extend_grid, extension_limits
 from ling.model_selection.cv_problem import HeldOutPredictor
-from ling.model_selection.cv_scores import CVScores, best_indices
+from ling.model_selection.cv_scores import CVScores, best_indices, proven_gap
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.scoring import Scoring
+from ling.model_selection.splits import RowIndices
 from ling.solvers.problem import Problem
 
 # Number of smaller alphas that are certified at a time, as long as the certified scores do not fall
 # towards smaller alphas. Each refinement costs a pass for the scores. A larger number certifies
 # more alphas that are not needed.
 ALPHAS_PER_REFINEMENT = 3
+# Largest error of a certified score, in units of tol and of what predicting the mean loses. Bounds
+# of iterated fits allow for test rows in the worst direction, and are looser than their errors.
+SCORE_TOL_FACTOR, ITERATED_SCORE_TOL_FACTOR = 10.0, 100.0
 # On the default grid, scores that differ by less than this number of standard errors count as
 # equal.
 TIE_STD_ERRORS = 1e-3
@@ -34,16 +38,12 @@ class ScoredGrid:
     tie_std_errors : float
         Scores that differ by less than this number of standard errors count as equal, and the
         largest of these alphas is the best. With 0 the first of the best is taken.
-    is_iterated : bool
-        True if training fits are iterated. Then a score that is not certified may have a large
-        error.
     sample_values : array of shape (n, n_targets, n_alphas) or None
         Values per sample, if `store_cv_results=True` was passed.
     """
 
     scores: CVScores
     tie_std_errors: float = 0.0
-    is_iterated: bool = False
     sample_values: Array | None = None
 
     @property
@@ -61,6 +61,11 @@ class ScoredGrid:
         """Index of the largest alpha whose score is within one standard error of the best."""
         return self._largest_alpha_within(1.0)
 
+    @property
+    def gap(self) -> float:
+        """How much the exact score of the best alpha may be below that of another: `proven_gap`."""
+        return proven_gap(self.scores, self.best)
+
     def _largest_alpha_within(self, std_errors: float) -> NDArray[np.intp]:
         mean, errors = self.scores.mean_score, self.scores.std_error
         first = best_indices(mean)
@@ -74,34 +79,49 @@ class ScoredGrid:
 
 def score_alphas(
     validation: HeldOutPredictor, scoring: Scoring, problem: Problem, alphas: Array | None,
-    method: str, store: bool = False,
+    method: str, tol: float, store: bool = False,
 ) -> ScoredGrid | None:  # fmt: skip
     """Cross-validation scores of all alphas, certified as far as the choice of alpha needs it.
 
-    With `alphas=None` the default grid is used and extended until the best alpha is inside it.
-    Returns None if `validation` gave up because the fallback would have been faster.
+    With `alphas=None` the default grid is used and extended until the best alpha is inside it. A
+    score is certified if its error, relative to what predicting the mean loses, is at most a
+    multiple of `tol`. Returns None if `validation` gave up because the fallback would have been
+    faster.
     """
-    grid = default_alpha_grid(problem) if alphas is None else alphas
-    limits = extension_limits(grid, problem)
-    validation.refine(np.sort(grid)[len(grid) // 2 :])
+    tol *= ITERATED_SCORE_TOL_FACTOR if validation.is_iterated else SCORE_TOL_FACTOR
+    grid, limits = (alphas, None) if alphas is not None else default_grid(validation, problem)
+    if validation.is_iterated:
+        validation.refine(np.sort(grid)[len(grid) // 2 :])
     while True:
         if validation.gave_up:
             return None
-        scores, sample_values = _score_table(validation, scoring, grid, method, store)
+        scores, sample_values = _score_table(validation, scoring, grid, method, tol, store)
         tie_std_errors = TIE_STD_ERRORS if alphas is None else 0.0
-        scored = ScoredGrid(scores, tie_std_errors, validation.is_iterated, sample_values)
+        scored = ScoredGrid(scores, tie_std_errors, sample_values)
         if not np.isfinite(scores.mean_score).any():
             return scored
         undecided = undecided_alphas(scored)
         if undecided.size and validation.refine(undecided):
             continue
         # For a constant y all alphas score the same, so extending the grid is useless.
-        if alphas is not None or not problem.target_norms.any() or _is_inside(scored):
+        if limits is None or not problem.target_norms.any() or _is_inside(scored):
             return scored
         extended_grid = extend_grid(grid, limits)
         if len(extended_grid) == len(grid):
             return scored
         grid = extended_grid
+
+
+def default_grid(
+    validation: HeldOutPredictor, problem: Problem
+) -> tuple[Array, tuple[float, float]]:
+    """The default grid of alphas, and the limits up to which it may be extended."""
+    grid = default_alpha_grid(problem)
+    smallest_direction = None
+    if problem.varying_columns.any():
+        smallest_direction = validation.smallest_direction(grid)
+        grid = default_alpha_grid(problem, smallest_direction)
+    return grid, extension_limits(grid, problem, smallest_direction, validation.can_refine)
 
 
 def _is_inside(scored: ScoredGrid) -> bool:
@@ -117,75 +137,115 @@ def _is_inside(scored: ScoredGrid) -> bool:
 
 
 def _score_table(
-    validation: HeldOutPredictor, scoring: Scoring, alphas: Array, method: str, store: bool
-) -> tuple[CVScores, Array | None]:
+    validation: HeldOutPredictor, scoring: Scoring, alphas: Array, method: str, tol: float,
+    store: bool,
+) -> tuple[CVScores, Array | None]:  # fmt: skip
     """Scores of all alphas and, with `store`, the values per sample (n, n_targets, n_alphas)."""
     sample_loss = None
     has_std_error = validation.n_splits > 1 or scoring.has_std_error_from_sums
     if validation.has_additive_scores and has_std_error and not store:
         sample_loss = scoring.sample_loss
     if sample_loss is None:
-        split_scores, std_error, sample_values = _scores_from_predictions(
-            validation, scoring, alphas, store
-        )
+        table, sample_values = _scores_from_predictions(validation, scoring, alphas, store)
     else:
-        split_scores, std_error = _scores_from_sums(validation, scoring, alphas, sample_loss)
-        sample_values = None
+        table, sample_values = _scores_from_sums(validation, scoring, alphas, sample_loss), None
+    split_scores, std_error, sizes = table
     if validation.n_splits > 1:
         std_error = split_scores.std(axis=1, ddof=1) / np.sqrt(validation.n_splits)
-    certified, mean = validation.certified(alphas), split_scores.mean(axis=1)
+    score_error = scoring.score_errors(split_scores, sizes).mean(axis=1)
+    is_certified = scoring.is_certified(split_scores, sizes, tol)
+    certified = np.asarray(is_certified.reshape(len(alphas), -1).all(axis=1))
+    mean = split_scores.mean(axis=1)
     stored = split_scores if validation.n_splits > 1 else None
-    return CVScores(alphas, mean, std_error, stored, certified, method), sample_values
+    scores = CVScores(alphas, mean, std_error, stored, certified, method, _rounded_up(score_error))
+    return scores, sample_values
+
+
+def _rounded_up(bounds: Array) -> NDArray[np.float32]:
+    """Bounds in float32, which is enough digits for them and makes models smaller."""
+    with np.errstate(over="ignore"):
+        single = bounds.astype(np.float32)
+    return np.asarray(np.where(single < bounds, np.nextafter(single, np.float32(np.inf)), single))
+
+
+ScoreTable = tuple[Array, Array, Array]
 
 
 def _scores_from_sums(
     validation: HeldOutPredictor, scoring: Scoring, alphas: Array, sample_loss: SampleLoss
-) -> tuple[Array, Array]:
-    """Scores (n_alphas, n_splits, ...) from sums over samples, and standard errors.
+) -> ScoreTable:
+    """Scores (n_alphas, n_splits, ...), standard errors, and error sizes, from sums over samples.
 
     The standard errors are those of the last split; they are used if there is only one.
     """
-    sums = validation.score_sums(alphas, sample_loss)
-    split_scores = []
+    (sums, margins, *_), bounds = validation.score_sums(alphas, sample_loss)
+    split_scores, sizes = [], []
     for number in range(validation.n_splits):
-        score, std_error = scoring.scores_from_sums(sums[number], validation.test_index(number))
+        rows = validation.test_index(number)
+        score, std_error = scoring.scores_from_sums(sums[number], rows)
         split_scores.append(score)
-    return np.stack(split_scores, axis=1), std_error
+        score_bounds = bounds[number] * _weight_factor(validation, scoring, rows)
+        sizes.append(scoring.error_sizes(score_bounds, margins[number], rows))
+    return np.stack(split_scores, axis=1), std_error, np.stack(sizes, axis=1)
+
+
+def _weight_factor(
+    validation: HeldOutPredictor, scoring: Scoring, rows: RowIndices | slice
+) -> float:
+    """Factor for bounds on the norms of errors if samples have other weights in the score.
+
+    It is the square root of the largest ratio of a sample's weight in the score to that in the fit.
+    """
+    fit_weights, score_weights = validation.cv_problem.weights[rows], scoring.score_weights
+    score = np.ones_like(fit_weights) if score_weights is None else score_weights[rows]
+    with np.errstate(divide="ignore"):
+        ratios = np.divide(score, fit_weights, out=np.zeros_like(score), where=score > 0)
+    return float(np.sqrt(ratios.max(initial=0.0)))
 
 
 def _scores_from_predictions(
     validation: HeldOutPredictor, scoring: Scoring, alphas: Array, store: bool
-) -> tuple[Array, Array, Array | None]:
-    """Scores (n_alphas, n_splits, ...) from predictions, standard errors, and stored values.
+) -> tuple[ScoreTable, Array | None]:
+    """Scores (n_alphas, n_splits, ...), standard errors, error sizes; and stored values.
 
     The standard errors, (n_alphas, ...), are NaN if there are several splits. The values per
     sample, with the alphas as last axis, are None unless `store` is True.
     """
     n_splits = validation.n_splits
     scores: list[list[Array]] = [[np.array(np.nan)] * n_splits for _ in alphas]
+    bounds = [[np.array(np.nan)] * len(alphas) for _ in range(n_splits)]
+    margins = [[np.array(np.nan)] * len(alphas) for _ in range(n_splits)]
     errors: list[Array] = [np.array(np.nan)] * len(alphas)
     stored: list[Array] = []
     current_split = -1
-    for split, alpha_index, P in validation.predictions(alphas):
+    for split, alpha_index, held_out in validation.predictions(alphas):
         if split != current_split:
             current_split, rows = split, validation.test_rows(split)
+        P = held_out.predictions
         if n_splits == 1:
             scores[alpha_index][split], errors[alpha_index] = scoring.score_with_std_error(P, rows)
         else:
             scores[alpha_index][split] = scoring.score(P, rows)
+        bounds[split][alpha_index] = held_out.bounds
+        margins[split][alpha_index] = scoring.margin_weights(P, rows)
         if store:
             stored.append(scoring.sample_values(P, rows))
-    return np.array(scores), np.array(errors), np.stack(stored, axis=-1) if store else None
+    sizes = []
+    for split in range(n_splits):
+        index = validation.test_index(split)
+        split_bounds = np.array(bounds[split]) * _weight_factor(validation, scoring, index)
+        sizes.append(scoring.error_sizes(split_bounds, np.array(margins[split]), index))
+    table = np.array(scores), np.array(errors), np.stack(sizes, axis=1)
+    return table, np.stack(stored, axis=-1) if store else None
 
 
 def undecided_alphas(scored: ScoredGrid) -> Array:
-    """Alphas that are not certified and whose true scores might change the choice.
+    """Alphas that are not certified and whose exact scores might change the choice.
 
-    These are the best alpha and all larger ones, as far as they are not certified. Smaller alphas
-    are decided if the best one clearly beats the largest alpha, or if a certified score of an alpha
-    below the best is clearly lower. If training fits are iterated, both have to hold, because an
-    iterated fit that is not certified may score as low as a null model. Otherwise the next
-    ALPHAS_PER_REFINEMENT smaller alphas are undecided, too.
+    These are the best alpha, and all others whose exact score may be higher than that of the best.
+    Alphas below a run of certified ones are decided without a proof of their own if a certified
+    score of an alpha below the best is clearly lower, and if the best clearly beats the largest
+    alpha, a null model. Otherwise at most ALPHAS_PER_REFINEMENT of them are named at a time.
     """
     scores = scored.scores
     order = np.argsort(scores.alphas)
@@ -198,10 +258,23 @@ def undecided_alphas(scored: ScoredGrid) -> Array:
         lowest_proven -= 1
     falls = bool(_clearly_lower(scored, order[lowest_proven:best]).all(axis=1).any())
     beats_largest = bool(_clearly_lower(scored, order[-1:]).all())
-    is_clear = falls and beats_largest if scored.is_iterated else falls or beats_largest
-    is_decided = certified[best] and is_clear
+    is_decided = certified[best] and falls and beats_largest
     lowest_needed = best if is_decided else max(0, lowest_proven - ALPHAS_PER_REFINEMENT)
-    return np.asarray(scores.alphas[(rank >= lowest_needed) & ~scores.certified])
+    is_needed = (rank >= lowest_needed) & ~scores.certified & may_be_best(scored)
+    return np.asarray(scores.alphas[is_needed])
+
+
+@np.errstate(invalid="ignore")
+def may_be_best(scored: ScoredGrid) -> NDArray[np.bool_]:
+    """Mask (n_alphas,): True where the exact score may be the highest, for some target.
+
+    An alpha without a bound on its score may be the best. The best alpha always may.
+    """
+    shape = len(scored.scores.alphas), -1
+    mean, errors = scored.scores.mean_score.reshape(shape), scored.scores.score_error.reshape(shape)
+    best, targets = np.atleast_1d(scored.best), np.arange(mean.shape[1])
+    lowest_of_best = mean[best, targets] - errors[best, targets]
+    return np.asarray(~(mean + errors < lowest_of_best).all(axis=1))
 
 
 def is_inconclusive(scored: ScoredGrid) -> bool:
@@ -223,10 +296,13 @@ def _clearly_lower(
 ) -> NDArray[np.bool_]:
     """True where these alphas score lower than the best by more than `std_errors` standard errors.
 
-    `numbers` are indices of alphas. The result has shape (len(numbers), n_targets).
+    That is proved for scores with error bounds. `numbers` are indices of alphas. The result has
+    shape (len(numbers), n_targets).
     """
     shape = len(scored.scores.alphas), -1
     mean, errors = scored.scores.mean_score.reshape(shape), scored.scores.std_error.reshape(shape)
     best, targets = np.atleast_1d(scored.best), np.arange(mean.shape[1])
     margin = std_errors * np.nan_to_num(errors[best, targets])
+    bounds = np.nan_to_num(scored.scores.score_error.reshape(shape), posinf=np.inf)
+    margin = margin + bounds[best, targets] + bounds[numbers]
     return np.asarray(mean[best, targets] - mean[numbers] > margin)

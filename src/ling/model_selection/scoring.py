@@ -6,19 +6,23 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from ling._typing import Array
 from ling.design import Storage
 from ling.design.rows import take_rows
-from ling.model_selection.score_accumulators import SampleLoss, SquaredError
+from ling.model_selection.score_accumulators import MARGIN_EDGES, SampleLoss, SquaredError
 from ling.model_selection.splits import RowIndices
 
 # Number of groups of samples whose scores give the standard error of a score of all samples.
 N_SCORE_GROUPS = 10
+# Smallest spread of y, relative to its norm, that is not rounding.
+MIN_RELATIVE_SPREAD = 1e-12
 # R^2 of fewer samples is not defined.
 MIN_R2_SAMPLES = 2
 
@@ -50,6 +54,50 @@ class Scoring(ABC):
         """
         raise NotImplementedError
 
+    def error_sizes(self, bounds: Array, margins: Array, rows: RowIndices | slice) -> Array:
+        """Sizes of the errors of predictions, from which `score_errors` derives those of scores.
+
+        `bounds` (n_alphas, t) are those of `HeldOut`, for predictions of `rows`. `margins`
+        (n_alphas, n_bins) are the `margin_weights` of the loss. The result has shape (n_alphas,),
+        or (n_alphas, n_targets) if `per_target`. Here it is the error relative to the spread of y.
+        """
+        spread = self._spread(rows)
+        with np.errstate(invalid="ignore"):
+            sizes = np.divide(bounds, spread, out=np.zeros_like(bounds), where=spread > 0)
+        return np.asarray(sizes if self.per_target else sizes.max(axis=-1, initial=0.0))
+
+    def score_errors(self, scores: Array, sizes: Array) -> Array:
+        """Bounds on |score - exact score| from scores and error sizes of any shape; NaN if unknown.
+
+        The exact score is that of exact ridge fits.
+        """
+        return np.full_like(scores, np.nan)
+
+    def is_certified(self, scores: Array, sizes: Array, tol: float) -> NDArray[np.bool_]:
+        """True where scores are accurate enough to decide, for scores and error sizes of any shape.
+
+        Where bounds on scores are unknown, the predictions that they come from have to be accurate.
+        """
+        return np.asarray(sizes <= tol)
+
+    @property
+    def null_score(self) -> Array | None:
+        """The score of predicting the mean of y, a scalar or (t,); None if it is not known."""
+        return None
+
+    @property
+    @abstractmethod
+    def score_weights(self) -> Array | None:
+        """Weights (n,) of the samples in the score; None stands for weights of 1."""
+
+    def _spread(self, rows: RowIndices | slice) -> Array:
+        """Norms (t,) of y minus its mean over `rows`, with the weights of the score."""
+        raise NotImplementedError
+
+    def margin_weights(self, P: Array, rows: RowIndices) -> Array:
+        """`margin_weights` of the loss of predictions for `rows`, (n_bins,)."""
+        return np.zeros(0)
+
     def score_with_std_error(self, P: Array, rows: RowIndices) -> tuple[Array, Array]:
         """Score of all rows, and its standard error from the spread of the scores of groups.
 
@@ -67,8 +115,66 @@ class Scoring(ABC):
         return score, np.asarray(np.std(scores, axis=0, ddof=1) / np.sqrt(N_SCORE_GROUPS))
 
 
+def weighted_spread(y: Array, weights: Array | None) -> Array:
+    """Norms (t,) of y (n, t) minus its mean, with `weights` (n,)."""
+    deviations = (y - np.average(y, axis=0, weights=weights)) ** 2
+    return np.asarray(np.sqrt(deviations.sum(axis=0) if weights is None else weights @ deviations))
+
+
+class SquaredErrorScore(Scoring):
+    """Base of scores that are a constant minus ||v||^2, with the scaled residuals v of all targets.
+
+    If v is off by at most delta, the score is off by at most 2 ||v|| delta + delta^2.
+    """
+
+    #: The score of perfect predictions.
+    best_possible = 0.0
+
+    @abstractmethod
+    def _residual_scales(self, rows: RowIndices | slice) -> Array:
+        """Factors (t,) by which residuals of `rows` are multiplied to give v."""
+
+    @property
+    @abstractmethod
+    def _unit(self) -> Array:
+        """Size of the scores: what predicting the mean of y loses; a scalar, or (t,)."""
+
+    @property
+    def null_score(self) -> Array:
+        """The score of predicting the mean of y, a scalar or (t,)."""
+        return np.asarray(self.best_possible - self._unit)
+
+    def error_sizes(self, bounds: Array, margins: Array, rows: RowIndices | slice) -> Array:
+        """delta for all alphas, over all targets or for each."""
+        scales = self._residual_scales(rows)
+        with np.errstate(invalid="ignore"):  # bounds may be infinite
+            sizes = np.where(scales > 0, bounds * scales, 0.0)  # a constant y has scale 0
+        return np.asarray(sizes if self.per_target else np.linalg.norm(sizes, axis=-1))
+
+    def score_errors(self, scores: Array, sizes: Array) -> Array:
+        """2 ||v|| delta + delta^2."""
+        lengths = np.sqrt(np.maximum(self.best_possible - scores, 0.0))
+        return np.asarray(sizes * (2 * lengths + sizes))
+
+    def is_certified(self, scores: Array, sizes: Array, tol: float) -> NDArray[np.bool_]:
+        """True where the error of the score is at most tol times its size, or the score is NaN."""
+        is_within = self.score_errors(scores, sizes) <= tol * self._unit
+        return np.asarray(is_within | np.isnan(scores))
+
+
+def _loss_of_mean(score: SquaredErrorScore, y: Array, weights: Array | None) -> Array:
+    """What predicting the mean of y loses, at least its rounding: a scalar, or (t,)."""
+    # Rounding of a constant y: its squared deviations would be 0.
+    floor = MIN_RELATIVE_SPREAD * np.linalg.norm(
+        y if weights is None else np.sqrt(weights)[:, None] * y, axis=0
+    )
+    spread = np.maximum(weighted_spread(y, weights), floor)
+    squares = (spread * score._residual_scales(slice(None))) ** 2
+    return np.asarray(squares if score.per_target else squares.sum())
+
+
 @dataclass(frozen=True, eq=False)
-class NegMeanSquaredError(Scoring):
+class NegMeanSquaredError(SquaredErrorScore):
     """Negative mean squared error, -mean w (y - prediction)^2."""
 
     y: Array
@@ -82,6 +188,22 @@ class NegMeanSquaredError(Scoring):
         if self.weights is not None:
             errors *= self.weights[rows, None]
         return errors
+
+    @property
+    def score_weights(self) -> Array | None:
+        """The sample weights."""
+        return self.weights
+
+    def _spread(self, rows: RowIndices | slice) -> Array:
+        return weighted_spread(self.y[rows], None if self.weights is None else self.weights[rows])
+
+    def _residual_scales(self, rows: RowIndices | slice) -> Array:
+        n, t = self.y[rows].shape
+        return np.full(t, 1 / np.sqrt(n if self.per_target else n * t))
+
+    @cached_property
+    def _unit(self) -> Array:
+        return _loss_of_mean(self, self.y, self.weights)
 
     @property
     def sample_loss(self) -> SampleLoss:
@@ -119,14 +241,28 @@ class NegMeanSquaredError(Scoring):
 
 
 @dataclass(frozen=True, eq=False)
-class R2Score(Scoring):
+class R2Score(SquaredErrorScore):
     """R^2: 1 - sum w (y - prediction)^2 / sum w (y - mean)^2, averaged over targets or for each."""
 
     has_std_error_from_sums = False
+    best_possible = 1.0
+    _unit = np.array(1.0)
 
     y: Array
     weights: Array | None
     per_target: bool = False
+
+    @property
+    def score_weights(self) -> Array | None:
+        """The sample weights."""
+        return self.weights
+
+    def _spread(self, rows: RowIndices | slice) -> Array:
+        return weighted_spread(self.y[rows], None if self.weights is None else self.weights[rows])
+
+    def _residual_scales(self, rows: RowIndices | slice) -> Array:
+        spread = self._spread(rows) * (1 if self.per_target else np.sqrt(self.y.shape[1]))
+        return np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
 
     @property
     def sample_loss(self) -> SampleLoss:
@@ -170,8 +306,9 @@ class SklearnScorer(Scoring):
     """A scikit-learn scorer, or any function (estimator, X, y) -> score.
 
     The scorer gets an estimator that returns precomputed predictions. For a classifier,
-    `label_decoder` converts decision values to class labels. `X` is given if the scorer may look
-    at the features. If it is None, scorers get row indices in its place.
+    `label_decoder` converts decision values to class labels, and `targets` (n, t) are what the
+    decision values approximate. `X` is given if the scorer may look at the features. If it is None,
+    scorers get row indices in its place.
     """
 
     scorer: Callable[..., Any]
@@ -180,6 +317,15 @@ class SklearnScorer(Scoring):
     X: Any = None
     per_target: bool = False
     score_params: dict[str, Array] = field(default_factory=dict)
+    targets: Array | None = None
+
+    @property
+    def score_weights(self) -> Array | None:
+        """None: bounds are about the predictions, not about the score."""
+        return None
+
+    def _spread(self, rows: RowIndices | slice) -> Array:
+        return weighted_spread((self.y if self.targets is None else self.targets)[rows], None)
 
     def score(self, P: Array, rows: RowIndices) -> Array:
         """Score of all targets together, or of each target if `per_target`."""
@@ -222,15 +368,47 @@ class MeanScore(Scoring):
         """The loss of one sample."""
         return self.loss
 
+    @property
+    def score_weights(self) -> Array | None:
+        """The weights of the loss."""
+        return self.loss.weights
+
+    def error_sizes(self, bounds: Array, margins: Array, rows: RowIndices | slice) -> Array:
+        """The largest weighted means of changes of the loss within the bounds, for all alphas.
+
+        A decision with margin m changes only if its decision values change by m or more. Decisions
+        with the smallest margins change first, until the sum of w m^2 exceeds the squared bound.
+        """
+        budgets = (bounds**2).sum(axis=1)
+        costs = np.cumsum(margins * MARGIN_EDGES**2, axis=1)
+        changes = np.where(costs <= budgets[:, None], margins, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.maximum(budgets[:, None] - (costs - margins * MARGIN_EDGES**2), 0.0)
+            partial_changes = np.minimum(margins, left / MARGIN_EDGES**2)
+        changes = np.where(costs > budgets[:, None], partial_changes, changes)
+        return np.asarray(changes.sum(axis=1) / self._total_weight(rows))
+
+    def _total_weight(self, rows: RowIndices | slice) -> float:
+        weights = self.loss.weights
+        return float((np.ones(self.n_samples) if weights is None else weights)[rows].sum())
+
+    def score_errors(self, scores: Array, sizes: Array) -> Array:
+        """The weighted means of the largest changes."""
+        return sizes
+
     def score(self, P: Array, rows: RowIndices) -> Array:
         """Score of `rows`."""
         return self.score_with_std_error(P, rows)[0]
 
     def score_with_std_error(self, P: Array, rows: RowIndices) -> tuple[Array, Array]:
         """Score of `rows`, and its standard error from the spread over the samples."""
-        sums = take_rows(self.loss, rows).loss_sums(P[:, None, :])
+        sums, _ = take_rows(self.loss, rows).loss_sums(P[:, None, :])
         score, error = self.scores_from_sums(sums, rows)
         return score[0], error[0]
+
+    def margin_weights(self, P: Array, rows: RowIndices) -> Array:
+        """`margin_weights` of the loss of predictions for `rows`, (n_bins,)."""
+        return np.asarray(take_rows(self.loss, rows).margin_weights(P[:, None, :])[0])
 
     def scores_from_sums(self, sums: Array, rows: RowIndices | slice) -> tuple[Array, Array]:
         """Weighted means sum(w v) / sum(w), and their standard errors as ratios of two sums."""
@@ -246,6 +424,22 @@ class MeanScore(Scoring):
         error = error if n > 1 else np.full_like(mean, np.nan)
         index = (slice(None),) if self.per_target else (slice(None), 0)
         return self.sign * mean[index], error[index]
+
+
+@dataclass(frozen=True, eq=False)
+class NegMeanSquaredLoss(SquaredErrorScore, MeanScore):
+    """scikit-learn's neg_mean_squared_error: squared errors are divided by the sum of weights."""
+
+    loss: SquaredError
+    sign: float = -1.0
+
+    def _residual_scales(self, rows: RowIndices | slice) -> Array:
+        total, t = self._total_weight(rows), self.loss.y.shape[1]
+        return np.full(t, 1 / np.sqrt(total if self.per_target else total * t))
+
+    @cached_property
+    def _unit(self) -> Array:
+        return _loss_of_mean(self, self.loss.y, self.loss.weights)
 
 
 class _FixedPredictions(BaseEstimator):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ling.estimators.out_of_sample import HeldOut
+from ling.estimators.out_of_sample import OutOfSample
 from ling.report.held_out_scores import ClassificationScores, RegressionScores
 from ling.report.html_layout import not_shown, target_views, wrap_figure, wrap_figures
 from ling.report.html_tables import Cell, number_cards, number_cell, scrolling_table, sortable_table
@@ -37,7 +37,7 @@ MAX_CONFUSION_CLASSES, MAX_CONFUSION_PAIRS = 20, 20
 def held_out_section(facts: ReportData) -> str:
     """Predictions for rows that were left out."""
     held, scores = facts.held_out, facts.scores
-    if not isinstance(held, HeldOut) or scores is None:
+    if not isinstance(held, OutOfSample) or scores is None:
         return not_shown(str(held))
     n = facts.fitted_problem.cv_problem.shape[0]
     rows = "all" if len(held.rows) == n else f"{format_count(len(held.rows))} of"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 from ling._typing import Array
-from ling.estimators.out_of_sample import FittedProblem, HeldOut
+from ling.estimators.out_of_sample import FittedProblem, OutOfSample
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class ClassificationScores:
         return np.argsort(self.class_accuracy, kind="stable")
 
 
-def regression_scores(again: FittedProblem, held: HeldOut) -> RegressionScores:
+def regression_scores(again: FittedProblem, held: OutOfSample) -> RegressionScores:
     """Over all rows that were left out."""
     samples, rows = again.cv_problem, held.rows
     actual = samples.to_data_units(samples.Y[rows])
@@ -81,7 +81,7 @@ def regression_scores(again: FittedProblem, held: HeldOut) -> RegressionScores:
     )
 
 
-def classification_scores(again: FittedProblem, held: HeldOut) -> ClassificationScores:
+def classification_scores(again: FittedProblem, held: OutOfSample) -> ClassificationScores:
     """Over all rows that were left out, each counted once whatever its weight."""
     samples, rows, decide = again.cv_problem, held.rows, again.model._label_decoder
     values, y = held.predictions[rows], np.asarray(again.y)[rows]

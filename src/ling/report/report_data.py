@@ -15,7 +15,12 @@ from ling.design import ChunkedStorage
 from ling.errors import DataFileError, LingError, OptionError, ShapeError
 from ling.estimators.fit_session import as_fitted
 from ling.estimators.open_data import is_dask_collection
-from ling.estimators.out_of_sample import FittedProblem, HeldOut, predict_held_out, rebuild_problem
+from ling.estimators.out_of_sample import (
+    FittedProblem,
+    OutOfSample,
+    predict_held_out,
+    rebuild_problem,
+)
 from ling.io import Dataset
 from ling.model_selection import CVScores
 from ling.report.cv_display import scoring_label
@@ -53,7 +58,7 @@ class ReportData:
     target_names: tuple[str, ...]
     feature_names: tuple[str, ...]
     source: str
-    held_out: HeldOut | str
+    held_out: OutOfSample | str
     scores: RegressionScores | ClassificationScores | None
     detailed_targets: tuple[int, ...]
     std_errors: Array | str
@@ -116,7 +121,7 @@ class ReportData:
         found = []
         if self.report.status is not Status.CERTIFIED:
             found.append(f"The fit is {self.report.status.value}")
-        if isinstance(self.held_out, HeldOut):
+        if isinstance(self.held_out, OutOfSample):
             found += self.held_out.notes
             left = self.fitted_problem.cv_problem.shape[0] - len(self.held_out.rows)
             if left:
@@ -137,7 +142,7 @@ def collect_report_data(
     again = rebuild_problem(model, X, y, sample_weight)
     held = _value_or_reason(lambda: predict_held_out(again))
     scores: RegressionScores | ClassificationScores | None = None
-    if isinstance(held, HeldOut):
+    if isinstance(held, OutOfSample):
         scores = (
             classification_scores(again, held)
             if is_classifier(model)
@@ -145,7 +150,7 @@ def collect_report_data(
         )
     name, names = _target_names(again, y, _dataset_target(X) if target is None else target)
     shown = _select_detailed_targets(scores, again.cv_problem.n_targets)
-    gram_form = held.gram_form if isinstance(held, HeldOut) else None
+    gram_form = held.gram_form if isinstance(held, OutOfSample) else None
     form = _value_or_reason(lambda: tridiagonal_form(again, gram_form))
     path = _value_or_reason(lambda: compute_path(again, shown, form))
     spectrum = _value_or_reason(lambda: compute_spectrum(again, form))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ling.estimators.out_of_sample import HeldOut
+from ling.estimators.out_of_sample import OutOfSample
 from ling.report.held_out_scores import ClassificationScores, RegressionScores
 from ling.report.report_data import ReportData
 from ling.report.wording import (
@@ -230,7 +230,7 @@ def _headline_score(facts: ReportData) -> tuple[str, str, str]:
 
 
 def _describe_splits(facts: ReportData) -> str:
-    return facts.held_out.how if isinstance(facts.held_out, HeldOut) else ""
+    return facts.held_out.how if isinstance(facts.held_out, OutOfSample) else ""
 
 
 def round_up(bound: float) -> float:

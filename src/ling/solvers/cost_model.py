@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from ling.design.blocked import ROW_GRAM_BLOCK_BYTES
+from ling.design.chunked import MIN_RESIDENT_BYTES
 from ling.linalg import threads
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import Machine, parse_memory_budget
@@ -64,6 +65,15 @@ class MemoryBudget:
     def allows(self, n_bytes: float, fraction: float = 1.0) -> bool:
         """Whether `n_bytes` fit into this fraction of the budget."""
         return n_bytes <= fraction * self.n_bytes
+
+    def total_for(self, n_bytes: float) -> float:
+        """A memory_budget that leaves `n_bytes` for a fit, rounded up to two digits.
+
+        Blocks of X take at most half of a budget, or MIN_RESIDENT_BYTES.
+        """
+        total = max(2 * n_bytes, n_bytes + MIN_RESIDENT_BYTES) if self.resident_bytes else n_bytes
+        unit = 10.0 ** (np.floor(np.log10(total)) - 1)
+        return float(np.ceil(total / unit) * unit)
 
     def count(self, n_bytes: float, most: int, fraction: float = 1.0) -> int:
         """How many arrays of `n_bytes` fit into this fraction of the budget: 1 to `most`."""

@@ -10,17 +10,20 @@ from scipy import linalg
 from ling._typing import Array
 from ling.linalg.cholesky import proven_min_eigenvalue, scaled_cholesky
 from ling.linalg.rounding import EPS, EPS32, sum_noise
+from ling.linalg.singular_values import thin_svd_with_fallback
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.solvers.certificate import (
     BestOf,
     CholeskyMinorant,
+    LowRankMinorant,
+    Minorant,
     ZeroMinorant,
     cholesky_with_minorant,
     dual_rounding,
     evaluate_bound,
 )
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
-from ling.solvers.cost_model import svd_bytes
+from ling.solvers.cost_model import MemoryBudget, svd_bytes
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.inverse_factor import InverseFactor
 from ling.solvers.options import FitOptions
@@ -48,7 +51,7 @@ def direct(
     """
     n, p = problem.shape
     if (problem.alphas == 0).any():
-        return _solve_by_svd(problem, budget, "the solution of least norm")
+        return solve_by_singular_values(problem, budget.memory, "the solution of least norm")
     if p <= n:
         return _solve_primal(problem, options, budget)
     return _solve_dual(problem, budget)
@@ -74,7 +77,7 @@ def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -
         same_alpha = problem.alphas == alpha
         proven = cholesky_with_minorant(G, float(alpha), problem.shape[0], problem.gram_error_scale)
         if proven is None:
-            return _solve_by_svd(problem, budget, ILL_CONDITIONED_NOTE)
+            return solve_by_singular_values(problem, budget.memory, ILL_CONDITIONED_NOTE)
         factor, minorant = proven
         minorants.append(minorant)
         C = problem.moments[:, same_alpha]
@@ -205,7 +208,7 @@ def _solve_dual(problem: Problem, budget: EngineBudget) -> Candidate:
     """
     dual = solve_dual_system(problem)
     if dual is None:
-        return _solve_by_svd(problem, budget, ILL_CONDITIONED_NOTE)
+        return solve_by_singular_values(problem, budget.memory, ILL_CONDITIONED_NOTE)
     return _dual_candidate(problem, *dual)
 
 
@@ -239,7 +242,7 @@ def _dual_candidate(problem: Problem, C: Array, rho: Array) -> Candidate:
     return Candidate(W, ZeroMinorant(), bound)
 
 
-def _solve_by_svd(problem: Problem, budget: EngineBudget, note: str) -> Candidate:
+def solve_by_singular_values(problem: Problem, memory: MemoryBudget, note: str) -> Candidate:
     """W = V diag(d / (d^2 + alpha)) U'Y from the singular value decomposition X = U diag(d) V'.
 
     For X'X that is numerically singular: its condition is the square of X's. Also for alpha = 0,
@@ -248,12 +251,14 @@ def _solve_by_svd(problem: Problem, budget: EngineBudget, note: str) -> Candidat
     are used instead. They are less accurate, and the certificate shows by how much.
     """
     n, p = problem.shape
-    if budget.memory.allows(svd_bytes(n, p)):
-        U, d, Vt = _svd_with_fallback(problem.design.take(np.arange(n)))
+    minorant: Minorant = ZeroMinorant()
+    if memory.allows(svd_bytes(n, p)):
+        U, d, Vt = thin_svd_with_fallback(problem.design.take(np.arange(n)))
         W: Array = Vt.T @ (
             d[:, None]
             * _apply_ridge_filter(U.T @ problem.targets, d, problem.alphas, max(n, p) * EPS)
         )
+        minorant = _singular_minorant(problem, d, Vt.T)
     elif p <= n:
         theta, Z = linalg.eigh(problem.design.gram(np.float64), check_finite=False)
         d = np.sqrt(np.maximum(theta, 0.0))
@@ -263,7 +268,18 @@ def _solve_by_svd(problem: Problem, budget: EngineBudget, note: str) -> Candidat
         d = np.sqrt(np.maximum(theta, 0.0))
         c = Z @ _apply_ridge_filter(Z.T @ problem.targets, d, problem.alphas, np.sqrt(n * EPS))
         W = problem.design.rmatmat(c)
-    return Candidate(np.asarray(W), note=note)
+    return Candidate(np.asarray(W), minorant, note=note)
+
+
+def _singular_minorant(problem: Problem, d: Array, V: Array) -> LowRankMinorant:
+    """A minorant of X'X from the computed singular values d (k,) and vectors V (p, k).
+
+    They are those of X + dX, where ||dX|| is a few eps ||X||. For every c > 0,
+    (X + dX)'(X + dX) <= (1 + c) X'X + (1 + 1 / c) ||dX||^2 I. With c = 0.1 the values are divided
+    by 1.1, and the slack is 10 ||dX||^2.
+    """
+    x_error = sum_noise(*problem.shape) * float(np.linalg.norm(problem.raw_column_norms))
+    return LowRankMinorant(V, d**2 / 1.1, 10 * x_error**2)
 
 
 def _apply_ridge_filter(C: Array, d: Array, alphas: Array, rounding: float) -> Array:
@@ -274,11 +290,3 @@ def _apply_ridge_filter(C: Array, d: Array, alphas: Array, rounding: float) -> A
     shifted = d[:, None] ** 2 + alphas
     is_significant = (d > rounding * d.max(initial=0.0))[:, None] | (alphas > 0)
     return np.divide(C, shifted, out=np.zeros_like(C), where=is_significant & (shifted > 0))
-
-
-def _svd_with_fallback(X: Array) -> tuple[Array, Array, Array]:
-    """U (n, k), d (k,) and V' (k, p), k = min(n, p), by LAPACK's gesdd, or by gesvd if it fails."""
-    try:
-        return linalg.svd(X, full_matrices=False, check_finite=False)
-    except linalg.LinAlgError:  # divide and conquer (gesdd) does not always converge; QR does
-        return linalg.svd(X, full_matrices=False, check_finite=False, lapack_driver="gesvd")

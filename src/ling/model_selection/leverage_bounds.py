@@ -1,0 +1,148 @@
+"""Bounds on the leverages of test rows in iterated fits, whose Gram matrices are not formed.
+
+A minorant B <= X'X of the training rows gives x'(X'X + alpha I)^-1 x <= x'(B + alpha I)^-1 x. With
+B = U diag(v) U' the latter is sum_j (u_j'x)^2 / (v_j + alpha) + (||x||^2 - ||U'x||^2) / alpha, so
+that sums of (u_j'x)^2 and of ||x||^2 over the test rows give the sum of leverages for every alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling._typing import Array
+from ling.design import Design
+from ling.design.rows import RowReduction, per_row
+from ling.linalg.rounding import sum_noise
+from ling.model_selection.cv_problem import CVProblem
+from ling.model_selection.splits import Splits
+from ling.solvers.certificate import LowRankMinorant, Minorant
+
+
+@dataclass(frozen=True, eq=False)
+class LeverageBound:
+    """A bound on the sum of w x'(X'X + alpha I)^-1 x over the test rows of a split.
+
+    `values` are v (rank,), `squares` (rank,) the sums of w (u_j'x)^2, and `total` is that of
+    w ||x||^2. The minorant lies below X'X + slack I.
+    """
+
+    values: Array
+    squares: Array
+    total: float
+    slack: float
+
+    def __call__(self, alphas: Array) -> Array:
+        """The bounds (n_alphas,)."""
+        shifts = alphas - self.slack
+        is_usable = shifts > alphas / 2  # as in LowRankMinorant
+        shifts = np.where(is_usable, shifts, 1.0)
+        inside = (self.squares[:, None] / (self.values[:, None] + shifts)).sum(axis=0)
+        outside = max(self.total - float(self.squares.sum()), 0.0) / shifts
+        with np.errstate(divide="ignore"):
+            return np.where(is_usable, inside + outside, self.total / alphas)
+
+
+def leverage_bounds(
+    samples: CVProblem, splits: Splits, minorants: Sequence[Minorant], x_shifts: Sequence[Array]
+) -> list[LeverageBound]:
+    """Bounds for every split; one pass over X with as many columns as the largest rank.
+
+    `x_shifts` (p,) are the means of the training rows, about the mean of all rows.
+    """
+    p = samples.shape[1]
+    parts = [
+        (minorant.vectors, minorant.values, minorant.slack)
+        if isinstance(minorant, LowRankMinorant)
+        else (np.zeros((p, 0)), np.zeros(0), 0.0)
+        for minorant in minorants
+    ]
+    vectors = tuple(U for U, _, _ in parts)
+    if samples.is_out_of_core:
+        reduction = TestRowSquares(
+            test_membership=splits.test_membership, weights=samples.weights,
+            vectors=vectors, shifts=np.stack(x_shifts),
+        )  # fmt: skip
+        sums = list(samples.design.reduce_rows(reduction)[0])
+    else:
+        sums = [
+            _squares_in_memory(samples, splits.test_rows(number), U, x_shifts[number])
+            for number, U in enumerate(vectors)
+        ]
+    inflation = 1 + 4 * sum_noise(*samples.shape)
+    return [
+        LeverageBound(values, split_sums[1 : 1 + len(values)], inflation * split_sums[0], slack)
+        for split_sums, (_, values, slack) in zip(sums, parts, strict=True)
+    ]
+
+
+def _squares_in_memory(samples: CVProblem, rows: Any, U: Array, shift: Array) -> Array:
+    """The sums of `TestRowSquares` for one split, without dense copies of sparse rows."""
+    design, weights = samples.design.subset(rows), samples.weights[rows]
+    products = design.matmat(U) - shift @ U if U.shape[1] else np.zeros((len(rows), 0))
+    return np.concatenate([[_total_squares(design, weights, shift)], weights @ products**2])
+
+
+def _total_squares(design: Design, weights: Array, shift: Array) -> float:
+    """An upper bound on the sum of w ||x - shift||^2 over the rows of a centred, scaled design.
+
+    It is formed from raw sums, in which digits may cancel; their rounding error is added.
+    """
+    sums, _, squares = design.storage.moments(weights, weights[:, None])
+    affine = design.affine
+    scale = np.ones_like(shift) if affine.column_scale is None else affine.column_scale
+    center = shift / scale
+    if affine.right is not None:
+        center = center + affine.right[:, 0]
+    total_weight = float(weights.sum())
+    centered = squares - 2 * center * sums + total_weight * center**2
+    rounding = 8 * sum_noise(len(weights)) * (squares + total_weight * center**2)
+    return float(scale**2 @ np.maximum(centered + rounding, 0.0))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TestRowSquares(RowReduction):
+    """Sums over the test rows of each split of w ||x - m||^2 and of w (u_j'(x - m))^2.
+
+    `vectors` are the u_j of each split, (p, rank), and `shifts` (n_splits, p) their means m.
+    `test_membership` is that of `Splits`. The sums have shape (n_splits, 1 + largest rank).
+    """
+
+    __test__ = False  # pytest would collect it
+
+    test_membership: NDArray[Any] = per_row()
+    weights: Array = per_row()
+    vectors: tuple[Array, ...]
+    shifts: Array
+
+    def __call__(self, X: Array) -> tuple[Array, ...]:
+        """Contribution of these rows to the sums."""
+        sums = np.zeros((len(self.vectors), 1 + self._largest_rank))
+        for number, U in enumerate(self.vectors):
+            is_test_row = (
+                self.test_membership == number
+                if self.test_membership.ndim == 1
+                else self.test_membership[:, number]
+            )
+            rows, weights = X[is_test_row] - self.shifts[number], self.weights[is_test_row]
+            sums[number, 0] = weights @ np.einsum("ij,ij->i", rows, rows)
+            sums[number, 1 : 1 + U.shape[1]] = weights @ (rows @ U) ** 2
+        return (sums,)
+
+    @property
+    def _largest_rank(self) -> int:
+        return max(int(U.shape[1]) for U in self.vectors)
+
+    @property
+    def workspace_per_row(self) -> int:
+        """Numbers of temporary memory per row: the centred row and its products."""
+        return 2 * (int(self.shifts.shape[1]) + self._largest_rank)
+
+    @property
+    def flops_per_row(self) -> float:
+        """FLOPs of the products of one row, by one split."""
+        return 2.0 * float(self.vectors[0].size)

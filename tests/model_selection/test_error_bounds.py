@@ -1,0 +1,144 @@
+"""Bounds on the errors of held-out predictions hold, in arithmetic with 60 digits."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ling.model_selection import DirectFolds, ExactLeaveOneOut, IteratedFolds
+from tests.model_selection.problems import Data
+
+DIGITS = 60
+
+
+def refined(predictor, alphas):
+    predictor.refine(alphas)
+    return predictor
+
+
+PREDICTORS = {
+    "folds": lambda samples, splits, _: DirectFolds(samples, splits),
+    "folds, singular values": lambda samples, splits, alphas: refined(
+        DirectFolds(samples, splits), alphas
+    ),
+    "iterated folds": lambda samples, splits, alphas: refined(
+        IteratedFolds(samples, splits, 1e-3), alphas
+    ),
+    "leave-one-out": lambda samples, _, __: ExactLeaveOneOut(samples),
+    "leave-one-out, singular values": lambda samples, _, alphas: refined(
+        ExactLeaveOneOut(samples), alphas
+    ),
+}
+
+
+def gaussian(rng, n, p):
+    return rng.standard_normal((n, p))
+
+
+def nearly_collinear(rng, n, p):
+    X = rng.standard_normal((n, p))
+    X[:, -1] = X[:, 0] + 1e-7 * rng.standard_normal(n)
+    return X
+
+
+def different_units(rng, n, p):
+    return rng.standard_normal((n, p)) * 10.0 ** rng.uniform(-6, 6, p)
+
+
+def large_mean(rng, n, p):
+    return rng.standard_normal((n, p)) + 10.0 ** rng.uniform(2, 6)
+
+
+def heavy_rows(rng, n, p):
+    X = rng.standard_normal((n, p))
+    X[: n // 4] *= 10.0 ** rng.uniform(1, 5)
+    return X
+
+
+def duplicated(rng, n, p):
+    X = rng.standard_normal((n, p))
+    X[:, -1] = X[:, 0]
+    return X
+
+
+KINDS = [gaussian, nearly_collinear, different_units, large_mean, heavy_rows, duplicated]
+
+
+def exact_predictions(data, train, test, alpha):
+    """Predictions (n_test, t) of the exact fit to the rows `train`, as numbers of mpmath."""
+    weights = np.ones(len(data.Y)) if data.weights is None else data.weights
+    w = mp.matrix(weights[train].tolist())
+    X, Y = mp.matrix(data.dense[train].tolist()), mp.matrix(data.Y[train].tolist())
+    total = mp.fsum(w)
+    x_mean = [mp.fsum(w[i] * X[i, j] for i in range(len(train))) / total for j in range(X.cols)]
+    y_mean = [mp.fsum(w[i] * Y[i, j] for i in range(len(train))) / total for j in range(Y.cols)]
+    for i in range(len(train)):
+        for j in range(X.cols):
+            X[i, j] = (X[i, j] - x_mean[j]) * mp.sqrt(w[i])
+        for j in range(Y.cols):
+            Y[i, j] = (Y[i, j] - y_mean[j]) * mp.sqrt(w[i])
+    A = X.T * X + mp.mpf(alpha) * mp.eye(X.cols)
+    coef = [mp.lu_solve(A, X.T * Y[:, j]) for j in range(Y.cols)]
+    return [
+        [
+            y_mean[j] + mp.fsum((mp.mpf(x[k]) - x_mean[k]) * coef[j][k] for k in range(X.cols))
+            for j in range(Y.cols)
+        ]
+        for x in data.dense[test].tolist()
+    ]
+
+
+def error_norms(data, held_out, train, test, alpha):
+    """The norms (t,) of the errors of predictions, with the weights of the samples."""
+    weights = np.ones(len(data.Y)) if data.weights is None else data.weights
+    exact = exact_predictions(data, train, test, alpha)
+    squares = [
+        mp.fsum(
+            mp.mpf(w) * (mp.mpf(float(p)) - e) ** 2
+            for w, p, e in zip(
+                weights[test], held_out.predictions[:, j], (row[j] for row in exact), strict=True
+            )
+        )
+        for j in range(data.Y.shape[1])
+    ]
+    return np.array([float(mp.sqrt(square)) for square in squares])
+
+
+@pytest.mark.parametrize("make", PREDICTORS.values(), ids=PREDICTORS)
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    shape=st.sampled_from([(16, 3), (9, 6), (6, 9)]),
+    seed=st.integers(0, 2**32 - 1),
+    log_alpha=st.floats(-14, 2),
+    weighted=st.booleans(),
+)
+def test_no_bound_is_below_an_error(make, kind, shape, seed, log_alpha, weighted):
+    rng = np.random.default_rng(seed)
+    X = kind(rng, *shape)
+    Y = X @ rng.standard_normal((shape[1], 2)) + 10.0 ** rng.uniform(-6, 2) * rng.standard_normal(
+        (shape[0], 2)
+    )
+    weights = 10.0 ** rng.uniform(-3, 3, shape[0]) if weighted else None
+    data = Data(X, Y, weights)
+    alphas = 10.0**log_alpha * float((X**2).sum()) * np.array([1.0, 10.0])
+    rows = np.arange(shape[0])
+    pairs = [(rows[rows % 3 != k], rows[rows % 3 == k]) for k in range(3)]
+    samples = data.cv_problem()
+    scaled = alphas / samples.standardization.x_scale**2
+    predictor = make(samples, data.splits(pairs), scaled)
+    with mp.workdps(DIGITS):
+        for split, index, held_out in predictor.predictions(scaled):
+            if not np.isfinite(held_out.bounds).all():
+                continue
+            if predictor.n_splits == 1:
+                squares = 0.0
+                for i in rows:
+                    one = type(held_out)(held_out.predictions[i : i + 1], held_out.bounds)
+                    left_out = np.delete(rows, i), rows[i : i + 1]
+                    squares = squares + error_norms(data, one, *left_out, alphas[index]) ** 2
+                norms = np.sqrt(squares)
+            else:
+                norms = error_norms(data, held_out, *pairs[split], alphas[index])
+            assert (norms <= held_out.bounds * (1 + 1e-9)).all()
