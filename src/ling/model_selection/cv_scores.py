@@ -151,9 +151,9 @@ def proven_gap(scores: CVScores, best: NDArray[np.intp]) -> float:
     shape = len(scores.alphas), -1
     mean, errors = scores.mean_score.reshape(shape), scores.score_error.reshape(shape)
     best, targets = np.atleast_1d(best), np.arange(mean.shape[1])
-    is_proved = scores.certified & np.isfinite(mean + errors).all(axis=1)
-    if not is_proved[best].all():
+    if not np.isfinite((mean + errors)[best, targets]).all():
         return float("inf")
+    is_proved = scores.certified & np.isfinite(mean + errors).all(axis=1)
     highest = np.where(is_proved[:, None], mean + errors, -np.inf)
     highest[best, targets] = -np.inf
     gaps = highest.max(axis=0) - (mean - errors)[best, targets]

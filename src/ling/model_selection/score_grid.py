@@ -264,17 +264,21 @@ def undecided_alphas(scored: ScoredGrid) -> Array:
     return np.asarray(scores.alphas[is_needed])
 
 
-@np.errstate(invalid="ignore")
 def may_be_best(scored: ScoredGrid) -> NDArray[np.bool_]:
     """Mask (n_alphas,): True where the exact score may be the highest, for some target.
 
-    An alpha without a bound on its score may be the best. The best alpha always may.
+    An alpha without a bound on its score may be the best. The best alpha counts only if it has a
+    rival: otherwise its exact score is the highest, however accurate it is.
     """
     shape = len(scored.scores.alphas), -1
     mean, errors = scored.scores.mean_score.reshape(shape), scored.scores.score_error.reshape(shape)
     best, targets = np.atleast_1d(scored.best), np.arange(mean.shape[1])
-    lowest_of_best = mean[best, targets] - errors[best, targets]
-    return np.asarray(~(mean + errors < lowest_of_best).all(axis=1))
+    with np.errstate(invalid="ignore"):
+        is_rival = ~(mean + errors < (mean - errors)[best, targets])
+    is_rival[best, targets] = False
+    result = is_rival.any(axis=1)
+    result[best[is_rival.any(axis=0)]] = True
+    return np.asarray(result)
 
 
 def is_inconclusive(scored: ScoredGrid) -> bool:
