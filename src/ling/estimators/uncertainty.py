@@ -16,6 +16,7 @@ from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import Change, OptionError
 from ling.estimators.fit import FitResult
 from ling.estimators.prediction import BlockPredictionMixin, checked_x_and_predictions, predictions
+from ling.estimators.prediction_bounds import predictions_with_bounds
 from ling.plain_state import register_plain
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
@@ -92,19 +93,50 @@ class UncertaintyMixin(BlockPredictionMixin):
     store_covariance: bool
 
     @overload
-    def predict(self, X: DaskCollection, return_std: bool = False) -> Any: ...
+    def predict(
+        self, X: DaskCollection, return_std: bool = False, return_bound: bool = False
+    ) -> Any: ...
     @overload
-    def predict(self, X: MatrixLike, return_std: Literal[False] = False) -> Array: ...
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        return_bound: Literal[False] = False,
+    ) -> Array: ...
     @overload
-    def predict(self, X: MatrixLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    def predict(
+        self, X: MatrixLike, return_std: Literal[True], return_bound: Literal[False] = False
+    ) -> tuple[Array, Array]: ...
     @overload
-    def predict(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
-    def predict(self, X: DaskCollection | MatrixLike, return_std: bool = False) -> Any:
+    def predict(
+        self, X: MatrixLike, return_std: Literal[False] = False, *, return_bound: Literal[True]
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: bool, return_bound: bool = False
+    ) -> Array | tuple[Array, Array]: ...
+    def predict(
+        self, X: DaskCollection | MatrixLike, return_std: bool = False, return_bound: bool = False
+    ) -> Any:
         """Predict y: `X @ coef_.T + intercept_`.
 
         With `return_std`, also return the standard deviation of y around the prediction.
+
+        With `return_bound`, also return a proven bound on the distance of each prediction from that
+        of the exact ridge solution, in float64. It follows from the certificate of the fit, and
+        includes the errors of the coefficients and of the intercept, and all rounding. It is
+        infinite if `alpha` is 0. It takes another pass over X. Standard deviations say how far y
+        may be from the exact predictions; bounds say how far the computed predictions may be.
         """
         check_is_fitted(self, "coef_")
+        if return_bound:
+            if return_std:
+                raise OptionError(
+                    "return_bound",
+                    "cannot be combined with `return_std`=True",
+                    "call predict twice, once with each",
+                )
+            return predictions_with_bounds(self, X, self.coef_.T)
         if not return_std:
             return predictions(self, X, self.coef_.T)
         with verify_memmaps_unchanged(X):
