@@ -184,8 +184,8 @@ def round_up_to_float32(values: Array) -> NDArray[np.float32]:
     """Values >= 0 in float32, rounded up; infinite above its range."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = values.astype(np.float32)
-    below = rounded.astype(np.float64) < values
-    return np.where(below, np.nextafter(rounded, np.float32(np.inf)), rounded).astype(np.float32)
+        above = np.nextafter(rounded, np.float32(np.inf))
+    return np.where(rounded.astype(np.float64) < values, above, rounded).astype(np.float32)
 
 
 def _product(errors: Any, factors: Any) -> Array:

@@ -102,7 +102,7 @@ def test_batches_and_constraints_have_bounds(positive):
     X = X + 1e4
     model = Ridge(0.5, positive=positive).partial_fit(X[:50], y[:50]).partial_fit(X[50:], y[50:])
     model.partial_fit(X[:20], y[:20], remove=True)
-    tight = Ridge(0.5, positive=positive, tol=1e-9, solver="auto").fit(X[20:], y[20:])
+    tight = Ridge(0.5, positive=positive, tol=1e-8).fit(X[20:], y[20:])
     certificate = model.report_.certificate
     other = tight.report_.certificate.coef_bounds(12) + certificate.coef_bounds(12)
     assert (np.abs(model.coef_ - tight.coef_) <= other[0]).all()
@@ -215,7 +215,7 @@ def test_without_a_penalty_bounds_are_infinite():
 def test_a_constant_target_is_exact(value):
     X, _ = data()
     model = Ridge().fit(X, np.full(len(X), value))
-    assert model.report_.certificate.coef_norm_bounds == [0.0]
+    assert model.report_.certificate.coef_norm_bounds[0] <= 1e-20
     assert model.predict(X, return_bound=True)[1].max() <= 1e-12 * max(value, 1.0)
 
 

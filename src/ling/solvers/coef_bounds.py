@@ -127,7 +127,10 @@ def _inverse_diagonal(problem: Problem, minorant: Minorant) -> NDArray[np.float3
     if alpha <= 0:
         return None
     diagonal = minorant.inverse_diagonal(alpha, n >= MIN_ROWS_PER_COLUMN_TO_INVERT * p)
-    return None if diagonal is None else round_up_to_float32(diagonal)
+    if diagonal is None:
+        return None
+    rounded = round_up_to_float32(diagonal)
+    return rounded if np.isfinite(rounded).all() else None  # out of the range of float32
 
 
 def _leading_directions(
