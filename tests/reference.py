@@ -83,7 +83,7 @@ class ExactRidge:
                 b[i] = self.roots[i] * (b[i] - self.y_mean)
                 for j in range(A.cols):
                     A[i, j] = self.roots[i] * (A[i, j] - self.x_mean[j])
-            self.A, self.spread = A, mpmath.norm(b)
+            self.A, self.centred_y, self.spread = A, b, mpmath.norm(b)
             self.coef = _solve(A, b, mpmath.mpf(float(alpha)))
 
     def coef_errors(self, coef):

@@ -137,8 +137,8 @@ class ErrorRegion:
         """Upper bounds (n, t) of sqrt(x'H^-1 x) from the directions, for `inside` = x'U (n, r).
 
         x'(U diag(v) U' + s I)^-1 x is the minimum over c of sum c_k^2 / v_k + ||x - U c||^2 / s, so
-        every c gives an upper bound. The minimum for orthonormal U is at c_k = v_k / (v_k + s) x'u_k;
-        U is so up to rounding, which its Gram matrix accounts for.
+        every c gives an upper bound. For orthonormal U the minimum is at c_k = v_k / (v_k + s)
+        x'u_k. U is orthonormal up to rounding, which its Gram matrix accounts for.
         """
         assert self.directions is not None
         assert self.values is not None

@@ -88,7 +88,9 @@ def test_no_bound_lies_in_float32(case, offset):
 def test_no_bound_of_a_solution_from_elsewhere_lies(case, change):
     rng = np.random.default_rng(0)
     exact = reference.ExactRidge(case.X, case.y, case.alpha, case.weights, case.fit_intercept, 200)
-    coef = np.array([float(v) for v in exact.coef]) * (1 + change * rng.standard_normal(len(exact.coef)))
+    coef = np.array([float(v) for v in exact.coef]) * (
+        1 + change * rng.standard_normal(len(exact.coef))
+    )
     certificate = certify(coef, case.X, case.y, case.alpha, sample_weight=case.weights,
                           fit_intercept=case.fit_intercept)  # fmt: skip
     errors, norm = exact.coef_errors(coef)
@@ -123,7 +125,9 @@ def test_bounds_are_useful(solver, alpha):
         model = Ridge(alpha, solver=solver, tol=tol).fit(X, y)
         certificate = model.report_.certificate
         bounds = model.predict(X, return_bound=True)[1]
-        assert (certificate.coef_bounds(30)[0] <= certificate.coef_norm_bounds[0] * (1 + 1e-6)).all()
+        assert (
+            certificate.coef_bounds(30)[0] <= certificate.coef_norm_bounds[0] * (1 + 1e-6)
+        ).all()
         sizes.append(bounds.max() / y.std())
         # sqrt(x'x / alpha) E is the bound without any knowledge of X'X
         centred = X - X.mean(axis=0)

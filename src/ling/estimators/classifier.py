@@ -160,9 +160,7 @@ class BaseRidgeClassifier(
     def decision_function(
         self, X: MatrixLike, return_bound: Literal[True]
     ) -> tuple[Array, Array]: ...
-    def decision_function(
-        self, X: DaskCollection | MatrixLike, return_bound: bool = False
-    ) -> Any:
+    def decision_function(self, X: DaskCollection | MatrixLike, return_bound: bool = False) -> Any:
         """Decision values `X @ coef_.T + intercept_`: (n, n_classes), or (n,) for two classes.
 
         With `return_bound`, also return a proven bound on the distance of each value from that of
@@ -171,9 +169,7 @@ class BaseRidgeClassifier(
         """
         check_is_fitted(self, "coef_")
         if return_bound:
-            return predictions_with_bounds(
-                self, X, np.atleast_2d(self.coef_).T, _squeeze_binary
-            )
+            return predictions_with_bounds(self, X, np.atleast_2d(self.coef_).T, _squeeze_binary)
         return self._decision_values(X, _squeeze_binary)
 
     @overload

@@ -363,9 +363,10 @@ def _add_intercept(
     coef: Array,
     dtype: np.dtype[Any],
 ) -> tuple[Array, Array, Solution]:
-    """Intercepts (t,) in the units of the data, what rounding to `dtype` has changed (t,), solution.
+    """Intercepts (t,) in the units of the data, their rounding errors (t,), and the solution.
 
-    The bounds of the solution include the error of the intercepts. It is that of float64 arithmetic plus that of rounding the intercepts to `dtype`.
+    The bounds of the solution include the error of the intercepts: that of float64 arithmetic plus
+    that of rounding them to `dtype`.
     """
     exact = standardization.intercept(coef)
     with np.errstate(over="ignore"):

@@ -101,7 +101,7 @@ def _sparse_functionals(region: ErrorRegion, weights: Array, X: Any) -> Array:
     X = X / region.x_scale
     mean = np.zeros(p) if region.x_mean is None else region.x_mean.astype(np.float64)
     at_columns = mean[X.indices]
-    columns = [_changed_sums(X, (X.data - at_columns) ** 2, at_columns**2, mean @ mean)]
+    columns = [_changed_sums(X, (X.data - at_columns) ** 2, at_columns**2, float(mean @ mean))]
     roots = region.root_inverse_diagonal
     if roots is not None:
         factors = roots[X.indices]
@@ -119,7 +119,7 @@ def _changed_sums(X: Any, entries: Array, at_zero: Array, empty_sum: float) -> A
     `at_zero` (nnz,) is what the stored ones would be for entries 0, and `empty_sum` the sum of a
     row without stored entries. All are >= 0.
     """
-    n, p = X.shape
+    p = X.shape[1]
     changes = sparse.csr_array((entries - at_zero, X.indices, X.indptr), shape=X.shape)
     terms = sparse.csr_array((entries + at_zero, X.indices, X.indptr), shape=X.shape)
     rounding = (p + 16) * EPS * (empty_sum + terms.sum(axis=1))

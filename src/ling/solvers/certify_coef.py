@@ -58,9 +58,10 @@ def bound_coef(
 ) -> tuple[Array, Minorant]:
     """Bounds (t,) on ||X(w - w*)|| / ||y|| for coefficients W (p, t), in the units of the problem.
 
-    The minorant that proves them is returned too. One to three passes over X. Infinite where alpha is 0, and for all targets if a coefficient is
-    not finite. `plan` is that of a fit to the same data, with `precision="float64"`; a solver in
-    `options` chooses the engine whose minorant is used.
+    The minorant that proves them is returned too. One to three passes over X. Bounds are infinite
+    where alpha is 0, and for all targets if a coefficient is not finite. `plan` is that of a fit to
+    the same data, with `precision="float64"`; a solver in `options` chooses the engine whose
+    minorant is used.
     """
     unknown = np.full(problem.n_targets, np.inf)
     if not (problem.alphas > 0).any() or not np.isfinite(W).all():

@@ -44,7 +44,8 @@ def error_region(
     alphas = problem.alphas
     floors = [minorant.diagonal_floor(float(alpha)) for alpha in alphas]
     errors = _absolute_errors(problem, W, relative)
-    intercept_errors, center_error, x_mean = np.zeros(problem.n_targets), 0.0, None
+    intercept_errors: Array = np.zeros(problem.n_targets)
+    center_error, x_mean = 0.0, None
     if intercept_shifts is not None:
         errors = errors + _centering_errors(problem, floors, W)
         intercept_errors = _intercept_errors(problem, standardization, W, intercept_shifts)

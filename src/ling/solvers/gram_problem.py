@@ -172,6 +172,14 @@ class GramProblem(Problem):
         squares = self.squares - np.einsum("ij,ij->j", W, factor)
         return np.asarray(np.maximum(squares, 0.0))
 
+    def residual_norms(self, W: Array) -> tuple[Array, Array]:
+        """||y - X w|| (t,), and bounds (t,) on its rounding error, which may be all of it."""
+        sizes = self.raw_target_norms + self.raw_column_norms @ np.abs(W)
+        squares, rounding = self.residual_squares(W), 4 * sum_noise(self.shape[0]) * sizes**2
+        return np.sqrt(squares), np.sqrt(squares + rounding) - np.sqrt(
+            np.maximum(squares - rounding, 0.0)
+        )
+
     def mean_shift_error(self, W: Array) -> Array:
         """Bound (t,) on the error of y_mean - x_mean'w, times sqrt(total weight)."""
         return np.asarray(
