@@ -32,7 +32,7 @@ class ErrorRegion:
 
     Numbers are in the units of the solved problem, which is that of (X - x_mean) / x_scale and
     y / y_scale; both scales are powers of two. Arrays of p numbers are in float32, rounded so that
-    all bounds still hold.
+    all bounds still hold; `x_mean` is in float64 if it is out of the range of float32.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class ErrorRegion:
     intercept_errors: Array
     x_scale: float
     y_scale: Array
-    x_mean: NDArray[np.float32] | None = None
+    x_mean: Array | None = None
     center_error: float = 0.0
     inverse_diagonal: NDArray[np.float32] | None = None
     directions: NDArray[np.float32] | None = None

@@ -23,6 +23,7 @@ from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import integer_seed
 from ling.solvers.engines import ENGINES
+from ling.solvers.fingerprint import DataFingerprint, data_fingerprint
 from ling.solvers.machine import parse_speeds
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, format_megabytes, plan_as_dict, plan_solve
@@ -99,7 +100,8 @@ class FitResult:
 
     `intercept` is None without an intercept. `memory` is the memory budget of the fit. `dtype` is
     the dtype of X, in which `coef_` and `intercept_` are stored. `column_stds` (p,) are the
-    standard deviations of the columns of X: coefficients times these are comparable.
+    standard deviations of the columns of X: coefficients times these are comparable. `fingerprint`
+    identifies the data.
     """
 
     coef: Array
@@ -109,6 +111,7 @@ class FitResult:
     memory: MemoryBudget
     dtype: np.dtype[Any]
     column_stds: Array
+    fingerprint: DataFingerprint
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,8 @@ def complete_fit(
     column_stds = problem.column_norms * (
         standardization.x_scale / np.sqrt(standardization.total_weight)
     )
-    return FitResult(coef, intercept, solution, report, memory, dtype, column_stds)
+    fingerprint = data_fingerprint(problem, standardization)
+    return FitResult(coef, intercept, solution, report, memory, dtype, column_stds, fingerprint)
 
 
 def solve_warm_started(
@@ -259,6 +263,7 @@ def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:
     model.solver_ = solution.estimate.engine
     model.report_ = fit.report
     model._column_stds = fit.column_stds
+    model._data_fingerprint = fit.fingerprint
 
 
 def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:

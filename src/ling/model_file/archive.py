@@ -34,7 +34,7 @@ from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes,
 from ling.plain_state import from_plain
 from ling.results import FitReport
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 HEADER_ENTRY = "model.json"
 SAVABLE_MODELS: dict[str, Any] = {
     model.__name__: model
@@ -51,6 +51,7 @@ SAVED_FILE_ADVICE = "pass a file that ling has saved"
 #: Kept besides the attributes whose names end in "_".
 PRIVATE_ATTRIBUTES = (
     "_column_stds",
+    "_data_fingerprint",
     "_fit_parameters",
     "_label_decoder",
     "_sufficient_statistics",
@@ -78,6 +79,10 @@ def save(
     model: RidgeModel, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None
 ) -> None:
     """Write a fitted model to a file, whole or not at all.
+
+    The file carries the proof of its error bound: the certificate, a low-rank minorant of X'X if the
+    fit has one, and a fingerprint of the training data. `docs/verify_model.py` checks the bound
+    with the file and the data, without ling.
 
     Parameters that are not plain data (a splitter as `cv`, a function as `scoring`, a generator as
     `random_state`) are written as a description. `load` gives None for them, and says so in the
@@ -205,6 +210,15 @@ def _read_header(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
             f"has format {found} of ling {header.get('ling')}, but this is ling "
             f"{ling.__version__}, which reads formats up to {FORMAT_VERSION}",
             "install a newer ling",
+            where=Where(file=name),
+        )
+    if isinstance(found, int) and 0 < found < FORMAT_VERSION:
+        raise ModelFileError(
+            "path",
+            f"has format {found} of ling {header.get('ling')}, without what ling "
+            f"{ling.__version__} stores about errors",
+            "fit the model again",
+            f"read it with ling {header.get('ling')}",
             where=Where(file=name),
         )
     if found != FORMAT_VERSION:

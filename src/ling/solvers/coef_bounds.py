@@ -108,13 +108,13 @@ def _intercept_errors(
         )
 
 
-def _rounded_mean(
-    problem: Problem, standardization: Standardization
-) -> tuple[NDArray[np.float32], float]:
-    """The column means of the problem (p,) in float32, and a bound of the norm of their error."""
+def _rounded_mean(problem: Problem, standardization: Standardization) -> tuple[Array, float]:
+    """The column means of the problem (p,), in float32 if they fit, and a bound of the norm of their error."""
     exact = standardization.x_mean / standardization.x_scale
-    with np.errstate(under="ignore"):
-        rounded = exact.astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        rounded: Array = exact.astype(np.float32)
+    if not np.isfinite(rounded).all():
+        rounded = exact
     rounding = float(np.linalg.norm(exact - rounded.astype(np.float64)))
     raw_norm = float(np.linalg.norm(problem.raw_column_norms))
     mean_error = sum_noise(problem.shape[0]) * raw_norm / np.sqrt(standardization.total_weight)

@@ -432,7 +432,7 @@ def _inverse_factor(A: Array, alpha: float) -> Array:
 
 
 def _complement_error(k: int, dof: Array, rounding: Array) -> Array:
-    """Errors (t,) of the degrees of freedom k - alpha trace H^-1; H^-1 is off by `rounding` (t,)."""
+    """Errors (t,) of degrees of freedom, k - alpha trace H^-1; H^-1 is off by `rounding` (t,)."""
     with np.errstate(invalid="ignore"):
         errors = np.maximum(k - dof, 0.0) * rounding
     return np.fmin(np.where(np.isnan(errors), np.inf, errors) + 8 * EPS * k, float(k))
