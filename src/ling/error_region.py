@@ -110,13 +110,15 @@ class ErrorRegion:
         return np.asarray(np.sqrt(self.inverse_diagonal.astype(np.float64)))
 
     def prediction_bounds(
-        self, squares: Array, weighted_sums: Array | None, inside: Array | None, n_features: int
-    ) -> Array:
+        self, squares: Array, weighted_sums: Array | None, inside: Array | None, n_features: int,
+        known_forms: Array | None = None,
+    ) -> Array:  # fmt: skip
         """Bounds (n, t) of |x'(w - w*) + b - b*| for n rows, in the units of the data.
 
         For the centred and scaled rows x, `squares` (n,) are ||x||^2, `weighted_sums` (n,) the sums
         of |x_j| sqrt(inverse_diagonal_j), and `inside` (n, r) the products x'U; None if the region
-        has no such part. The rounding of sums of `n_features` terms is included.
+        has no such part. The rounding of sums of `n_features` terms is included. `known_forms`
+        (n, t) are upper bounds of sqrt(x'H^-1 x) from elsewhere, or None.
         """
         noise = (n_features + 16) * EPS
         norms = np.sqrt(squares) * (1 + noise)
@@ -126,6 +128,8 @@ class ErrorRegion:
             forms = np.minimum(forms, weighted_sums[:, None] * (1 + noise))
         if inside is not None:
             forms = np.minimum(forms, self._direction_forms(norms**2, inside, noise))
+        if known_forms is not None:
+            forms = np.fmin(forms, known_forms)
         forms = np.where(self.alphas > 0, forms, np.inf)
         center = _product(root_variances, self.center_error)
         with np.errstate(over="ignore", under="ignore"):
@@ -169,7 +173,9 @@ def row_functionals(region: ErrorRegion, rows: Array) -> Array:
     return np.hstack(columns)
 
 
-def bounds_from_functionals(region: ErrorRegion, functionals: Array, n_features: int) -> Array:
+def bounds_from_functionals(
+    region: ErrorRegion, functionals: Array, n_features: int, known_forms: Array | None = None
+) -> Array:
     """`prediction_bounds` (n, t) for the result (n, k) of `row_functionals`."""
     first = 1 + (region.inverse_diagonal is not None)
     return region.prediction_bounds(
@@ -177,6 +183,7 @@ def bounds_from_functionals(region: ErrorRegion, functionals: Array, n_features:
         functionals[:, 1] if first == 2 else None,
         functionals[:, first:] if region.directions is not None else None,
         n_features,
+        known_forms,
     )
 
 

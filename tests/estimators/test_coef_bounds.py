@@ -57,12 +57,13 @@ def assert_bounds_hold(model, exact, X, predict):
     solver=st.sampled_from([*ENGINES]),
     tol=st.sampled_from([1e-2, 1e-6, 1e-12]),
     max_iter=st.sampled_from([None, 1]),
+    store=st.booleans(),
 )
 @settings(max_examples=300)
-def test_no_bound_lies(case, solver, tol, max_iter):
+def test_no_bound_lies(case, solver, tol, max_iter, store):
     """Condition to 1e14, large means, weights, all scales, every engine, also stopped early."""
     model = Ridge(case.alpha, fit_intercept=case.fit_intercept, solver=solver, tol=tol,
-                  max_iter=max_iter)  # fmt: skip
+                  max_iter=max_iter, store_covariance=store)  # fmt: skip
     quiet_fit(model, case.X, case.y, case.weights)
     exact = reference.ExactRidge(case.X, case.y, case.alpha, case.weights, case.fit_intercept, 200)
     assert_bounds_hold(model, exact, case.X, lambda rows: model.predict(rows, return_bound=True))
@@ -135,6 +136,21 @@ def test_bounds_are_useful(solver, alpha):
         assert (bounds <= 1.01 * simple * np.linalg.norm(centred, axis=1) + 1e-9).all()
     assert sizes[1] <= sizes[0]
     assert sizes[1] < 1e-3
+
+
+def test_a_stored_covariance_makes_bounds_tighter():
+    X, y = data(2000, 30)
+    plain, stored = (
+        Ridge(0.01, solver="krylov", tol=1e-3, store_covariance=store).fit(X, y)
+        for store in (False, True)
+    )
+    without, within = (model.predict(X, return_bound=True)[1] for model in (plain, stored))
+    assert (within <= without).all()
+    assert np.median(within) < 0.2 * np.median(without)
+    exact = reference.ridge(X - X.mean(axis=0), y - y.mean(), 0.01)
+    errors = np.abs(stored.predict(X) - y.mean() - (X - X.mean(axis=0)) @ exact)
+    assert (within >= errors).all()
+    assert np.median(within) < 200 * np.median(errors)
 
 
 def test_directions_make_bounds_tighter():

@@ -129,7 +129,8 @@ class RidgeCV(
     cv_results_ : array of shape (n_samples, n_alphas) or (n_samples, n_targets, n_alphas)
         The squared error of every sample when it is left out, times its weight; with `scoring`, its
         prediction. Only with `store_cv_results=True`, as in scikit-learn.
-    coef_, intercept_, n_iter_, solver_, report_, edf_, noise_variance_
+    coef_, intercept_, n_iter_, solver_, report_, edf_, noise_variance_,
+    edf_error_, noise_variance_error_, covariance_error_
         As for `Ridge`.
 
     Examples

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array, DaskCollection, MatrixLike
-from ling.design import as_design
+from ling.design import Design, as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import Change, OptionError
 from ling.estimators.fit import FitResult
@@ -175,6 +175,27 @@ class UncertaintyMixin(BlockPredictionMixin):
         with verify_memmaps_unchanged(X):
             return self._predict_with_std(X)
 
+    def _inverse_forms(self, X: Any) -> Array | None:
+        """Upper bounds (n, t) of sqrt(x'(X'X + alpha I)^-1 x) for validated rows; None if unknown.
+
+        With a stored covariance they are known up to its relative error, which is the same for all
+        x unless the covariance is a difference from 1 / alpha.
+        """
+        state = self._uncertainty_state
+        if state is None or state.posterior is None or not state.posterior.is_uniform:
+            return None
+        standardization = state.standardization
+        assert standardization is not None  # stored with the posterior
+        forms = state.posterior.quadratic_forms(self._centered_rows(X, state, standardization))
+        return np.asarray(np.sqrt(forms * (1 + 2 * state.posterior.relative_errors)))
+
+    def _centered_rows(
+        self, X: Any, state: UncertaintyState, standardization: Standardization
+    ) -> Design:
+        """Validated rows X (n, p) in the units of the problem."""
+        shift = standardization.x_mean if state.fit_intercept else None
+        return as_design(X).standardized(shift, np.full(X.shape[1], 1 / standardization.x_scale))
+
     def _predict_with_std(self, X: Any) -> tuple[Any, Any]:
         """Predictions for X (n, p), and their standard deviations in the same shape.
 
@@ -183,10 +204,7 @@ class UncertaintyMixin(BlockPredictionMixin):
         """
         X, predicted = checked_x_and_predictions(self, X, self.coef_.T)
         state, posterior, standardization = self._require_covariance()
-        shift = standardization.x_mean if state.fit_intercept else None
-        centered = as_design(X).standardized(
-            shift, np.full(X.shape[1], 1 / standardization.x_scale)
-        )
+        centered = self._centered_rows(X, state, standardization)
         variance_ratio = (
             posterior.quadratic_forms(centered) + state.fit_intercept / standardization.total_weight
         )

@@ -80,8 +80,8 @@ def save(
 ) -> None:
     """Write a fitted model to a file, whole or not at all.
 
-    The file carries the proof of its error bound: the certificate, a low-rank minorant of X'X if the
-    fit has one, and a fingerprint of the training data. `docs/verify_model.py` checks the bound
+    The file carries the proof of its error bound: the certificate, a low-rank minorant of X'X if
+    the fit has one, and a fingerprint of the training data. `docs/verify_model.py` checks the bound
     with the file and the data, without ling.
 
     Parameters that are not plain data (a splitter as `cv`, a function as `scoring`, a generator as

@@ -109,7 +109,7 @@ def _intercept_errors(
 
 
 def _rounded_mean(problem: Problem, standardization: Standardization) -> tuple[Array, float]:
-    """The column means of the problem (p,), in float32 if they fit, and a bound of the norm of their error."""
+    """The column means (p,), in float32 if they fit, and a bound of the norm of their error."""
     exact = standardization.x_mean / standardization.x_scale
     with np.errstate(over="ignore", under="ignore"):
         rounded: Array = exact.astype(np.float32)

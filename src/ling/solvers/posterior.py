@@ -67,6 +67,11 @@ class Posterior(ABC):
         """Errors of `effective_dof`, (t,): a bound or, for random draws, a standard error."""
 
     @property
+    def is_uniform(self) -> bool:
+        """Whether `relative_errors` bounds the error of x'(X'X + alpha I)^-1 x for every x."""
+        return False
+
+    @property
     def method(self) -> str:
         """How the posterior was computed, for the user."""
         error = float(self.relative_errors.max(initial=0.0))
@@ -97,6 +102,11 @@ class FromGram(Posterior):
     def relative_errors(self) -> Array:
         """The effect of rounding in X'X, (t,)."""
         return self.rounding
+
+    @property
+    def is_uniform(self) -> bool:
+        """True: the error of X'X + alpha I is relative to itself."""
+        return True
 
     @property
     def effective_dof_error(self) -> Array:
@@ -209,6 +219,12 @@ class FromSVD(Posterior):
         if k == p:
             return self.rounding
         return _difference_error(self.rounding, self.alphas, self.inverse_diagonal)
+
+    @property
+    def is_uniform(self) -> bool:
+        """True unless there are directions in which X is 0."""
+        k, p = self.vectors.shape
+        return bool(k == p)
 
     @property
     def effective_dof_error(self) -> Array:
