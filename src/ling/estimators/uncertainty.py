@@ -186,8 +186,11 @@ class UncertaintyMixin(BlockPredictionMixin):
             return None
         standardization = state.standardization
         assert standardization is not None  # stored with the posterior
+        errors = state.posterior.relative_errors
+        if not np.isfinite(errors).all():
+            return None
         forms = state.posterior.quadratic_forms(self._centered_rows(X, state, standardization))
-        return np.asarray(np.sqrt(forms * (1 + 2 * state.posterior.relative_errors)))
+        return np.asarray(np.sqrt(forms * (1 + 2 * errors)))
 
     def _centered_rows(
         self, X: Any, state: UncertaintyState, standardization: Standardization
