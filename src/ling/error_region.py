@@ -148,8 +148,9 @@ class ErrorRegion:
         assert self.values is not None
         U = self.directions.astype(np.float64)
         gram = U.T @ U
-        forms = np.full((len(squares), len(self.alphas)), np.inf)
-        for t, alpha in enumerate(self.alphas):
+        alphas, of_target = np.unique(self.alphas, return_inverse=True)
+        forms = np.full((len(squares), len(alphas)), np.inf)
+        for t, alpha in enumerate(alphas):
             shift = alpha - self.slack
             if shift <= 0:
                 continue
@@ -159,7 +160,7 @@ class ErrorRegion:
             # Rounding: every term is at most a few ||x||^2.
             outside = np.maximum(squares - 2 * products + sizes, 0.0) + 8 * noise * squares
             forms[:, t] = np.sqrt((C**2 / self.values).sum(axis=1) * (1 + noise) + outside / shift)
-        return forms
+        return forms[:, of_target]
 
 
 def row_functionals(region: ErrorRegion, rows: Array) -> Array:

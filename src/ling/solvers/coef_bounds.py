@@ -23,8 +23,9 @@ MAX_DIRECTIONS = 8
 # changes a bound, and makes rounding U to float32, 6e-8 times the cap, matter beside alpha.
 MAX_VALUE_TO_ALPHA = 1e4
 # A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself only if n is at
-# least this times p, where forming X'X has taken at least 24 times as long.
-MIN_ROWS_PER_COLUMN_TO_INVERT = 8
+# least this times p, where forming X'X has taken at least 60 times as many FLOPs, and ten times as
+# long.
+MIN_ROWS_PER_COLUMN_TO_INVERT = 20
 
 
 def error_region(
@@ -42,18 +43,23 @@ def error_region(
     an intercept. No pass.
     """
     alphas = problem.alphas
-    floors = [minorant.diagonal_floor(float(alpha)) for alpha in alphas]
+    floors = [minorant.diagonal_floor(float(alpha)) for alpha in problem.distinct_alphas]
+    min_eigenvalues = np.array([float(np.min(floor)) for floor in floors])
+    of_target = np.searchsorted(problem.distinct_alphas, alphas)
     errors = _absolute_errors(problem, W, relative)
     intercept_errors: Array = np.zeros(problem.n_targets)
     center_error, x_mean = 0.0, None
     if intercept_shifts is not None:
-        errors = errors + _centering_errors(problem, floors, W)
+        raw_squares = problem.raw_column_norms**2
+        with np.errstate(divide="ignore", over="ignore"):
+            factors = np.sqrt(np.array([(raw_squares / floor).sum() for floor in floors]))
+        errors = errors + _centering_errors(problem, factors[of_target], W)
         intercept_errors = _intercept_errors(problem, standardization, W, intercept_shifts)
         x_mean, center_error = _rounded_mean(problem, standardization)
     directions = _leading_directions(minorant, alphas)
     U, values, slack = (None, None, 0.0) if directions is None else directions
     return ErrorRegion(
-        errors, np.array(alphas), np.array([float(np.min(floor)) for floor in floors]),
+        errors, np.array(alphas), min_eigenvalues[of_target],
         intercept_errors, standardization.x_scale, standardization.y_scale, x_mean, center_error,
         _inverse_diagonal(problem, minorant), U, values, slack,
     )  # fmt: skip
@@ -73,17 +79,15 @@ def _absolute_errors(problem: Problem, W: Array, relative: Array) -> Array:
     return np.where(problem.alphas > 0, errors, np.inf)
 
 
-def _centering_errors(problem: Problem, floors: list[Array | float], W: Array) -> Array:
-    """What rounding in the means of X and y adds to E, (t,).
+def _centering_errors(problem: Problem, factors: Array, W: Array) -> Array:
+    """What rounding in the means of X and y adds to E, (t,); `factors` are ||raw / sqrt(floor)||.
 
     With x_mean off by d and y_mean off by c, the gradient is off by n d (c - d'w), the product of
     two rounding errors. It matters only where a column is far longer than sqrt(floor).
     """
-    noise, raw = sum_noise(problem.shape[0]), problem.raw_column_norms
-    with np.errstate(divide="ignore", over="ignore"):
-        factors = np.array([np.sqrt((raw**2 / floor).sum()) for floor in floors])
-        sizes = problem.raw_target_norms + raw @ np.abs(W)
-        errors = noise**2 * factors * sizes
+    sizes = problem.raw_target_norms + problem.raw_column_norms @ np.abs(W)
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = sum_noise(problem.shape[0]) ** 2 * factors * sizes
     return np.where(np.isnan(errors), np.inf, errors)
 
 

@@ -342,9 +342,9 @@ def _exact_posterior(problem: Problem, memory: MemoryBudget) -> Posterior:
         rows = problem.design.take(np.arange(n))
         A, n_terms = form_gram(rows.T), p
         error_scale = np.diag(A)
-    rounding = np.array(
-        [_gram_error(A, float(alpha), n_terms, error_scale) for alpha in problem.alphas]
-    )
+    distinct = problem.distinct_alphas
+    errors = [_gram_error(A, float(alpha), n_terms, error_scale) for alpha in distinct]
+    rounding = np.array(errors)[np.searchsorted(distinct, problem.alphas)]
     by_svd = _svd_error(problem)
     if rows is not None:
         rounding = rounding + by_svd  # the centred rows are rounded too
