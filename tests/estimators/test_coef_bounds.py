@@ -2,7 +2,9 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -268,3 +270,30 @@ def test_rounding_to_float32_is_upwards(values):
     rounded = round_up_to_float32(np.array(values))
     assert rounded.dtype == np.float32
     assert (rounded.astype(np.float64) >= values).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_rounding_of_the_product_is_part_of_the_bound(make):
+    """With coefficients that count as exact, only the sum x'w + b is off."""
+    rng = np.random.default_rng(0)
+    model = Ridge().fit(rng.standard_normal((50, 1000)), rng.standard_normal(50))
+    model.coef_ = np.full(1000, 0.1)
+    certificate = model.report_.certificate
+    exact_region = replace(
+        certificate.region, errors=np.zeros(1), intercept_errors=np.zeros(1), center_error=0.0
+    )
+    model.report_ = replace(model.report_, certificate=replace(certificate, region=exact_region))
+    rows = np.vstack([np.full(1000, 0.1), rng.standard_normal((20, 1000))])
+    predicted, bounds = model.predict(make(rows), return_bound=True)
+    with mpmath.workdps(40):
+        exact = [
+            mpmath.fdot(map(mpmath.mpf, row), map(mpmath.mpf, model.coef_.tolist()))
+            + mpmath.mpf(float(model.intercept_))
+            for row in rows.tolist()
+        ]
+        errors = np.array(
+            [float(abs(p - e)) for p, e in zip(predicted.tolist(), exact, strict=True)]
+        )
+    assert errors.max() > 0
+    assert (bounds >= errors).all()
+    assert (bounds < 1e-9).all()

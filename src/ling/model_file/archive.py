@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import ling
 from ling.atomic_write import atomic_write
+from ling.error_region import ErrorRegion
 from ling.errors import DataFileError, InputTypeError, ModelFileError, OptionError, Where
 from ling.estimators import (
     LingClassifier,
@@ -281,8 +282,28 @@ def _check_consistent(model: Any) -> None:
         or (encoding is not None and not _is_encoding_of(encoding, names))
     ):
         raise ValueError("its coefficients, columns and encoding do not fit each other")
+    if not _is_region_of(model.report_.certificate.region, n_targets, p):
+        raise ValueError("its error bounds do not fit its coefficients")
     if isinstance(model, BaseRidgeClassifier):
         _check_classes(model, n_targets)
+
+
+def _is_region_of(region: ErrorRegion | None, n_targets: int, p: int) -> bool:
+    """Whether error bounds have the shapes of so many coefficients."""
+    if region is None:
+        return True
+    per_target = (
+        region.errors, region.alphas, region.min_eigenvalues, region.intercept_errors,
+        region.y_scale,
+    )  # fmt: skip
+    per_column = (region.x_mean, region.inverse_diagonal)
+    rank = 0 if region.values is None else len(region.values)
+    return (
+        all(array.shape == (n_targets,) for array in per_target)
+        and all(array is None or array.shape == (p,) for array in per_column)
+        and (region.directions is None or region.directions.shape == (p, rank))
+        and region.x_scale > 0
+    )
 
 
 def _is_encoding_of(encoding: Any, names: Any) -> bool:
