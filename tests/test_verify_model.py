@@ -133,8 +133,29 @@ def test_other_data_are_told(change, tmp_path):
 def test_a_model_that_was_tampered_with_is_not_confirmed(changed, tmp_path):
     X, y = data()
     model = Ridge(0.5, tol=1e-6).fit(X, y)
-    setattr(model, changed, getattr(model, changed) * 1.01)
+    if changed == "alpha":
+        model._fit_parameters["alpha"] *= 1.01
+    else:
+        setattr(model, changed, getattr(model, changed) * 1.01)
     assert run(tmp_path, model, X, y) == FAILED
+
+
+def test_without_a_penalty_nothing_is_confirmed(tmp_path):
+    X, y = data()
+    assert run(tmp_path, Ridge(0.0).fit(X, y), X, y) == FAILED
+
+
+def test_batches_are_confirmed_with_all_rows(tmp_path):
+    X, y = data()
+    model = Ridge().partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    assert run(tmp_path, model, X, y) == CONFIRMED
+    assert run(tmp_path, model, X[100:], y[100:]) == OTHER_DATA
+
+
+def test_parameters_that_were_changed_after_the_fit_do_not_matter(tmp_path):
+    X, y = data()
+    model = Ridge(0.5).fit(X, y).set_params(alpha=50.0, fit_intercept=False)
+    assert run(tmp_path, model, X, y) == CONFIRMED
 
 
 def test_a_bound_that_is_too_small_is_not_confirmed(tmp_path):
