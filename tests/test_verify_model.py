@@ -140,8 +140,11 @@ def test_a_model_that_was_tampered_with_is_not_confirmed(changed, tmp_path):
     assert run(tmp_path, model, X, y) == FAILED
 
 
-def test_without_a_penalty_nothing_is_confirmed(tmp_path):
+def test_without_a_penalty_the_rank_decides(tmp_path):
+    """If X'X can be factored, there is a bound for alpha = 0 too."""
     X, y = data()
+    assert run(tmp_path, Ridge(0.0).fit(X, y), X, y) == CONFIRMED
+    X[:, 1] = X[:, 0]
     assert run(tmp_path, Ridge(0.0).fit(X, y), X, y) == FAILED
 
 
