@@ -51,6 +51,7 @@ class ErrorRegion:
     directions, values : arrays of shape (p, r) and (r,), or None
         U and v with U diag(v) U' <= X'X + slack I.
     slack : float
+    n_features : int
     """
 
     errors: Array
@@ -65,6 +66,7 @@ class ErrorRegion:
     directions: NDArray[np.float32] | None = None
     values: Array | None = None
     slack: float = 0.0
+    n_features: int = 0
 
     @property
     def _max_variances(self) -> Array:
@@ -80,9 +82,10 @@ class ErrorRegion:
         """Bounds (t,) of ||w - w*||, in the units of the data."""
         return self._coef_to_data_units(_product(self.errors, np.sqrt(self._max_variances)))
 
-    def coef_bounds(self, n_features: int) -> Array:
-        """Bounds (n_features, t) of |w_j - w*_j|, in the units of the data."""
-        variances = np.broadcast_to(self._max_variances, (n_features, len(self.errors)))
+    @property
+    def coef_bounds(self) -> Array:
+        """Bounds (p, t) of |w_j - w*_j|, in the units of the data."""
+        variances = np.broadcast_to(self._max_variances, (self.n_features, len(self.errors)))
         if self.inverse_diagonal is not None:
             variances = np.minimum(variances, self.inverse_diagonal[:, None])
         variances = np.where(self.alphas > 0, variances, np.inf)
@@ -110,17 +113,17 @@ class ErrorRegion:
         return np.asarray(np.sqrt(self.inverse_diagonal.astype(np.float64)))
 
     def prediction_bounds(
-        self, squares: Array, weighted_sums: Array | None, inside: Array | None, n_features: int,
+        self, squares: Array, weighted_sums: Array | None, inside: Array | None,
         known_forms: Array | None = None,
     ) -> Array:  # fmt: skip
         """Bounds (n, t) of |x'(w - w*) + b - b*| for n rows, in the units of the data.
 
         For the centred and scaled rows x, `squares` (n,) are ||x||^2, `weighted_sums` (n,) the sums
         of |x_j| sqrt(inverse_diagonal_j), and `inside` (n, r) the products x'U; None if the region
-        has no such part. The rounding of sums of `n_features` terms is included. `known_forms`
+        has no such part. The rounding of sums over the columns is included. `known_forms`
         (n, t) are upper bounds of sqrt(x'H^-1 x) from elsewhere, or None.
         """
-        noise = (n_features + 16) * EPS
+        noise = (self.n_features + 16) * EPS
         norms = np.sqrt(squares) * (1 + noise)
         root_variances = np.sqrt(self._max_variances)
         forms = _product(norms[:, None], root_variances)
@@ -175,7 +178,7 @@ def row_functionals(region: ErrorRegion, rows: Array) -> Array:
 
 
 def bounds_from_functionals(
-    region: ErrorRegion, functionals: Array, n_features: int, known_forms: Array | None = None
+    region: ErrorRegion, functionals: Array, known_forms: Array | None = None
 ) -> Array:
     """`prediction_bounds` (n, t) for the result (n, k) of `row_functionals`."""
     first = 1 + (region.inverse_diagonal is not None)
@@ -183,7 +186,6 @@ def bounds_from_functionals(
         functionals[:, 0],
         functionals[:, 1] if first == 2 else None,
         functionals[:, first:] if region.directions is not None else None,
-        n_features,
         known_forms,
     )
 

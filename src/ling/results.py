@@ -99,7 +99,7 @@ class Certificate:
             return np.full(len(self.bounds), np.inf)
         return self.region.coef_norm_bounds
 
-    def coef_bounds(self, n_features: int) -> Array:
+    def coef_bounds(self) -> Array:
         """Bounds on |w_j - w*_j| for every coefficient, (n_targets, n_features).
 
         |e_j| is at most E sqrt(d_j), where d_j is an upper bound of the j-th diagonal entry of
@@ -107,8 +107,8 @@ class Certificate:
         coefficients of a target is that of their norm.
         """
         if self.region is None:
-            return np.full((len(self.bounds), n_features), np.inf)
-        return np.asarray(self.region.coef_bounds(n_features).T)
+            return np.full((len(self.bounds), 1), np.inf)
+        return np.asarray(self.region.coef_bounds.T)
 
     def __str__(self) -> str:
         if self.bound > 1:  # predicting the mean of y for all samples has an error of at most 1

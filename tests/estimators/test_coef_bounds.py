@@ -48,7 +48,7 @@ def assert_bounds_hold(model, exact, X, predict):
     errors, norm = exact.coef_errors(coef)
     certificate = model.report_.certificate
     assert certificate.coef_norm_bounds[0] >= norm
-    assert (certificate.coef_bounds(len(coef))[0] >= errors).all()
+    assert (certificate.coef_bounds()[0] >= errors).all()
     rows = new_rows(X)
     predicted, bounds = predict(rows)
     assert (bounds >= exact.errors_of_predictions(rows, predicted)).all()
@@ -98,7 +98,7 @@ def test_no_bound_of_a_solution_from_elsewhere_lies(case, change):
                           fit_intercept=case.fit_intercept)  # fmt: skip
     errors, norm = exact.coef_errors(coef)
     assert certificate.coef_norm_bounds[0] >= norm
-    assert (certificate.coef_bounds(len(coef))[0] >= errors).all()
+    assert (certificate.coef_bounds()[0] >= errors).all()
 
 
 @pytest.mark.parametrize("positive", [False, True])
@@ -109,7 +109,7 @@ def test_batches_and_constraints_have_bounds(positive):
     model.partial_fit(X[:20], y[:20], remove=True)
     tight = Ridge(0.5, positive=positive, tol=1e-8).fit(X[20:], y[20:])
     certificate = model.report_.certificate
-    other = tight.report_.certificate.coef_bounds(12) + certificate.coef_bounds(12)
+    other = tight.report_.certificate.coef_bounds() + certificate.coef_bounds()
     assert (np.abs(model.coef_ - tight.coef_) <= other[0]).all()
     rows = new_rows(X)
     a, bound_a = model.predict(rows, return_bound=True)
@@ -128,9 +128,7 @@ def test_bounds_are_useful(solver, alpha):
         model = Ridge(alpha, solver=solver, tol=tol).fit(X, y)
         certificate = model.report_.certificate
         bounds = model.predict(X, return_bound=True)[1]
-        assert (
-            certificate.coef_bounds(30)[0] <= certificate.coef_norm_bounds[0] * (1 + 1e-6)
-        ).all()
+        assert (certificate.coef_bounds()[0] <= certificate.coef_norm_bounds[0] * (1 + 1e-6)).all()
         sizes.append(bounds.max() / y.std())
         # sqrt(x'x / alpha) E is the bound without any knowledge of X'X
         centred = X - X.mean(axis=0)
@@ -229,7 +227,7 @@ def test_without_a_penalty_bounds_are_infinite():
     X, y = data()
     model = Ridge(0.0).fit(X, y)
     assert np.isinf(model.report_.certificate.coef_norm_bounds).all()
-    assert np.isinf(model.report_.certificate.coef_bounds(12)).all()
+    assert np.isinf(model.report_.certificate.coef_bounds()).all()
     assert np.isinf(model.predict(X, return_bound=True)[1]).all()
 
 

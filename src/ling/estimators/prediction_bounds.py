@@ -70,7 +70,7 @@ def _bounds(
     t = weights.shape[1]
     sizes = functionals[:, :t] + np.abs(np.asarray(model.intercept_, np.float64))
     forms = model._inverse_forms(X) if hasattr(model, "_inverse_forms") else None
-    bounds = bounds_from_functionals(region, functionals[:, t:], p, forms)
+    bounds = bounds_from_functionals(region, functionals[:, t:], forms)
     # (p + 1) eps / 2 for the sum of p products and the intercept (Higham 2002, section 3.1), twice.
     bounds = bounds + (p + 4) * EPS * sizes
     bounds = bounds.reshape(predicted.shape) if finish is None else finish(bounds)

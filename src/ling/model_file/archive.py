@@ -303,6 +303,7 @@ def _is_region_of(region: ErrorRegion | None, n_targets: int, p: int) -> bool:
         and all(array is None or array.shape == (p,) for array in per_column)
         and (region.directions is None or region.directions.shape == (p, rank))
         and region.x_scale > 0
+        and region.n_features == p
     )
 
 

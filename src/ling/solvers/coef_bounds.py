@@ -61,7 +61,7 @@ def error_region(
     return ErrorRegion(
         errors, np.array(alphas), min_eigenvalues[of_target],
         intercept_errors, standardization.x_scale, standardization.y_scale, x_mean, center_error,
-        _inverse_diagonal(problem, minorant), U, values, slack,
+        _inverse_diagonal(problem, minorant), U, values, slack, problem.shape[1],
     )  # fmt: skip
 
 
