@@ -23,8 +23,7 @@ MAX_DIRECTIONS = 8
 # changes a bound, and makes rounding U to float32, 6e-8 times the cap, matter beside alpha.
 MAX_VALUE_TO_ALPHA = 1e4
 # A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself only if n is at
-# least this times p, where forming X'X has taken at least 60 times as many FLOPs, and ten times as
-# long.
+# least this times p, where forming X'X has taken at least 60 times as many FLOPs.
 MIN_ROWS_PER_COLUMN_TO_INVERT = 20
 
 
