@@ -83,8 +83,24 @@ class ExactRidge:
                 b[i] = self.roots[i] * (b[i] - self.y_mean)
                 for j in range(A.cols):
                     A[i, j] = self.roots[i] * (A[i, j] - self.x_mean[j])
-            self.A, self.spread = A, mpmath.norm(b)
+            self.A, self.centred_y, self.spread = A, b, mpmath.norm(b)
             self.coef = _solve(A, b, mpmath.mpf(float(alpha)))
+
+    def coef_errors(self, coef):
+        """|coef_j - w*_j| for every j, and the norm of the difference."""
+        with mpmath.workdps(self.digits):
+            off = mpmath.matrix([mpmath.mpf(float(v)) for v in coef]) - self.coef
+            return np.array([float(abs(v)) for v in off]), float(mpmath.norm(off))
+
+    def errors_of_predictions(self, rows, predicted):
+        """|predicted_i - x_i'w* - b*| for the rows x_i, with the exact w* and b*."""
+        with mpmath.workdps(self.digits):
+            intercept = self.y_mean - mpmath.fdot(self.x_mean, self.coef)
+            errors = []
+            for row, value in zip(rows.tolist(), predicted.tolist(), strict=True):
+                exact = mpmath.fdot([mpmath.mpf(v) for v in row], self.coef) + intercept
+                errors.append(float(abs(mpmath.mpf(value) - exact)))
+            return np.array(errors)
 
     def prediction_error(self, coef, intercept=None):
         """||sqrt(W) X~ (coef - w*)|| / ||sqrt(W) y~||, w* exact, X~ and y~ exactly centred.

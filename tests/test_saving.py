@@ -53,8 +53,8 @@ def of_table(model, y):
     return model.fit(scan_arrow(TABLE).X, y), TABLE
 
 
-def of_array(model, y):
-    return model.fit(X, y), X
+def of_array(model, y, features=X):
+    return model.fit(features, y), features
 
 
 MODELS = {
@@ -63,6 +63,9 @@ MODELS = {
     "ridge-float32": lambda: (Ridge().fit(X.astype(np.float32), Y), X.astype(np.float32)),
     "ridge-no-intercept": lambda: of_array(Ridge(fit_intercept=False), Y),
     "ridge-draws": lambda: of_array(Ridge(store_covariance=True, memory_budget=200), Y),
+    "ridge-singular": lambda: of_array(
+        Ridge(1e-12, store_covariance=True), Y, np.column_stack([X, X[:, 0] + 1e-6 * X[:, 1]])
+    ),
     "ridge-wide": lambda: (Ridge(store_covariance=True).fit(X.T, X.T[:, 0]), X.T),
     "ridge-partial": lambda: (Ridge().partial_fit(X, Y), X),
     "ridge-positive": lambda: of_array(Ridge(positive=True), Y),
@@ -141,7 +144,9 @@ def test_what_a_model_tells_is_kept(name, fitted, path):
 
 def test_every_kind_of_covariance_is_tested(fitted):
     kept = [m._uncertainty_state for m, _ in fitted.values() if hasattr(m, "covariance_method_")]
-    assert {type(k.posterior).__name__ for k in kept} == {"FromGram", "FromRows", "FromDraws"}
+    assert {type(k.posterior).__name__ for k in kept} == {
+        "FromGram", "FromRows", "FromSVD", "FromDraws",
+    }  # fmt: skip
 
 
 def test_batches_can_be_added_to_a_loaded_model(path):

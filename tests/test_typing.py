@@ -57,6 +57,9 @@ reveal_type(Ridge().predict(scan_parquet("data.parquet").X, return_std=True))  #
 reveal_type(next(Ridge().predict_blocks(X)))  # reveals: tuple[slice[Any, Any, Any], ndarray[
 reveal_type(RidgeClassifier().predict(X))  # reveals: ndarray[tuple[Any, ...], dtype[Any]]
 reveal_type(RidgeClassifier().decision_function(X))  # reveals: ndarray[
+reveal_type(Ridge().predict(X, return_bound=True))  # reveals: tuple[ndarray[tuple[Any, ...]
+reveal_type(RidgeClassifier().decision_function(X, True))  # reveals: tuple[ndarray[tuple[Any
+reveal_type(Ridge().report_.certificate.coef_norm_bounds)  # reveals: ndarray[tuple[Any, ...]
 reveal_type(RidgeCV().score(X, y))  # reveals: float
 reveal_type(Ridge().report_)  # reveals: ling.results.FitReport
 reveal_type(Ridge().solver_)  # reveals: str

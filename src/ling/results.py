@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ling._typing import Array
+from ling.error_region import ErrorRegion
 from ling.html_repr import html_table
 from ling.plain_state import register_plain
 
@@ -59,16 +61,22 @@ class Certificate:
     The bound includes rounding errors. Norms are weighted by sample_weight. Without an intercept
     the denominator is ||y||.
 
+    `coef_norm_bounds` and `coef_bounds()` are about the coefficients themselves, in the units of
+    the data. They hold for `coef_` as it is stored, also if that is in float32.
+
     Attributes
     ----------
     bounds : array of shape (n_targets,)
         The bound of every target.
     tol : float
         The tolerance that was requested.
+    region : ErrorRegion or None
+        What bounds the error of the coefficients and of predictions for new rows.
     """
 
     bounds: NDArray[np.floating[Any]]
     tol: float
+    region: ErrorRegion | None = field(default=None, repr=False)
 
     @property
     def bound(self) -> float:
@@ -79,6 +87,28 @@ class Certificate:
     def holds(self) -> bool:
         """True if the largest bound is within tol."""
         return self.bound <= self.tol
+
+    @property
+    def coef_norm_bounds(self) -> Array:
+        """Bounds (n_targets,) on ||w - w*||; infinite where alpha is 0.
+
+        With e = w - w* and E the absolute bound on sqrt(||X e||^2 + alpha ||e||^2), ||e|| is at
+        most E / sqrt(d), where d >= alpha is a lower bound of the eigenvalues of X'X + alpha I.
+        """
+        if self.region is None:
+            return np.full(len(self.bounds), np.inf)
+        return self.region.coef_norm_bounds
+
+    def coef_bounds(self) -> Array:
+        """Bounds on |w_j - w*_j| for every coefficient, (n_targets, n_features).
+
+        |e_j| is at most E sqrt(d_j), where d_j is an upper bound of the j-th diagonal entry of
+        (X'X + alpha I)^-1. Where the fit knows no more of it than 1 / alpha, the bound of all
+        coefficients of a target is that of their norm.
+        """
+        if self.region is None:
+            return np.full((len(self.bounds), 1), np.inf)
+        return np.asarray(self.region.coef_bounds.T)
 
     def __str__(self) -> str:
         if self.bound > 1:  # predicting the mean of y for all samples has an error of at most 1

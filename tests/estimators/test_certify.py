@@ -152,7 +152,7 @@ def bound_with(source, X, y, alpha, coef):
     options = FitOptions(precision="float64", machine=DEFAULT_MACHINE, solver=source)
     problem, _ = make_problem(X, y[:, None], np.array([alpha]))
     plan = plan_training(make_data(X, y[:, None]), 1, options)
-    return float(bound_coef(problem, coef[:, None], plan, options)[0])
+    return float(bound_coef(problem, coef[:, None], plan, options)[0][0])
 
 
 def test_solvers_of_scikit_learn_are_told_apart(rng):

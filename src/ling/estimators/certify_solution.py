@@ -23,6 +23,7 @@ from ling.estimators.validation import (
 )
 from ling.results import Certificate
 from ling.solvers.certify_coef import bound_coef
+from ling.solvers.coef_bounds import error_region
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import (
     Problem,
@@ -80,7 +81,8 @@ def certify(
     Returns
     -------
     Certificate
-        `bounds` has the bound of every target, and `bound` the largest one.
+        `bounds` has the bound of every target, and `bound` the largest one. `coef_norm_bounds` and
+        `coef_bounds()` bound the error of the coefficients.
 
     Examples
     --------
@@ -127,14 +129,16 @@ def certify_solution(
     meter.begin_stage("certify")
     with np.errstate(over="ignore"):
         scaled = W * (standardization.x_scale / standardization.y_scale)
-    bounds = bound_coef(problem, scaled, plan, options)
+    bounds, minorant = bound_coef(problem, scaled, plan, options)
+    shifts = np.abs(b - standardization.intercept(W)) if fit_intercept else None
+    region = error_region(problem, standardization, minorant, scaled, bounds, shifts)
     if fit_intercept:
         bounds = np.hypot(bounds, _mean_error(problem, standardization, scaled, W, b))
     if (problem.target_norms == 0).any():
         is_exact = ~W.any(axis=0) & (b == standardization.y_mean)
         constant_bounds = np.where(is_exact, 0.0, np.inf)
         bounds = np.where(problem.target_norms == 0, constant_bounds, bounds)
-    return Certificate(np.where(np.isnan(bounds), np.inf, bounds), float(options.tol))
+    return Certificate(np.where(np.isnan(bounds), np.inf, bounds), float(options.tol), region)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # errors may be infinite

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +55,7 @@ from ling.estimators.metadata import (
     route_fit_params,
 )
 from ling.estimators.prediction import BlockPredictionMixin, PredictionTransform, predictions
+from ling.estimators.prediction_bounds import predictions_with_bounds
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.sklearn_private import Interval, StrOptions
 from ling.estimators.validation import check_alpha_per_target, check_sample_weight, training_data
@@ -152,12 +153,23 @@ class BaseRidgeClassifier(
         self.classes_ = decision.classes
 
     @overload
-    def decision_function(self, X: DaskCollection) -> Any: ...
+    def decision_function(self, X: DaskCollection, return_bound: bool = False) -> Any: ...
     @overload
-    def decision_function(self, X: MatrixLike) -> Array: ...
-    def decision_function(self, X: DaskCollection | MatrixLike) -> Any:
-        """Decision values `X @ coef_.T + intercept_`: (n, n_classes), or (n,) for two classes."""
+    def decision_function(self, X: MatrixLike, return_bound: Literal[False] = False) -> Array: ...
+    @overload
+    def decision_function(
+        self, X: MatrixLike, return_bound: Literal[True]
+    ) -> tuple[Array, Array]: ...
+    def decision_function(self, X: DaskCollection | MatrixLike, return_bound: bool = False) -> Any:
+        """Decision values `X @ coef_.T + intercept_`: (n, n_classes), or (n,) for two classes.
+
+        With `return_bound`, also return a proven bound on the distance of each value from that of
+        the exact ridge solution, as `Ridge.predict` does. A prediction of two classes is proved to
+        be that of the exact solution where the decision value is larger than its bound.
+        """
         check_is_fitted(self, "coef_")
+        if return_bound:
+            return predictions_with_bounds(self, X, np.atleast_2d(self.coef_).T, _squeeze_binary)
         return self._decision_values(X, _squeeze_binary)
 
     @overload

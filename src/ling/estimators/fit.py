@@ -18,10 +18,12 @@ from ling._typing import Array
 from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
 from ling.progress import RemainingWork
 from ling.results import FitReport, Status
+from ling.solvers.coef_bounds import error_region
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import integer_seed
 from ling.solvers.engines import ENGINES
+from ling.solvers.fingerprint import DataFingerprint, data_fingerprint
 from ling.solvers.machine import parse_speeds
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, format_megabytes, plan_as_dict, plan_solve
@@ -98,7 +100,8 @@ class FitResult:
 
     `intercept` is None without an intercept. `memory` is the memory budget of the fit. `dtype` is
     the dtype of X, in which `coef_` and `intercept_` are stored. `column_stds` (p,) are the
-    standard deviations of the columns of X: coefficients times these are comparable.
+    standard deviations of the columns of X: coefficients times these are comparable. `fingerprint`
+    identifies the data.
     """
 
     coef: Array
@@ -108,6 +111,7 @@ class FitResult:
     memory: MemoryBudget
     dtype: np.dtype[Any]
     column_stds: Array
+    fingerprint: DataFingerprint
 
 
 @dataclass(frozen=True)
@@ -175,15 +179,24 @@ def complete_fit(
     dtype = problem.design.dtype
     coef = standardization.coef(solution.coef)
     _check_finite_coef(coef, dtype)
-    intercept = None
+    intercept = shifts = None
+    relative_bounds = solution.certificate.bounds
     if fit_intercept:
-        intercept, solution = _add_intercept(problem, solution, standardization, coef, dtype)
+        intercept, shifts, solution = _add_intercept(
+            problem, solution, standardization, coef, dtype
+        )
+    region = error_region(
+        problem, standardization, solution.candidate.minorant, solution.coef, relative_bounds,
+        shifts,
+    )  # fmt: skip
+    solution = replace(solution, certificate=replace(solution.certificate, region=region))
     report = make_report(solution)
     log.info("%s", report)
     column_stds = problem.column_norms * (
         standardization.x_scale / np.sqrt(standardization.total_weight)
     )
-    return FitResult(coef, intercept, solution, report, memory, dtype, column_stds)
+    fingerprint = data_fingerprint(problem, standardization)
+    return FitResult(coef, intercept, solution, report, memory, dtype, column_stds, fingerprint)
 
 
 def solve_warm_started(
@@ -250,6 +263,7 @@ def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:
     model.solver_ = solution.estimate.engine
     model.report_ = fit.report
     model._column_stds = fit.column_stds
+    model._data_fingerprint = fit.fingerprint
 
 
 def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:
@@ -353,16 +367,18 @@ def _add_intercept(
     standardization: Standardization,
     coef: Array,
     dtype: np.dtype[Any],
-) -> tuple[Array, Solution]:
-    """Intercepts (t,) in the units of the data, and the solution with their error in its bounds.
+) -> tuple[Array, Array, Solution]:
+    """Intercepts (t,) in the units of the data, their rounding errors (t,), and the solution.
 
-    The error is that of float64 arithmetic plus that of rounding the intercepts to `dtype`.
+    The bounds of the solution include the error of the intercepts: that of float64 arithmetic plus
+    that of rounding them to `dtype`.
     """
     exact = standardization.intercept(coef)
     with np.errstate(over="ignore"):
         intercept = exact.astype(dtype)
     _check_finite_coef(exact, dtype, intercept)
-    shifts = np.abs(exact - intercept.astype(np.float64)) / standardization.y_scale
+    rounding = np.abs(exact - intercept.astype(np.float64))
+    shifts = rounding / standardization.y_scale
     with_intercept = solution.with_added_error(
         intercept_error(problem, standardization, solution.coef),
         relative_to_target_norm(problem, shifts * np.sqrt(standardization.total_weight)),
@@ -370,7 +386,7 @@ def _add_intercept(
     limited_by_mean = with_intercept.status is Status.NOT_REACHED and (
         solution.status.is_final or _has_large_mean(problem, solution)
     )
-    return intercept, replace(with_intercept, limited_by_mean=limited_by_mean)
+    return intercept, rounding, replace(with_intercept, limited_by_mean=limited_by_mean)
 
 
 def _has_large_mean(problem: Problem, solution: Solution) -> bool:

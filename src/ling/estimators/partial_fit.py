@@ -206,7 +206,15 @@ def _with_mean_error(
     If rows were removed and the fit is not certified, a note says that their rounding errors
     remain.
     """
-    solution = fit.solution.with_added_error(problem.mean_shift_bound(fit.solution.coef))
+    coef, root_weight = fit.solution.coef, np.sqrt(summary.total_weight)
+    solution = fit.solution.with_added_error(problem.mean_shift_bound(coef))
+    region = solution.certificate.region
+    if region is not None and summary.centred:
+        region = region.with_mean_error(
+            problem.mean_shift_error(coef) / root_weight,
+            problem.column_mean_error / float(root_weight),
+        )
+        solution = replace(solution, certificate=replace(solution.certificate, region=region))
     notes, report = fit.report.notes, fit.report
     if solution.status is Status.NOT_REACHED and summary.n_summed > summary.n_counted:
         notes = (*notes, REMOVAL_ROUNDING_NOTE)

@@ -120,6 +120,10 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         Effective degrees of freedom, not counting the intercept; see `store_covariance`.
     noise_variance_ : float or array of shape (n_targets,)
         Estimated variance of the noise in y; see `store_covariance`.
+    edf_error_, noise_variance_error_, covariance_error_ : float or array of shape (n_targets,)
+        How far `edf_` and `noise_variance_` may be off, and the relative error of the variances of
+        coefficients: bounds or, if `covariance_method_` says that random draws were used, standard
+        errors.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 

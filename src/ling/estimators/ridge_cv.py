@@ -28,6 +28,7 @@ from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.cv_fit import (
     SELECT_BEST,
     SELECT_ONE_STD_ERROR,
+    CVFitResult,
     check_store_cv_results,
     fit_with_cv,
     set_cv_attributes,
@@ -128,7 +129,8 @@ class RidgeCV(
     cv_results_ : array of shape (n_samples, n_alphas) or (n_samples, n_targets, n_alphas)
         The squared error of every sample when it is left out, times its weight; with `scoring`, its
         prediction. Only with `store_cv_results=True`, as in scikit-learn.
-    coef_, intercept_, n_iter_, solver_, report_, edf_, noise_variance_
+    coef_, intercept_, n_iter_, solver_, report_, edf_, noise_variance_,
+    edf_error_, noise_variance_error_, covariance_error_
         As for `Ridge`.
 
     Examples
@@ -233,6 +235,7 @@ class RidgeCV(
                     chosen.fit,
                     options,
                     chosen.effective_dof,
+                    _unknown_dof_error(chosen),
                 )
             set_fit_attributes(self, chosen.fit, y.ndim)
             set_cv_attributes(self, chosen, y.ndim, data.design.dtype)
@@ -275,3 +278,10 @@ class RidgeCV(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _unknown_dof_error(chosen: CVFitResult) -> Array | None:
+    """NaN (t,) if the degrees of freedom were estimated with random vectors, else None."""
+    if chosen.effective_dof is None or "estimated" not in chosen.scored.scores.method:
+        return None
+    return np.full(len(chosen.effective_dof), np.nan)

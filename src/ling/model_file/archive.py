@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import ling
 from ling.atomic_write import atomic_write
+from ling.error_region import ErrorRegion
 from ling.errors import DataFileError, InputTypeError, ModelFileError, OptionError, Where
 from ling.estimators import (
     LingClassifier,
@@ -34,7 +35,7 @@ from ling.model_file.values import ValueUnpacker, array_entry_name, entry_bytes,
 from ling.plain_state import from_plain
 from ling.results import FitReport
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 HEADER_ENTRY = "model.json"
 SAVABLE_MODELS: dict[str, Any] = {
     model.__name__: model
@@ -51,6 +52,7 @@ SAVED_FILE_ADVICE = "pass a file that ling has saved"
 #: Kept besides the attributes whose names end in "_".
 PRIVATE_ATTRIBUTES = (
     "_column_stds",
+    "_data_fingerprint",
     "_fit_parameters",
     "_label_decoder",
     "_sufficient_statistics",
@@ -78,6 +80,10 @@ def save(
     model: RidgeModel, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None
 ) -> None:
     """Write a fitted model to a file, whole or not at all.
+
+    The file carries the proof of its error bound: the certificate, a low-rank minorant of X'X if
+    the fit has one, and a fingerprint of the training data. `docs/verify_model.py` checks the bound
+    with the file and the data, without ling.
 
     Parameters that are not plain data (a splitter as `cv`, a function as `scoring`, a generator as
     `random_state`) are written as a description. `load` gives None for them, and says so in the
@@ -207,6 +213,15 @@ def _read_header(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
             "install a newer ling",
             where=Where(file=name),
         )
+    if isinstance(found, int) and 0 < found < FORMAT_VERSION:
+        raise ModelFileError(
+            "path",
+            f"has format {found} of ling {header.get('ling')}, without what ling "
+            f"{ling.__version__} stores about errors",
+            "fit the model again",
+            f"read it with ling {header.get('ling')}",
+            where=Where(file=name),
+        )
     if found != FORMAT_VERSION:
         raise ValueError(f"format {found!r}")
     return dict(header)
@@ -267,8 +282,29 @@ def _check_consistent(model: Any) -> None:
         or (encoding is not None and not _is_encoding_of(encoding, names))
     ):
         raise ValueError("its coefficients, columns and encoding do not fit each other")
+    if not _is_region_of(model.report_.certificate.region, n_targets, p):
+        raise ValueError("its error bounds do not fit its coefficients")
     if isinstance(model, BaseRidgeClassifier):
         _check_classes(model, n_targets)
+
+
+def _is_region_of(region: ErrorRegion | None, n_targets: int, p: int) -> bool:
+    """Whether error bounds have the shapes of so many coefficients."""
+    if region is None:
+        return True
+    per_target = (
+        region.errors, region.alphas, region.min_eigenvalues, region.intercept_errors,
+        region.y_scale,
+    )  # fmt: skip
+    per_column = (region.x_mean, region.inverse_diagonal)
+    rank = 0 if region.values is None else len(region.values)
+    return (
+        all(array.shape == (n_targets,) for array in per_target)
+        and all(array is None or array.shape == (p,) for array in per_column)
+        and (region.directions is None or region.directions.shape == (p, rank))
+        and region.x_scale > 0
+        and region.n_features == p
+    )
 
 
 def _is_encoding_of(encoding: Any, names: Any) -> bool:

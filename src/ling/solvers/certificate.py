@@ -32,12 +32,15 @@ from ling.linalg.cholesky import (
     scaled_to_unit_diagonal,
 )
 from ling.linalg.ritz import thin_svd
-from ling.linalg.rounding import sum_noise
+from ling.linalg.rounding import EPS, sum_noise
 from ling.results import Certificate, Status
 from ling.solvers.problem import Problem
 
 if TYPE_CHECKING:
     from ling.solvers.engine import Candidate
+
+# Relative error of variances from an explicit inverse of a Cholesky factor in float32, at most.
+INVERSE_FACTOR_ERROR = 0.05
 
 
 class Minorant(ABC):
@@ -50,6 +53,14 @@ class Minorant(ABC):
     def diagonal_floor(self, alpha: float) -> Array | float:
         """Vector (p,) or scalar d >= alpha with X'X + alpha I >= diag(d)."""
         return alpha
+
+    def inverse_diagonal(self, alpha: float, may_invert: bool) -> Array | None:
+        """Upper bounds (p,) of the diagonal of (X'X + alpha I)^-1; None if 1 / alpha is the best.
+
+        They hold for larger alphas too. `may_invert` allows p^3 / 3 FLOPs; without it only what
+        takes O(p rank) or O(p^2) is computed.
+        """
+        return None
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,21 @@ class LowRankMinorant(Minorant):
         )
         return forms
 
+    def inverse_diagonal(self, alpha: float, may_invert: bool) -> Array | None:
+        """The diagonal of (B + (alpha - slack) I)^-1; 2 p rank FLOPs.
+
+        Subtracting the part of U from 1 / shift loses digits where U has almost all of a column.
+        The part is therefore reduced by the rounding of U, whose columns are not quite orthonormal.
+        """
+        # The decomposition has a backward error of a few eps of the largest value.
+        shift = alpha - self.slack - 16 * EPS * float(self.values.max(initial=0.0))
+        if shift <= alpha / 2:
+            return None
+        reduction = self.values / (self.values + shift)
+        captured = (self.vectors**2) @ reduction
+        noise = sum_noise(*self.vectors.shape) * (1 + self.vectors.shape[1])
+        return np.asarray((np.maximum(1 - captured, 0.0) + noise) / shift)
+
 
 def nystrom_slack(B: Array, theta: Array, noise: float) -> float:
     """Slack s with B B' <= X'X + s I, for a Nyström factor B computed from rounded products.
@@ -123,7 +149,8 @@ class CholeskyMinorant(Minorant):
     """Minorant from a Cholesky factor: X'X + alpha I >= D^1/2 L L' D^1/2 / inflation.
 
     It holds only for the `alpha` that L was computed for. `half_solve(V)` is L^-1 D^-1/2 V, D is
-    diag(scale)^2, and L L' >= min_eigenvalue I.
+    diag(scale)^2, and L L' >= min_eigenvalue I. `inverse_squares` returns the diagonal of
+    (D^1/2 L L' D^1/2)^-1, which costs p^3 / 3 FLOPs unless `is_inverted`.
     """
 
     half_solve: Callable[[Array], Array]
@@ -131,6 +158,8 @@ class CholeskyMinorant(Minorant):
     alpha: float
     inflation: float
     min_eigenvalue: float
+    inverse_squares: Callable[[], Array]
+    is_inverted: bool = False
 
     def quadratic_form(self, G: Array, alphas: Array) -> Array:
         """inflation ||L^-1 D^-1/2 g||^2 for columns with this alpha, ||g||^2 / alpha for others."""
@@ -154,6 +183,22 @@ class CholeskyMinorant(Minorant):
         if alpha != self.alpha:
             return alpha
         return np.asarray(np.maximum(alpha, self.min_eigenvalue / self.inflation * self.scale**2))
+
+    def inverse_diagonal(self, alpha: float, may_invert: bool) -> Array | None:
+        """inflation times the diagonal of the factor's inverse, at most 1 / alpha."""
+        if alpha < self.alpha or not np.isfinite(self.inflation):
+            return None
+        if not (may_invert or self.is_inverted):
+            return None
+        # A column of L^-1 is off by p eps times the condition of L (Higham 2002, theorem 14.5). For
+        # factors in float32, which have no proven eigenvalue, `inflation` is finite only if the
+        # condition is below about 1e3.
+        p = len(self.scale)
+        error = INVERSE_FACTOR_ERROR
+        if not self.is_inverted:
+            error = min(error, 4 * p * EPS * np.sqrt(p / self.min_eigenvalue))
+        diagonal = self.inflation * (1 + error) * self.inverse_squares()
+        return np.asarray(np.minimum(diagonal, 1 / alpha))
 
 
 def cholesky_with_minorant(
@@ -182,8 +227,9 @@ def cholesky_with_minorant(
         min_eigenvalue = proven_min_eigenvalue(scaled[0], 8 * noise, 2 * noise, overwrite=True)
     inflation = 1 / (1 - noise / min_eigenvalue) if min_eigenvalue else np.inf
     return factor, CholeskyMinorant(
-        factor.half_solve, factor.scale, alpha, inflation, min_eigenvalue
-    )
+        factor.half_solve, factor.scale, alpha, inflation, min_eigenvalue,
+        lambda: factor.inverse_diagonal,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +251,12 @@ class BestOf(Minorant):
         for floor in floors[1:]:
             highest = np.maximum(highest, floor)
         return highest
+
+    def inverse_diagonal(self, alpha: float, may_invert: bool) -> Array | None:
+        """The elementwise smallest of the minorants' bounds."""
+        known = (part.inverse_diagonal(alpha, may_invert) for part in self.minorants)
+        diagonals = [diagonal for diagonal in known if diagonal is not None]
+        return np.min(diagonals, axis=0) if diagonals else None
 
 
 def gradient_rounding(problem: Problem, minorant: Minorant, W: Array, residual: Array) -> Array:

@@ -53,23 +53,27 @@ FindMinorant = Callable[[Problem, Plan, FitOptions], Minorant]
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # bounds may be infinite
-def bound_coef(problem: Problem, W: Array, plan: Plan, options: FitOptions) -> Array:
+def bound_coef(
+    problem: Problem, W: Array, plan: Plan, options: FitOptions
+) -> tuple[Array, Minorant]:
     """Bounds (t,) on ||X(w - w*)|| / ||y|| for coefficients W (p, t), in the units of the problem.
 
-    One to three passes over X. Infinite where alpha is 0, and for all targets if a coefficient is
-    not finite. `plan` is that of a fit to the same data, with `precision="float64"`; a solver in
-    `options` chooses the engine whose minorant is used.
+    The minorant that proves them is returned too. One to three passes over X. Bounds are infinite
+    where alpha is 0, and for all targets if a coefficient is not finite. `plan` is that of a fit to
+    the same data, with `precision="float64"`; a solver in `options` chooses the engine whose
+    minorant is used.
     """
     unknown = np.full(problem.n_targets, np.inf)
     if not (problem.alphas > 0).any() or not np.isfinite(W).all():
-        return unknown
+        return unknown, ZeroMinorant()
     engine = cheapest_source(plan) if options.solver == "auto" else options.solver
     bounds = dual_bound(problem, W) if engine == "direct" and _is_wide(problem) else None
+    minorant: Minorant = ZeroMinorant()
     if bounds is None:
         minorant = MINORANTS[engine](problem, plan, options)
         bounds = evaluate_bound(problem, Candidate(W, minorant))[0].bound
     assert bounds is not None  # `evaluate_bound` sets it
-    return relative_bounds(problem, np.where(problem.alphas > 0, bounds, unknown))
+    return relative_bounds(problem, np.where(problem.alphas > 0, bounds, unknown)), minorant
 
 
 def cheapest_source(plan: Plan) -> str:

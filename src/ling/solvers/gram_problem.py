@@ -172,11 +172,29 @@ class GramProblem(Problem):
         squares = self.squares - np.einsum("ij,ij->j", W, factor)
         return np.asarray(np.maximum(squares, 0.0))
 
+    def residual_norms(self, W: Array) -> tuple[Array, Array]:
+        """||y - X w|| (t,), and bounds (t,) on its rounding error, which may be all of it."""
+        sizes = self.raw_target_norms + self.raw_column_norms @ np.abs(W)
+        squares, rounding = self.residual_squares(W), 4 * sum_noise(self.shape[0]) * sizes**2
+        return np.sqrt(squares), np.sqrt(squares + rounding) - np.sqrt(
+            np.maximum(squares - rounding, 0.0)
+        )
+
+    def mean_shift_error(self, W: Array) -> Array:
+        """Bound (t,) on the error of y_mean - x_mean'w, times sqrt(total weight)."""
+        return np.asarray(
+            sum_noise(self.shape[0])
+            * (self.y_mean_error_scale + self.x_mean_error_scale @ np.abs(W))
+        )
+
+    @property
+    def column_mean_error(self) -> float:
+        """Bound on the norm of the error of x_mean, times sqrt(total weight)."""
+        return float(sum_noise(self.shape[0]) * np.linalg.norm(self.x_mean_error_scale))
+
     def mean_shift_bound(self, W: Array) -> Array:
         """Bound (t,) on the prediction error from rounding in the means, relative to ||y||."""
-        error = sum_noise(self.shape[0]) * (
-            self.y_mean_error_scale + self.x_mean_error_scale @ np.abs(W)
-        )
+        error = self.mean_shift_error(W)
         return np.divide(
             error, self.target_norms, out=np.zeros_like(error), where=self.target_norms > 0
         )

@@ -53,6 +53,12 @@ class InverseFactor:
         """M D^-1/2 G: the squared norm of a column is g'P^-1 g."""
         return self.M.matmat(G / self.scale[:, None])
 
+    def inverse_squares(self) -> Array:
+        """The diagonal (p,) of P^-1: the squared column norms of M D^-1/2; p^2 FLOPs."""
+        p = len(self.scale)
+        squares = self.M.storage.moments(None, np.zeros((p, 1)))[2]
+        return np.asarray(squares / self.scale**2)
+
     def minorant(
         self, alpha: float, noise: float, least: float, upper_ratio: float = 1.0
     ) -> CholeskyMinorant:
@@ -62,4 +68,6 @@ class InverseFactor:
         nothing is proved.
         """
         inflation = upper_ratio / (1 - noise / least) if 1.1 * noise < least else np.inf
-        return CholeskyMinorant(self.half_solve, self.scale, alpha, float(inflation), 0.0)
+        return CholeskyMinorant(
+            self.half_solve, self.scale, alpha, float(inflation), 0.0, self.inverse_squares, True
+        )

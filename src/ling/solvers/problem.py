@@ -32,6 +32,8 @@ MIN_SCALE_TO_ROOT_ALPHA = 1e-145
 # If ||y - X w||^2 is below this fraction of ||y||^2, its expansion into sums of squares has
 # cancelled, and it is computed from X itself.
 CANCELLATION_THRESHOLD = 1e-6
+# Relative rounding error of ||y - X w||^2 up to which statistics are computed from X'X.
+MAX_EXPANSION_ERROR = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +229,24 @@ class Problem:
             if (squares > CANCELLATION_THRESHOLD * self.target_norms**2).all():
                 return np.asarray(squares)
         return np.asarray(self.gradient(W)[1] ** 2)
+
+    def residual_norms(self, W: Array) -> tuple[Array, Array]:
+        """||y - X w|| (t,), and bounds (t,) on its rounding error; at most one pass.
+
+        The expansion into sums of squares that X'X allows is used if its rounding is small beside
+        the result. The sums are of terms as large as y and X before centring.
+        """
+        n, p = self.shape
+        sizes = self.raw_target_norms + self.raw_column_norms @ np.abs(W)
+        squares, rounding = self.residual_squares(W), 4 * sum_noise(n) * sizes**2
+        if (
+            self.gram_cache.formed_gram is not None
+            and (rounding <= MAX_EXPANSION_ERROR * squares).all()
+        ):
+            norms = np.sqrt(squares)
+            return norms, np.divide(rounding, norms, out=np.zeros_like(norms), where=norms > 0)
+        norms = self.gradient(W)[1]
+        return norms, sum_noise(p) * sizes + sum_noise(n) * norms
 
     def quantize(self) -> QuantizedMatrix:
         """X, centred and weighted, quantised to 16-bit integers; one pass."""

@@ -90,7 +90,9 @@ class Solution:
         the dtype in which results are stored.
         """
         tol = self.certificate.tol
-        certificate = Certificate(self.certificate.bounds + error + rounding_error, tol)
+        certificate = replace(
+            self.certificate, bounds=self.certificate.bounds + error + rounding_error
+        )
         computed = Certificate(self.computed_bounds + error, tol)
         return replace(
             self,

@@ -1,0 +1,161 @@
+"""Bounds on the error of coefficients, from the bound on the error of training predictions.
+
+The certificate proves ||X e||^2 + alpha ||e||^2 <= E^2 for the error e of the coefficients.
+`error_region` keeps what is known of X'X from below, in a few numbers per column, so that e itself
+and the error of predictions for new rows can be bounded after the fit, without X.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ling._typing import Array
+from ling.error_region import ErrorRegion, round_up_to_float32
+from ling.linalg.rounding import EPS, sum_noise
+from ling.solvers.certificate import LowRankMinorant, Minorant
+from ling.solvers.problem import Problem, Standardization
+
+# Directions of a low-rank minorant that a fitted model keeps, in float32: four numbers of float64
+# for each coefficient. Rows of data with a decaying spectrum lie mostly in the first ones.
+MAX_DIRECTIONS = 8
+# Eigenvalues of a kept direction are capped at this times the smallest alpha. A larger cap hardly
+# changes a bound, and makes rounding U to float32, 6e-8 times the cap, matter beside alpha.
+MAX_VALUE_TO_ALPHA = 1e4
+# A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself only if n is at
+# least this times p, where forming X'X has taken at least 60 times as many FLOPs.
+MIN_ROWS_PER_COLUMN_TO_INVERT = 20
+
+
+def error_region(
+    problem: Problem,
+    standardization: Standardization,
+    minorant: Minorant,
+    W: Array,
+    relative: Array,
+    intercept_shifts: Array | None,
+) -> ErrorRegion:
+    """The region for coefficients W (p, t), in the units of the problem, and their intercepts.
+
+    `relative` (t,) are the bounds of their certificate without the error of the intercept.
+    `intercept_shifts` (t,) are |b - fl(y_mean - x_mean'w)| in the units of the data; None without
+    an intercept. No pass.
+    """
+    alphas = problem.alphas
+    floors = [minorant.diagonal_floor(float(alpha)) for alpha in problem.distinct_alphas]
+    min_eigenvalues = np.array([float(np.min(floor)) for floor in floors])
+    of_target = np.searchsorted(problem.distinct_alphas, alphas)
+    errors = _absolute_errors(problem, W, relative)
+    intercept_errors: Array = np.zeros(problem.n_targets)
+    center_error, x_mean = 0.0, None
+    if intercept_shifts is not None:
+        raw_squares = problem.raw_column_norms**2
+        with np.errstate(divide="ignore", over="ignore"):
+            factors = np.sqrt(np.array([(raw_squares / floor).sum() for floor in floors]))
+        errors = errors + _centering_errors(problem, factors[of_target], W)
+        intercept_errors = _intercept_errors(problem, standardization, W, intercept_shifts)
+        x_mean, center_error = _rounded_mean(problem, standardization)
+    directions = _leading_directions(minorant, alphas)
+    U, values, slack = (None, None, 0.0) if directions is None else directions
+    return ErrorRegion(
+        errors, np.array(alphas), min_eigenvalues[of_target],
+        intercept_errors, standardization.x_scale, standardization.y_scale, x_mean, center_error,
+        _inverse_diagonal(problem, minorant), U, values, slack, problem.shape[1],
+    )  # fmt: skip
+
+
+def _absolute_errors(problem: Problem, W: Array, relative: Array) -> Array:
+    """E (t,) for W (p, t) with the relative bounds of a certificate; infinite where alpha is 0.
+
+    A relative bound says nothing where y or X is 0. Then w* is 0 too, and e = w.
+    """
+    scale, largest = problem.error_scale, np.finfo(np.float64).max
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.sqrt(problem.safe_column_norms[:, None] ** 2 + problem.alphas)
+        sizes = np.einsum("ij,ij->j", lengths, np.abs(W)) * (1 + sum_noise(len(W)))
+        errors = np.where((scale > 0) & (scale < largest), relative * scale * (1 + 4 * EPS), sizes)
+    errors = np.where(np.isnan(errors), np.inf, errors)
+    return np.where(problem.alphas > 0, errors, np.inf)
+
+
+def _centering_errors(problem: Problem, factors: Array, W: Array) -> Array:
+    """What rounding in the means of X and y adds to E, (t,); `factors` are ||raw / sqrt(floor)||.
+
+    With x_mean off by d and y_mean off by c, the gradient is off by n d (c - d'w), the product of
+    two rounding errors. It matters only where a column is far longer than sqrt(floor).
+    """
+    sizes = problem.raw_target_norms + problem.raw_column_norms @ np.abs(W)
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = sum_noise(problem.shape[0]) ** 2 * factors * sizes
+    return np.where(np.isnan(errors), np.inf, errors)
+
+
+def _intercept_errors(
+    problem: Problem, standardization: Standardization, W: Array, shifts: Array
+) -> Array:
+    """Bounds (t,) of |b - (y_mean - x_mean'w)| for the exact means, in the units of the problem.
+
+    The means are sums of n terms, off by `sum_noise` as in `intercept_error`. y_mean - x_mean'w is
+    a sum of p + 1 terms in any order, for which the bound is (p + 2) eps / 2 (Higham 2002, 3.1).
+    """
+    coef = standardization.coef(W)
+    with np.errstate(over="ignore"):
+        offsets = np.abs(standardization.y_mean) + np.abs(standardization.x_mean) @ np.abs(coef)
+        rounding = (len(coef) + 4) * EPS * offsets + shifts * (1 + 4 * EPS)
+        means = sum_noise(problem.shape[0]) * (
+            problem.target_norms + problem.raw_column_norms @ np.abs(W)
+        )
+        # The mean of y is y_mean + correction, rounded once more.
+        return np.asarray(
+            rounding / standardization.y_scale + means / np.sqrt(standardization.total_weight)
+        )
+
+
+def _rounded_mean(problem: Problem, standardization: Standardization) -> tuple[Array, float]:
+    """The column means (p,), in float32 if they fit, and a bound of the norm of their error."""
+    exact = standardization.x_mean / standardization.x_scale
+    with np.errstate(over="ignore", under="ignore"):
+        rounded: Array = exact.astype(np.float32)
+    if not np.isfinite(rounded).all():
+        rounded = exact
+    rounding = float(np.linalg.norm(exact - rounded.astype(np.float64)))
+    raw_norm = float(np.linalg.norm(problem.raw_column_norms))
+    mean_error = sum_noise(problem.shape[0]) * raw_norm / np.sqrt(standardization.total_weight)
+    return rounded, (rounding + float(mean_error)) * (1 + len(exact) * EPS)
+
+
+def _inverse_diagonal(problem: Problem, minorant: Minorant) -> NDArray[np.float32] | None:
+    """Upper bounds (p,) of the diagonal of (X'X + alpha I)^-1 for all alphas; None if not cheap."""
+    n, p = problem.shape
+    alpha = float(problem.alphas.min())
+    if alpha <= 0:
+        return None
+    diagonal = minorant.inverse_diagonal(alpha, n >= MIN_ROWS_PER_COLUMN_TO_INVERT * p)
+    if diagonal is None:
+        return None
+    rounded = round_up_to_float32(diagonal)
+    return rounded if np.isfinite(rounded).all() else None  # out of the range of float32
+
+
+def _leading_directions(
+    minorant: Minorant, alphas: Array
+) -> tuple[NDArray[np.float32], Array, float] | None:
+    """U (p, r) in float32, v (r,) and slack with U diag(v) U' <= X'X + slack I, from a minorant.
+
+    It is U0 diag(v0) U0' <= X'X + slack0 I without its smaller terms, and with smaller v. Rounding
+    U by D changes it by at most (2 ||U|| + ||D||) ||D|| max(v).
+    """
+    alpha = float(alphas.min())
+    if not isinstance(minorant, LowRankMinorant) or alpha <= 0 or not minorant.values.size:
+        return None
+    order = np.argsort(minorant.values)[::-1][:MAX_DIRECTIONS]
+    values = np.minimum(minorant.values[order], MAX_VALUE_TO_ALPHA * alpha)
+    vectors = minorant.vectors[:, order]
+    order = np.flatnonzero(values > 0)
+    vectors, values = vectors[:, order], values[order]
+    U = vectors.astype(np.float32)
+    change = float(np.linalg.norm(U - vectors))
+    # The decomposition of the minorant has a backward error of a few eps of its largest value.
+    slack = minorant.slack + 16 * EPS * float(minorant.values.max())
+    slack += (2.1 + change) * change * float(values.max(initial=0.0))
+    return (U, values, slack) if values.size and slack < alpha / 2 else None
