@@ -276,9 +276,9 @@ def may_be_best(scored: ScoredGrid) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         is_rival = ~(mean + errors < (mean - errors)[best, targets])
     is_rival[best, targets] = False
-    result = is_rival.any(axis=1)
-    result[best[is_rival.any(axis=0)]] = True
-    return np.asarray(result)
+    result = np.asarray(is_rival.any(axis=1))
+    result[best[np.asarray(is_rival.any(axis=0))]] = True
+    return result
 
 
 def is_inconclusive(scored: ScoredGrid) -> bool:
