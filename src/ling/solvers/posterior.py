@@ -14,10 +14,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from ling._typing import Array
 from ling.design import Design
+from ling.errors import InvalidInputError
 from ling.linalg.cholesky import scaled_cholesky
 from ling.linalg.gram import form_gram
 from ling.linalg.rounding import EPS
@@ -236,7 +236,11 @@ def _inverse_factor(A: Array, alpha: float) -> Array:
     by_trace = max(alpha, EPS * float(np.trace(A)))
     factor = scaled_cholesky(A, by_column) or scaled_cholesky(A, by_trace)
     if factor is None:
-        raise linalg.LinAlgError("X'X + alpha I is not positive definite")
+        raise InvalidInputError(
+            "model",
+            "has a matrix X'X + alpha I that is not positive definite, so it is damaged",
+            "fit the model again",
+        )
     return factor.inverse_factor
 
 
