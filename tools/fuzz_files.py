@@ -107,7 +107,8 @@ class Worker:
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
         )
         self.lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read_lines, daemon=True).start()
+        self.reader = threading.Thread(target=self._read_lines, daemon=True)
+        self.reader.start()
 
     def _read_lines(self) -> None:
         for line in self.process.stdout:
@@ -127,6 +128,8 @@ class Worker:
         finally:
             self.process.kill()
             self.process.wait()
+            self.reader.join()
+            self.process.stdout.close()
 
 
 def run_format(name: str, seed: int, first: int, count: int) -> Counter[str]:

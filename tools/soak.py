@@ -128,8 +128,8 @@ def examine(problem: SoakProblem, folder: Path) -> tuple[str, float, str]:
     if foreign:
         return "crash", np.nan, f"warning: {foreign[0].message} at {foreign[0].filename}"
     errors = ExactProblem(problem).errors(coef.astype(np.float64), intercept)
-    worst = int(np.argmax(errors / np.maximum(bounds, 1e-300)))
-    ratio = float(bounds[worst] / max(errors[worst], 1e-300))
+    known = (errors > 0) & np.isfinite(errors)
+    ratio = float((bounds[known] / errors[known]).min(initial=np.inf))
     details = f"errors {errors}, bounds {bounds}, tol {problem.tol:g}, {status}"
     if (errors * (1 - ERROR_ACCURACY) > bounds).any():
         return "lie", ratio, details
@@ -180,27 +180,27 @@ class Soak:
 
 def run(soak: Soak, count: int) -> None:
     """Problems until `count` are done; the state is saved every few seconds."""
-    started = saved = time.monotonic()
-    before, first = soak.state["seconds"], soak.state["next"]
+    started, saved = time.process_time(), time.monotonic()
+    before = soak.state["seconds"]
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for number in range(first, count):
+            for number in range(soak.state["next"], count):
                 problem = draw_problem(soak.state["seed"], number)
                 soak.add(number, problem, *examine(problem, Path(folder)))
                 if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
                     saved = time.monotonic()
-                    soak.state["seconds"] = before + saved - started
+                    soak.state["seconds"] = before + time.process_time() - started
                     soak.save()
-                    show_progress(soak, count, (number + 1 - first) / (saved - started))
+                    show_progress(soak, count)
         finally:
-            soak.state["seconds"] = before + time.monotonic() - started
+            soak.state["seconds"] = before + time.process_time() - started
             soak.save()
 
 
-def show_progress(soak: Soak, count: int, rate: float) -> None:
-    totals = soak.totals()
+def show_progress(soak: Soak, count: int) -> None:
+    totals, rate = soak.totals(), soak.state["next"] / soak.state["seconds"]
     failures = ", ".join(f"{totals[kind]} {kind}" for kind in FAILURES)
-    print(f"{soak.state['next']:,} of {count:,}, {rate:.0f}/s: {failures}", flush=True)
+    print(f"{soak.state['next']:,} of {count:,}, {rate:.0f} per CPU second: {failures}", flush=True)
 
 
 def table(soak: Soak) -> str:
@@ -228,7 +228,7 @@ def print_results(soak: Soak) -> None:
         decades = ", ".join(f"1e{decade}: {ratios[decade]}" for decade in sorted(ratios, key=int))
         print(f"bound / error of certified fits with {engine}, by decade: {decades}")
     rate = soak.state["next"] / max(soak.state["seconds"], 1e-9)
-    print(f"{soak.state['next']:,} problems, {rate:.0f} per second\n\n{table(soak)}")
+    print(f"{soak.state['next']:,} problems, {rate:.0f} per second of CPU time\n\n{table(soak)}")
 
 
 def show_problem(seed: int, number: int) -> None:

@@ -40,7 +40,9 @@ MAX_PICKED_FRACTION = 0.02
 # Bytes that are read to measure the bandwidth of the source.
 BANDWIDTH_SAMPLE_BYTES = 128 * MIB
 # Measured bandwidths in bytes per second, by source. Each is measured once in a process and never
-# replaced, so that repeated fits make the same plan however busy the machine is.
+# replaced, so that repeated fits make the same plan however busy the machine is. In a process that
+# reads more sources than this, the oldest is forgotten: each entry takes some hundred bytes.
+MAX_MEASURED_SOURCES = 1000
 _measured_bandwidths: dict[tuple[Any, ...], float] = {}
 T = TypeVar("T")
 
@@ -124,10 +126,13 @@ class ChunkedStorage(BlockedStorage):
         """
         source = self.source
         key = type(source), source.description, source.shape, source.dtype.str
-        if key not in _measured_bandwidths:
+        bandwidth = _measured_bandwidths.get(key)
+        if bandwidth is None:
             # If another thread has measured in the meantime, its result is the one that counts.
-            _measured_bandwidths.setdefault(key, self._measure_bandwidth())
-        return _measured_bandwidths[key]
+            bandwidth = _measured_bandwidths.setdefault(key, self._measure_bandwidth())
+            for oldest in list(_measured_bandwidths)[:-MAX_MEASURED_SOURCES]:
+                _measured_bandwidths.pop(oldest, None)
+        return bandwidth
 
     def _measure_bandwidth(self) -> float:
         """Bytes per second at which the first rows of the source are read."""

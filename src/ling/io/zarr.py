@@ -92,7 +92,8 @@ class ZarrSource(RowSource):
         """Rows to read at once: those of some chunks (of a shard, if chunks lie in shards)."""
         stored = getattr(self.array, "shards", None) or self.array.chunks
         per_chunk = max(1, stored[0] * self.shape[1] * self.array.dtype.itemsize)
-        return int(stored[0] * max(1, self._min_read_bytes // per_chunk))
+        # Damaged metadata may have chunks without rows, which fail when they are read.
+        return max(1, int(stored[0] * max(1, self._min_read_bytes // per_chunk)))
 
 
 def scan_zarr(X: FilePath | HasShape, y: FilePath | HasShape | ArrayLike | None = None) -> Dataset:
