@@ -125,3 +125,14 @@ def test_a_status_that_does_not_exist_is_refused():
 
 def test_costs_add():
     assert from_plain(to_plain(Cost(1.0, 2.0))) + Cost(1.0, 1.0) == Cost(2.0, 3.0)
+
+
+def test_arrays_of_text_and_huge_integers_are_no_numbers():
+    plain = to_plain(Certificate(np.ones(2), 1e-4))
+    assert from_plain(plain).bound == 1
+    for bounds in (np.array(["a"]), np.array([None])):
+        with pytest.raises(ValueError, match="bounds of Certificate"):
+            from_plain({**plain, FIELDS_KEY: (bounds, 1e-4)})
+    with pytest.raises(ValueError, match="tol of Certificate"):
+        from_plain({**plain, FIELDS_KEY: (np.ones(2), 10**30)})
+    assert from_plain({**plain, FIELDS_KEY: (np.ones(2), np.inf)}).tol == np.inf

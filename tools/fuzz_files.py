@@ -21,7 +21,6 @@ import argparse
 import json
 import queue
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -81,6 +80,8 @@ def run_case(name: str, seeds: list, folder: Path, seed: int, case: int) -> tupl
 
 
 def limit_memory() -> None:
+    import resource  # not on every system
+
     limit = status_bytes("VmSize") + MAX_ADDRESS_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
