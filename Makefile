@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-processes site slow coverage clients check matrix format bench docs reproduction clean
+.PHONY: help demo test test-processes site slow fuzz soak load coverage clients check matrix format bench docs reproduction clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
@@ -37,6 +37,16 @@ site: $(VENV)/.dev       ## build the site without examples, run the examples, a
 
 slow: $(VENV)/.dev       ## run the tests that take minutes (some need LING_DATA)
 	$(BIN)/python -m pytest -m slow
+
+# FUZZ and SOAK are further options: make fuzz FUZZ="--format npy --count 500"
+fuzz: $(VENV)/.dev       ## open damaged files of every format, 10,000 of each (half an hour)
+	$(BIN)/python tools/fuzz_files.py $(FUZZ)
+
+soak: $(VENV)/.dev       ## compare the certificates of 100,000 random problems with exact errors
+	$(BIN)/python tools/soak.py $(SOAK)
+
+load: $(VENV)/.dev       ## run the load tests with twenty times as many fits
+	LING_LOAD=20 $(BIN)/python -m pytest -m "not slow and not site" tests/test_load.py
 
 coverage: $(VENV)/.dev   ## run the tests and list the lines that none of them runs
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -q --cov -m "not slow and not site"

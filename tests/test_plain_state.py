@@ -135,3 +135,15 @@ def test_types_that_a_type_statement_defines():
     for hint in (alias, GenericAlias(alias, (np.float64,))):
         assert _has_type(np.zeros(1), hint)
         assert not _has_type("a", hint)
+
+
+def test_arrays_of_text_and_huge_integers_are_no_numbers():
+    plain = to_plain(Certificate(np.ones(2), 1e-4))
+    bounds, tol, *others = plain[FIELDS_KEY]
+    assert from_plain(plain).bound == 1
+    for wrong in (np.array(["a"]), np.array([None])):
+        with pytest.raises(ValueError, match="bounds of Certificate"):
+            from_plain({**plain, FIELDS_KEY: (wrong, tol, *others)})
+    with pytest.raises(ValueError, match="tol of Certificate"):
+        from_plain({**plain, FIELDS_KEY: (bounds, 10**30, *others)})
+    assert from_plain({**plain, FIELDS_KEY: (bounds, np.inf, *others)}).tol == np.inf

@@ -30,6 +30,7 @@ from ling.errors import (
     DataFileError,
     FileWriteError,
     InputTypeError,
+    InvalidInputError,
     LingError,
     ModelFileError,
     OptionError,
@@ -572,3 +573,17 @@ def test_edited_json_is_refused_or_gives_the_same_model(name, path, rng):
         assert "solved by" in str(loaded.report_)
         loaded.to_sklearn()
     assert n_refused > n_loaded > 0
+
+
+def test_a_covariance_that_no_fit_has_is_refused(path):
+    """With right checksums, so that only its use shows it."""
+    ling.save(Ridge(store_covariance=True).fit(X, Y), path)
+
+    def negate(header, entries):
+        for name, entry in entries.items():
+            if b"(4, 4)" in entry[:100]:
+                entries[name] = as_npy(-np.eye(4))
+
+    path.write_bytes(rewritten(path.read_bytes(), negate))
+    with raises(InvalidInputError, "model", mentions="not positive definite"):
+        ling.load(path).coef_std_errors()

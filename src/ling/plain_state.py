@@ -16,6 +16,10 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 Registered = TypeVar("Registered", bound=type)
 #: Keys of the plain form of an object: the name of its class, and its fields in their order.
 CLASS_KEY, FIELDS_KEY = "ling class", "fields"
+# Kinds of the numbers and truth values that arrays in fitted models hold, as NumPy calls them.
+NUMERIC_KINDS = "biuf"
+# Integers of Python may be larger, but NumPy cannot compute with them.
+MAX_INTEGER = 2**63
 _CLASSES: dict[str, Any] = {}
 
 
@@ -99,8 +103,23 @@ def _has_type(value: Any, hint: Any) -> bool:
         hints = parameters[:1] * len(value) if is_open else parameters
         return len(value) == len(hints) and all(map(_has_type, value, hints))
     if hint in (int, float):
-        return isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
-    return isinstance(value, origin or hint)
+        if isinstance(value, Integral):
+            return not isinstance(value, bool) and abs(int(value)) < MAX_INTEGER
+        return hint is float and isinstance(value, Real)
+    if not isinstance(value, origin or hint):
+        return False
+    return not _is_numeric_array(hint) or value.dtype.kind in NUMERIC_KINDS
+
+
+def _is_numeric_array(hint: Any) -> bool:
+    """Whether an annotation is an array whose dtype is given: of numbers or truth values.
+
+    In annotations of fitted models, arrays of text are `NDArray[Any]`.
+    """
+    dtypes = [
+        each for each in get_args(hint) if getattr(get_origin(each), "__name__", "") == "dtype"
+    ]
+    return any(get_args(each) != (Any,) for each in dtypes)
 
 
 class PlainStateMixin:

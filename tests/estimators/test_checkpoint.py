@@ -295,6 +295,50 @@ def test_splits_are_part_of_a_fit(data, tmp_path):
                 random_state=3).fit(Mortal(ArraySource(X)), y)  # fmt: skip
 
 
+def signed_header(folder, **changes):
+    """Change values of the header, with a right checksum, as another program could."""
+    header = json.loads((folder / HEADER_FILE).read_bytes().rpartition(b"\n")[0])
+    text = json.dumps(header | changes).encode()
+    (folder / HEADER_FILE).write_bytes(text + b"\n" + sha256(text).hexdigest().encode())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": -1}, {"seed": 1.5}, {"machine": 5}, {"machine": {}}, {"rate": "fast"}, {"budget": []},
+     {"budget": 0}],
+    ids=str,
+)  # fmt: skip
+def test_choices_that_cannot_be_used_are_refused(changes, data, tmp_path):
+    interrupted(data, tmp_path)
+    header = (tmp_path / HEADER_FILE).read_bytes()
+    choices = json.loads(header.rpartition(b"\n")[0])["frozen_choices"]
+    signed_header(tmp_path, frozen_choices=choices | changes)
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path), mentions=HEADER_FILE):
+        fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+    # Nothing was deleted, and the lock was released.
+    (tmp_path / HEADER_FILE).write_bytes(header)
+    assert "Resumed" in str(fitted(MODELS["two_stage"], data, tmp_path, random_state=3)[0].report_)
+
+
+@pytest.mark.parametrize("part", ["fingerprint", "frozen_choices"])
+def test_headers_without_their_parts_are_refused(part, data, tmp_path):
+    interrupted(data, tmp_path)
+    signed_header(tmp_path, **{part: 3})
+    with raises(CheckpointError, "checkpoint", file=str(tmp_path), mentions=HEADER_FILE):
+        fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+
+
+def test_passes_that_are_no_arrays_are_refused(data, tmp_path):
+    interrupted(data, tmp_path)
+    file = sorted(tmp_path.glob("*.pass"))[0]
+    for content in (b"", b"\x01", b"\x01\x00no array", file.read_bytes()[32:-1]):
+        file.write_bytes(sha256(content).digest() + content)
+        for each in tmp_path.glob("*.pass"):
+            each.write_bytes(file.read_bytes())
+        with raises(CheckpointError, "checkpoint", file=str(tmp_path)):
+            fitted(MODELS["two_stage"], data, tmp_path, random_state=3)
+
+
 def test_damage_is_noticed(data, tmp_path):
     interrupted(data, tmp_path)
     for file in sorted(tmp_path.glob("*.pass")):

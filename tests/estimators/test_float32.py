@@ -107,3 +107,14 @@ def test_coefficients_beyond_float32_are_refused(data):
     X, y = data
     with raises(NonFiniteError, "X", mentions="float32"):
         Ridge().fit(X.astype(np.float32), y * 1e60)
+
+
+def test_rounding_the_intercept_of_a_constant_target_is_not_certified(rng):
+    """Any error is infinitely large beside a spread of 0; a value that float32 holds has none."""
+    X = rng.standard_normal((20, 3)).astype(np.float32)
+    rounded = Ridge().fit(X, np.full(20, 0.1))
+    assert rounded.report_.status is Status.ROUNDED
+    assert rounded.report_.certificate.bound == np.inf
+    exact = Ridge().fit(X, np.full(20, 0.25))
+    assert exact.report_.status is Status.CERTIFIED
+    assert exact.report_.certificate.bound == 0

@@ -408,3 +408,11 @@ def test_two_columns_of_a_name_elsewhere(data):
     model = Ridge().fit(ling.scan_arrow(table, target="y"))
     with raises(OptionError, "X", column="a"):
         model.predict(pd.concat([table.to_pandas(), table.to_pandas()[["a"]]], axis=1))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_that_overflow_are_refused_without_a_warning(order, rng):
+    X = rng.standard_normal((40, 3))
+    X[5, 1] = 1e300
+    with raises(NonFiniteError, "X", row=5, column=1):
+        Ridge().fit(np.asarray(X, order=order), X[:, 0] * 1e10)

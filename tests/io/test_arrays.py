@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
+from ling import Ridge
+from ling.design import ArraySource, ChunkedStorage, chunked
 from ling.errors import (
     DataFileError,
     InputTypeError,
@@ -187,3 +189,35 @@ def test_memory_does_not_grow_with_the_file(scan, tmp_path):
     run = [sys.executable, "-c", READ, scan, str(path)]
     peak = float(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
     assert peak < 0.7 * X.nbytes / 2**20
+
+
+@pytest.mark.parametrize("dtype", ["c16", "M8[s]", "m8[s]", "V8"])
+def test_targets_are_real_numbers_or_text(dtype, saved):
+    y = saved(np.zeros(3).astype("i8").view("V8") if dtype == "V8" else np.zeros(3, dtype), "y.npy")
+    with raises(InputTypeError, "y", file=str(y), mentions="dtype"):
+        _ = scan_npy(saved(ONES), y).y
+
+
+class LargeSource(ArraySource):
+    """Rows that do not fit into memory."""
+
+    def blocks(self, rows, height):
+        raise MemoryError
+
+
+def test_rows_that_do_not_fit_into_memory():
+    storage = ChunkedStorage(LargeSource(ONES))
+    with raises(DataFileError, "X", mentions="memory"):
+        Ridge().fit(storage, [1.0, 2.0, 3.0])
+    with raises(DataFileError, "X", mentions="memory"):
+        _ = storage.read_bandwidth
+
+
+def test_few_speeds_of_sources_are_remembered(monkeypatch):
+    known = {}
+    monkeypatch.setattr(chunked, "_measured_bandwidths", known)
+    monkeypatch.setattr(chunked, "MAX_MEASURED_SOURCES", 3)
+    storages = [ChunkedStorage(ArraySource(np.ones((n, 2)))) for n in range(1, 6)]
+    speeds = [storage.read_bandwidth for storage in storages]
+    assert list(known.values()) == speeds[-3:]
+    assert [storage.read_bandwidth for storage in storages[-3:]] == speeds[-3:]

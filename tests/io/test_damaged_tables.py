@@ -121,6 +121,19 @@ def test_another_type_in_a_second_feather_file_is_no_damage(other, tmp_path):
         read(scan_feather(tmp_path, target="y"))
 
 
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_feather_files_with_unions_are_refused(is_nested, tmp_path):
+    """pyarrow 26 crashes on a union without members, even if other columns are read."""
+    types = pa.array([0, 0], pa.int8())
+    union = pa.UnionArray.from_sparse(types, [pa.array([1.0, 2.0])], ["a"])
+    column = pa.StructArray.from_arrays([union], ["b"]) if is_nested else union
+    path = tmp_path / "a.feather"
+    with pa.ipc.new_file(path, pa.schema({"x": pa.float64(), "u": column.type})) as writer:
+        writer.write_batch(pa.record_batch({"x": pa.array([1.0, 2.0]), "u": column}))
+    with raises(InputTypeError, "source", file=str(path), mentions="'u'"):
+        scan_feather(path, features=["x"])
+
+
 def test_a_feather_file_without_columns_is_no_damage(tmp_path):
     pa.feather.write_feather(pa.table({}), str(tmp_path / "a.feather"))
     with raises(ShapeError, "X"):

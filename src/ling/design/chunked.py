@@ -6,7 +6,7 @@ import copy
 import sys
 import time
 from collections.abc import Generator, Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from ling.design.dense import DenseStorage
 from ling.design.quantized import GROUP_SIZE, QuantizedMatrix, quantize
 from ling.design.row_source import RowSource, not_an_array_error, verify_unchanged
 from ling.design.rows import take_rows
+from ling.errors import DataFileError
 from ling.linalg.threads import single_threaded_blas
 from ling.progress import FitProgress
 
@@ -41,7 +42,9 @@ MAX_PICKED_FRACTION = 0.02
 # Bytes that are read to measure the bandwidth of the source.
 BANDWIDTH_SAMPLE_BYTES = 128 * MIB
 # Measured bandwidths in bytes per second, by source. Each is measured once in a process and never
-# replaced, so that repeated fits make the same plan however busy the machine is.
+# replaced, so that repeated fits make the same plan however busy the machine is. In a process that
+# reads more sources than this, the oldest is forgotten: each entry takes some hundred bytes.
+MAX_MEASURED_SOURCES = 1000
 _measured_bandwidths: dict[tuple[Any, ...], float] = {}
 T = TypeVar("T")
 
@@ -125,10 +128,13 @@ class ChunkedStorage(BlockedStorage):
         """
         source = self.source
         key = type(source), source.description, source.shape, source.dtype.str
-        if key not in _measured_bandwidths:
+        bandwidth = _measured_bandwidths.get(key)
+        if bandwidth is None:
             # If another thread has measured in the meantime, its result is the one that counts.
-            _measured_bandwidths.setdefault(key, self._measure_bandwidth())
-        return _measured_bandwidths[key]
+            bandwidth = _measured_bandwidths.setdefault(key, self._measure_bandwidth())
+            for oldest in list(_measured_bandwidths)[:-MAX_MEASURED_SOURCES]:
+                _measured_bandwidths.pop(oldest, None)
+        return bandwidth
 
     def _measure_bandwidth(self) -> float:
         """Bytes per second at which the first rows of the source are read."""
@@ -136,7 +142,7 @@ class ChunkedStorage(BlockedStorage):
         sample_rows = slice(0, min(n_rows, self.source.shape[0]))
         started = time.perf_counter()
         n_read = 0
-        with verify_unchanged(self.source.check_unchanged):
+        with verify_unchanged(self.source.check_unchanged), self._translate_memory_errors():
             for block in self.source.blocks(sample_rows, self.block_rows):
                 n_read += _touch_pages(block)
         return max(1.0, n_read / max(time.perf_counter() - started, 1e-9))
@@ -165,7 +171,7 @@ class ChunkedStorage(BlockedStorage):
         Raises DataFileError if a file of the source has changed since it was scanned.
         """
         start = 0
-        with verify_unchanged(self.source.check_unchanged):
+        with verify_unchanged(self.source.check_unchanged), self._translate_memory_errors():
             for block in prefetch(self._read_blocks()):
                 if len(block):
                     yield slice(start, start + len(block)), DenseStorage(block, compiled=True)
@@ -173,6 +179,23 @@ class ChunkedStorage(BlockedStorage):
                 # The meter reports the last block, with the pass.
                 if self.progress is not None and start < self.shape[0]:
                     self.progress.add_partial_pass(len(block) / self.source.shape[0])
+
+    @contextmanager
+    def _translate_memory_errors(self) -> Iterator[None]:
+        """Turn a MemoryError of the source into an error that says how much a block takes."""
+        try:
+            yield
+        except MemoryError as error:
+            p = self.source.shape[1]
+            n_bytes = self.block_rows * p * self.dtype.itemsize
+            raise DataFileError(
+                "X",
+                f"cannot be read in blocks of {self.block_rows} x {p} numbers, which take "
+                f"{n_bytes / 1e6:.3g} MB, because memory does not suffice or the file is damaged "
+                f"({self.source.description})",
+                "lower `memory_budget`",
+                "use fewer columns",
+            ) from error
 
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether A can be quantised block by block, into one copy in memory."""

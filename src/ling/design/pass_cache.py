@@ -10,8 +10,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -285,20 +285,37 @@ def _write_result(result: BlockResult, file: IO[bytes]) -> None:
 
 
 def _read_result(path: Path) -> BlockResult:
-    with path.open("rb") as file:
+    with refuse_damaged_file(path), path.open("rb") as file:
         stored_digest = file.read(DIGEST_BYTES)
         if hashlib.file_digest(file, "sha256").digest() != stored_digest:
-            raise CheckpointError(
-                "checkpoint",
-                f"has a damaged file, {path.name!r}",
-                "delete the folder to start again",
-                where=Where(file=str(path.parent)),
-            )
+            raise ValueError("its checksum differs")
         file.seek(DIGEST_BYTES)
         n_reduced, n_per_row = file.read(2)
         count = n_reduced + n_per_row
         arrays = [np.lib.format.read_array(file, allow_pickle=False) for _ in range(count)]
+        if any(array.dtype.kind not in "biuf" for array in arrays):
+            raise TypeError("its arrays are not numbers")
     return BlockResult(tuple(arrays[:n_reduced]), tuple(arrays[n_reduced:]))
+
+
+@contextmanager
+def refuse_damaged_file(path: Path) -> Iterator[None]:
+    """Turn whatever reading a file of a checkpoint raises into a CheckpointError.
+
+    A file with the right checksum can be damaged, too: it may be the work of another program.
+    """
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            "checkpoint",
+            f"has a file {path.name!r} that is damaged or was not written by ling",
+            "pass another folder",
+            "delete this one if it is a checkpoint, to start again",
+            where=Where(file=str(path.parent)),
+        ) from error
 
 
 def _write_atomically(file: Path, put: Callable[[IO[bytes]], object]) -> None:
@@ -308,16 +325,16 @@ def _write_atomically(file: Path, put: Callable[[IO[bytes]], object]) -> None:
 
 
 def _read_header(file: Path) -> dict[str, Any]:
-    text, _, stored_digest = file.read_bytes().rpartition(b"\n")
-    if hashlib.sha256(text).hexdigest().encode() != stored_digest:
-        raise CheckpointError(
-            "checkpoint",
-            f"has a file {file.name!r} that is damaged or was not written by ling",
-            "pass another folder",
-            "delete this one if it is a checkpoint that you do not need",
-            where=Where(file=str(file.parent)),
-        )
-    return dict(json.loads(text))
+    """The header as `write_header` wrote it, or one of another version."""
+    with refuse_damaged_file(file):
+        text, _, stored_digest = file.read_bytes().rpartition(b"\n")
+        if hashlib.sha256(text).hexdigest().encode() != stored_digest:
+            raise ValueError("its checksum differs")
+        header: dict[str, Any] = json.loads(text)
+        parts = ("fingerprint", "frozen_choices") if header["version"] == FORMAT_VERSION else ()
+        if not all(isinstance(header[part], dict) for part in parts):
+            raise TypeError("its parts are not dictionaries")
+        return header
 
 
 def _check_no_other_files(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
@@ -13,11 +13,17 @@ import numpy as np
 
 from ling.design import ArraySource, ChunkedStorage, DenseStorage, Design
 from ling.design.blocked import BlockedStorage
-from ling.design.pass_cache import PassCache, PassCachedStorage, digest
+from ling.design.pass_cache import (
+    HEADER_FILE,
+    PassCache,
+    PassCachedStorage,
+    digest,
+    refuse_damaged_file,
+)
 from ling.errors import Change, OptionError
 from ling.estimators.fit import fit_options
 from ling.solvers.engine import as_generator, integer_seed
-from ling.solvers.machine import Machine, measured_machine, parse_memory_budget
+from ling.solvers.machine import measured_machine, parse_memory_budget, parse_speeds
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import TrainingData
 
@@ -63,17 +69,9 @@ def checkpoint_session(
     cache = PassCache.open(model.checkpoint, fingerprint, make_choices)
     for note in cache.notes:
         log.info(note)
-    choices = cache.frozen_choices
-    if choices["asked"] != _describe_value(options.memory_budget):
-        # Cached passes remain valid with another budget.
-        choices |= {name: make_choices()[name] for name in ("asked", "budget")}
-        cache.write_header(fingerprint, choices)
-    options = replace(
-        options, random_state=choices["seed"], memory_budget=choices["budget"],
-        machine=Machine(**choices["machine"]), read_bandwidth=choices["rate"],
-    )  # fmt: skip
-    design = Design(PassCachedStorage(storage, cache), meter=data.design.meter)
     try:
+        options = _reuse_choices(cache, options, make_choices)
+        design = Design(PassCachedStorage(storage, cache), meter=data.design.meter)
         yield replace(data, design=design, notes=(*data.notes, *cache.notes)), options
     except BaseException:
         # An error never deletes the checkpoint. It is not known here whether a second start would
@@ -81,6 +79,26 @@ def checkpoint_session(
         cache.release_lock()
         raise
     cache.delete()
+
+
+def _reuse_choices(
+    cache: PassCache, options: FitOptions, make_choices: Callable[[], dict[str, Any]]
+) -> FitOptions:
+    """The options with the choices of the first start, after a check that they can be used."""
+    choices = cache.frozen_choices
+    with refuse_damaged_file(cache.folder / HEADER_FILE):
+        machine, rate = parse_speeds({**choices["machine"], "read_bandwidth": choices["rate"]})
+        parse_memory_budget(choices["budget"])
+        if type(choices["seed"]) is not int or choices["seed"] < 0 or "asked" not in choices:
+            raise ValueError("it has no seed, or not the budget that was asked for")
+    if choices["asked"] != _describe_value(options.memory_budget):
+        # Cached passes remain valid with another budget.
+        choices |= {name: make_choices()[name] for name in ("asked", "budget")}
+        cache.write_header(cache.fingerprint, choices)
+    return replace(
+        options, random_state=choices["seed"], memory_budget=choices["budget"],
+        machine=machine, read_bandwidth=rate,
+    )  # fmt: skip
 
 
 def _as_blocked_storage(design: Design) -> BlockedStorage:

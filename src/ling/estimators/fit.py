@@ -379,10 +379,11 @@ def _add_intercept(
     _check_finite_coef(exact, dtype, intercept)
     rounding = np.abs(exact - intercept.astype(np.float64))
     shifts = rounding / standardization.y_scale
-    with_intercept = solution.with_added_error(
-        intercept_error(problem, standardization, solution.coef),
-        relative_to_target_norm(problem, shifts * np.sqrt(standardization.total_weight)),
-    )
+    relative = relative_to_target_norm(problem, shifts * np.sqrt(standardization.total_weight))
+    # Beside a target without spread, any error is infinitely large.
+    relative[(problem.target_norms == 0) & (shifts > 0)] = np.inf
+    error = intercept_error(problem, standardization, solution.coef)
+    with_intercept = solution.with_added_error(error, relative)
     limited_by_mean = with_intercept.status is Status.NOT_REACHED and (
         solution.status.is_final or _has_large_mean(problem, solution)
     )

@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.row_source import FileVersions, RowSource, not_an_array_error, verify_unchanged
-from ling.errors import MissingValueError, OptionError, ShapeError, Where
+from ling.errors import InputTypeError, MissingValueError, OptionError, ShapeError, Where
 from ling.io.encoding import Encoding
 
 if TYPE_CHECKING:
     from ling.design.chunked import ChunkedStorage
 
 MAX_LISTED_NAMES = 8
+# Complex numbers, dates, durations, and bytes without a type, as NumPy calls them.
+NON_TARGET_KINDS = "cMmV"
 
 
 class TargetReader(ABC):
@@ -68,6 +70,13 @@ class ArrayTargetReader(TargetReader):
         with verify_unchanged(self._check_unchanged):
             values = self.load(self.y)
         check_target_shape(values.shape, self.n_rows)
+        if values.dtype.kind in NON_TARGET_KINDS:
+            raise InputTypeError(
+                "y",
+                f"has dtype {values.dtype}",
+                "save it with a dtype of real numbers or text",
+                where=Where(file=self.y if isinstance(self.y, str) else None),
+            )
         # Copied: a memory-mapped target could change during a fit.
         values = values.astype(np.float64 if values.dtype.kind == "f" else values.dtype)
         if values.dtype.kind != "f":

@@ -329,16 +329,35 @@ def check_ipc_file(fragment: Any) -> None:
     """An error if the messages of an Arrow IPC file are damaged; reads its first column.
 
     pyarrow's scanner, asked for some columns of such a file, may kill the process (seen with
-    pyarrow 26). Its `RecordBatchFileReader` checks the messages.
+    pyarrow 26). Its `RecordBatchFileReader` checks the messages. Unions without a member kill the
+    process even if no such column is asked for.
     """
     from pyarrow import ipc
 
     with translate_arrow_errors(_file_name(fragment)), fragment.open() as file:
         if not fragment.physical_schema.names:
             return
+        for field in fragment.physical_schema:
+            if _has_union(field.type):
+                raise InputTypeError(
+                    "source",
+                    f"has a column {field.name!r} of type {field.type}, which is not supported",
+                    "write it without this column",
+                    where=Where(file=_file_name(fragment)),
+                )
         reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=[0]))
         for number in range(reader.num_record_batches):
             reader.get_batch(number)
+
+
+def _has_union(kind: Any) -> bool:
+    """Whether an Arrow type is a union, or contains one."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _has_union(kind.value_type)
+    members = (kind.field(i).type for i in range(kind.num_fields))
+    return bool(types.is_union(kind)) or any(map(_has_union, members))
 
 
 def _validate_batch(batch: RecordBatch) -> RecordBatch:

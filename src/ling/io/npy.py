@@ -241,10 +241,15 @@ def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[An
     except (OSError, Warning):  # files of Python 2 are valid, and NumPy warns of them
         raise
     except Exception as error:
-        text = " ".join(str(error).split())
-        quoted = text if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]}..."
-        raise ValueError(quoted or type(error).__name__) from error
+        raise ValueError(quote_error(error)) from error
     return shape, fortran, dtype
+
+
+def quote_error(error: Exception) -> str:
+    """The message of another package's error on one line, cut off where it is long."""
+    text = " ".join(str(error).split())
+    quoted = text if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]}..."
+    return quoted or type(error).__name__
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from ling._typing import Array, FilePath, HasShape
 from ling.design.arrays import float_dtype
 from ling.design.row_source import FileVersions, RowSource
-from ling.errors import DataFileError, InputTypeError, MissingPackageError, ShapeError, Where
+from ling.errors import (
+    DataFileError,
+    InputTypeError,
+    LingError,
+    MissingPackageError,
+    ShapeError,
+    Where,
+)
 from ling.io.dataset import ArrayTargetReader, Dataset, check_target_shape
+from ling.io.npy import quote_error
 from ling.io.tables import is_path
 
 # Bytes that are read at once, where chunks are smaller than that.
@@ -27,8 +36,15 @@ class ZarrSource(RowSource):
     Rows of chunks that are smaller than `min_read_bytes` are read several at once.
     """
 
-    def __init__(self, array: Any, called: str, min_read_bytes: int = MIN_READ_BYTES) -> None:
+    def __init__(
+        self,
+        array: Any,
+        called: str,
+        min_read_bytes: int = MIN_READ_BYTES,
+        path: str | None = None,
+    ) -> None:
         self.array = array
+        self._path = path
         self.shape = tuple(array.shape)
         self.dtype = float_dtype(array.dtype)
         self._description = called
@@ -67,14 +83,17 @@ class ZarrSource(RowSource):
         step = self._rows_per_read()
         while start < stop:
             end = min(stop, (start // step + 1) * step)
-            yield np.asarray(self.array[start:end])
+            with _translate_zarr_errors("X", self._path):
+                rows = np.asarray(self.array[start:end])
+            yield rows
             start = end
 
     def _rows_per_read(self) -> int:
         """Rows to read at once: those of some chunks (of a shard, if chunks lie in shards)."""
         stored = getattr(self.array, "shards", None) or self.array.chunks
         per_chunk = max(1, stored[0] * self.shape[1] * self.array.dtype.itemsize)
-        return int(stored[0] * max(1, self._min_read_bytes // per_chunk))
+        # Damaged metadata may have chunks without rows, which fail when they are read.
+        return max(1, int(stored[0] * max(1, self._min_read_bytes // per_chunk)))
 
 
 def scan_zarr(X: FilePath | HasShape, y: FilePath | HasShape | ArrayLike | None = None) -> Dataset:
@@ -121,7 +140,8 @@ def scan_zarr(X: FilePath | HasShape, y: FilePath | HasShape | ArrayLike | None 
         y = os.fspath(y) if is_path(y) else y
         check_target_shape(np.shape(target), n, y if isinstance(y, str) else None)
         versions = FileVersions.from_paths("y", _store_files(target))
-    return Dataset(ZarrSource(array, called), ArrayTargetReader(y, n, load_target, versions))
+    source = ZarrSource(array, called, path=file)
+    return Dataset(source, ArrayTargetReader(y, n, load_target, versions))
 
 
 def _store_files(array: Any) -> tuple[str, ...]:
@@ -138,7 +158,8 @@ def _store_files(array: Any) -> tuple[str, ...]:
 def load_target(y: Any) -> NDArray[Any]:
     """An array, one of zarr's, or the one at a path; read."""
     opened = _open_array(y, "y")
-    return np.asarray(opened[...] if hasattr(opened, "chunks") else opened)
+    with _translate_zarr_errors("y", os.fspath(y) if is_path(y) else None):
+        return np.asarray(opened[...] if hasattr(opened, "chunks") else opened)
 
 
 def _open_array(array: Any, argument: str) -> Any:
@@ -151,12 +172,54 @@ def _open_array(array: Any, argument: str) -> Any:
         raise MissingPackageError(
             "reading zarr arrays needs zarr; pip install 'ling[zarr]'."
         ) from error
+    path = os.fspath(array)
     try:
-        return zarr.open_array(os.fspath(array), mode="r")
-    except (OSError, ValueError, KeyError) as error:
+        opened = zarr.open_array(path, mode="r")
+    except Exception as error:  # zarr does not check the types in its metadata
         raise DataFileError(
             argument,
-            f"cannot be opened as a zarr array ({error})",
+            f"cannot be opened as a zarr array ({quote_error(error)})",
             "pass the path of an array, not of a group",
-            where=Where(file=os.fspath(array)),
+            where=Where(file=path),
+        ) from error
+    _check_runs_no_code(opened, argument, path)
+    return opened
+
+
+def _check_runs_no_code(array: Any, argument: str, path: str) -> None:
+    """Raise InputTypeError if chunks are pickles: older versions of numcodecs unpickle them."""
+    codecs = (*(array.filters or ()), *(array.compressors or ()))
+    if any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs):
+        raise InputTypeError(
+            argument,
+            "has chunks that are pickles, which can run any code",
+            "write it as numbers",
+            where=Where(file=path),
+        )
+
+
+@contextmanager
+def _translate_zarr_errors(argument: str, path: str | None) -> Iterator[None]:
+    """Turn whatever reading chunks raises into an error that names the array.
+
+    Codecs raise errors of many types for damaged chunks, and stores have errors of their own.
+    """
+    try:
+        yield
+    except LingError:
+        raise
+    except MemoryError as error:
+        raise DataFileError(
+            argument,
+            f"has chunks that do not fit into memory, or is damaged ({quote_error(error)})",
+            "write it again with smaller chunks",
+            where=Where(file=path),
+        ) from error
+    except Exception as error:
+        raise DataFileError(
+            argument,
+            f"has chunks that cannot be read ({quote_error(error)}), so it is damaged, gone or "
+            "still being written",
+            "write it again",
+            where=Where(file=path),
         ) from error

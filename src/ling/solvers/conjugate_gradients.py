@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import AffineRowTransform
+from ling.linalg.rounding import EPS
 from ling.solvers.certificate import Minorant, dual_rounding
 from ling.solvers.engine import Candidate, attach_partial_solution
 from ling.solvers.problem import Problem
@@ -96,7 +97,13 @@ class PrimalSystem(LinearSystem):
         self.gram = problem.design.gram_matmat if gram is None else gram
         self.preconditioner = preconditioner
         self.minorant = minorant
-        self.radau_bound = GaussRadauBound(preconditioner.lower_ratio, preconditioner.noise)
+        # P^-1 r has an error of eps ||r|| / alpha, and r'P^-1 r >= ||r||^2 / ||P||.
+        gram_trace = float((problem.safe_column_norms**2).sum())
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            rounding = np.fmin(EPS * (1 + gram_trace / problem.alphas), 1.0)
+        self.radau_bound = GaussRadauBound(
+            preconditioner.lower_ratio, preconditioner.noise, rounding
+        )
 
     def matmat(self, P: Array, targets: TargetIndices) -> Array:
         """(X'X + alpha I) P."""
@@ -117,7 +124,8 @@ class PrimalSystem(LinearSystem):
         # r'P^-1 r is 0 only for r = 0. If it is 0 for another r, it was lost to rounding in P^-1.
         lost = (rz <= 0) & R.any(axis=0)
         radau_bound = self.radau_bound.update(step, beta, targets)
-        return np.where(lost, np.inf, radau_bound * np.maximum(rz, 0.0))
+        inflation = 1 + self.radau_bound.rounding[targets]
+        return np.where(lost, np.inf, radau_bound * np.maximum(rz, 0.0) * inflation)
 
 
 class DualSystem(LinearSystem):
@@ -294,23 +302,29 @@ class GaussRadauBound:
     that of Meurant & Tichý 2013). Inexact products act like those of a nearby matrix, whose
     spectrum may reach below `lower_ratio` by `noise`. The node is therefore `lower_ratio` -
     `noise`.
+
+    `rounding` (t,) is the relative rounding error of r'P^-1 r, and so of step lengths and betas.
+    The bound grows with the gap and falls with beta, so each is taken at the end of its range that
+    gives the larger bound.
     """
 
     @np.errstate(over="ignore")
-    def __init__(self, lower_ratio: Array, noise: float = 0.0) -> None:
+    def __init__(self, lower_ratio: Array, noise: float, rounding: Array) -> None:
         self.lower_ratio = lower_ratio = np.maximum(lower_ratio, np.finfo(np.float64).tiny)
         self.node = lower_ratio - noise
+        self.rounding = rounding
         self.min_relative_gap = 1e-6 + noise
         self.factor = 1.0 / np.where(self.node > 0, self.node, lower_ratio)
 
     def update(self, step: Array, beta: Array, targets: TargetIndices) -> Array:
         """The factors of `targets` after one more step, from the step lengths and betas of CG."""
-        node = self.node[targets]
-        gap = self.factor[targets] - step
-        denominator = node * gap + beta
+        node, rounding = self.node[targets], self.rounding[targets]
+        rounded_gap = self.factor[targets] - step
+        gap = rounded_gap + rounding * (self.factor[targets] + step)
+        denominator = node * gap + beta * (1 - rounding)
         initial_factor = 1.0 / self.lower_ratio[targets]
         # Near convergence the gap is dominated by rounding. The initial factor is always valid.
-        valid = (gap > self.min_relative_gap * step) & (denominator > 0) & (node > 0)
+        valid = (rounded_gap > self.min_relative_gap * step) & (denominator > 0) & (node > 0)
         factor = np.divide(gap, denominator, out=initial_factor.copy(), where=valid)
         self.factor[targets] = np.where(valid, factor, 1.0 / np.where(node > 0, node, 1.0))
         return np.asarray(np.minimum(factor, initial_factor))

@@ -14,13 +14,14 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from ling._typing import Array
 from ling.design import Design
+from ling.errors import InvalidInputError
 from ling.linalg.cholesky import scaled_cholesky
 from ling.linalg.gram import form_gram
 from ling.linalg.rounding import EPS, sum_noise
+from ling.linalg.singular_values import thin_svd_with_fallback
 from ling.plain_state import register_plain
 from ling.solvers.cost_model import MemoryBudget, posterior_bytes, svd_bytes
 from ling.solvers.gram_problem import RowsUnavailableError
@@ -354,7 +355,7 @@ def _exact_posterior(problem: Problem, memory: MemoryBudget) -> Posterior:
         except RowsUnavailableError:  # nothing but X'X is known
             pass
         else:
-            _, d, Vt = linalg.svd(X, full_matrices=False, check_finite=False)
+            _, d, Vt = thin_svd_with_fallback(X)
             return FromSVD(d, np.ascontiguousarray(Vt), problem.alphas, by_svd)
     if rows is None:
         return FromGram(A, problem.alphas, rounding)
@@ -443,7 +444,11 @@ def _inverse_factor(A: Array, alpha: float) -> Array:
         scaled_cholesky(A, alpha) or scaled_cholesky(A, by_column) or scaled_cholesky(A, by_trace)
     )
     if factor is None:
-        raise linalg.LinAlgError("X'X + alpha I is not positive definite")
+        raise InvalidInputError(
+            "model",
+            "has a matrix X'X + alpha I that is not positive definite, so it is damaged",
+            "fit the model again",
+        )
     return factor.inverse_factor
 
 

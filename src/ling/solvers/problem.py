@@ -340,7 +340,8 @@ def build_problem(
     if fit_intercept:
         y_mean, Y = center_targets_exactly(Y, weights, total_weight)
     weighted = Y if weights is None else weights[:, None] * Y
-    sums, products, squares = storage.moments(weights, weighted)
+    with np.errstate(over="ignore", invalid="ignore"):  # non-finite sums are rejected
+        sums, products, squares = storage.moments(weights, weighted)
     check_sums_finite(storage, products, sums, squares)
     x_mean = sums / total_weight if fit_intercept else np.zeros(p)
     # Without rounding the centred y would sum to 0, and this term would vanish. A large x_mean
