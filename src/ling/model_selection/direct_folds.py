@@ -157,20 +157,34 @@ class FoldFit:
 
     def predictions(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
         """For each alpha: predictions of centred y for the test rows, (n_test, t), and bounds."""
-        t, n_test = self.rotated_rhs.shape[1], self.test_design.shape[0]
-        # For more columns of W than test rows, rotating M takes fewer FLOPs than unrotating W.
-        rotate_rows = t * len(alphas) > n_test
-        rows = as_design(self.rotated_test_rows) if rotate_rows else self.test_design
-        x_shift = self.form.rotate(self.x_shift[:, None])[:, 0] if rotate_rows else self.x_shift
-        step = max(1, PREDICTION_BATCH_ELEMENTS // max(1, t * (len(self.form) + n_test)))
-        for start in range(0, len(alphas), step):
-            batch = alphas[start : start + step]
+        t = self.rotated_rhs.shape[1]
+        for batch in self.alpha_batches(alphas):
             W = self.rotated_coef(batch)
             bounds = self.error_bounds(W, batch)
-            W = W if rotate_rows else self.form.unrotate(W)
-            P = rows.matmat(W) + (np.tile(self.y_shift, len(batch)) - x_shift @ W)
+            P = self.predict(W, t * len(alphas))
             for index in range(len(batch)):
                 yield P[:, index * t : (index + 1) * t], bounds[index]
+
+    def alpha_batches(self, alphas: Array) -> Iterator[Array]:
+        """Batches of alphas whose coefficients and predictions fit PREDICTION_BATCH_ELEMENTS."""
+        n_elements = self.rotated_rhs.shape[1] * (len(self.form) + self.test_design.shape[0])
+        step = max(1, PREDICTION_BATCH_ELEMENTS // max(1, n_elements))
+        for start in range(0, len(alphas), step):
+            yield alphas[start : start + step]
+
+    def predict(self, rotated: Array, n_columns: int) -> Array:
+        """Predictions of centred y for the test rows with the coefficients Q'W = `rotated`.
+
+        `n_columns` is the number of columns of all batches. For more columns than test rows,
+        rotating M takes fewer FLOPs than unrotating W.
+        """
+        intercepts = np.tile(self.y_shift, rotated.shape[1] // len(self.y_shift))
+        if n_columns > self.test_design.shape[0]:
+            x_shift = self.form.rotate(self.x_shift[:, None])[:, 0]
+            P = as_design(self.rotated_test_rows).matmat(rotated)
+            return np.asarray(P + (intercepts - x_shift @ rotated))
+        W = self.form.unrotate(rotated)
+        return np.asarray(self.test_design.matmat(W) + (intercepts - self.x_shift @ W))
 
 
 class DirectFolds(HeldOutPredictor):

@@ -11,7 +11,7 @@ A bound in this norm, the *energy* norm, bounds every prediction: by Cauchy-Schw
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
@@ -195,16 +195,6 @@ class LeaveOneOutErrors:
         bounds = errors / safe_divisors[:, :, None]
         bounds = np.where((safe_divisors > 0)[:, :, None] & ~np.isnan(bounds), bounds, np.inf)
         return np.where(w[:, :, None] > 0, bounds, 0.0)
-
-    def at(self, index: int) -> LeaveOneOutErrors:
-        """The errors for alpha number `index` alone."""
-        part = slice(index, index + 1)
-        return replace(
-            self,
-            energy=self.energy[part],
-            offsets=self.offsets[part],
-            form_errors=self.form_errors[part],
-        )
 
 
 @np.errstate(divide="ignore")

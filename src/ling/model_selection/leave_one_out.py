@@ -194,22 +194,20 @@ class _PrimalLeaveOneOut:
     def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
         """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds."""
         full_fit, samples = self._full_fit(alphas), self.cv_problem
-        # Quadratic forms take n numbers for each alpha, and as many for temporary arrays.
-        for batch in samples.alpha_batches(alphas, 3 * samples.shape[0]):
-            forms = self._quadratic_forms(full_fit, batch)
-            divisors = forms + self._intercept_leverage
-            divisors *= -samples.weights[:, None]
-            divisors += 1
-            errors = self._errors(full_fit, batch, full_fit.rotated_coef(batch))
-            for index, (P, _) in enumerate(full_fit.predictions(batch)):
-                residuals = np.subtract(samples.Y, P, out=P)
-                column = slice(index, index + 1)
-                residuals /= divisors[:, column]
-                bounds = errors.at(index).row_bounds(
-                    residuals[:, None], samples.Y[:, None], forms[:, column], divisors[:, column],
-                    samples.weights,
-                )  # fmt: skip
-                yield residuals, bounds[:, 0]
+        n, t = samples.Y.shape
+        Y = samples.Y[:, None, :]
+        # For each alpha: quadratic forms, divisors, residuals, bounds, and temporary arrays.
+        for part in samples.alpha_batches(alphas, (3 + 6 * t) * n):
+            for batch in full_fit.alpha_batches(part):
+                forms = self._quadratic_forms(full_fit, batch)
+                divisors = 1 - samples.weights[:, None] * (forms + self._intercept_leverage)
+                W = full_fit.rotated_coef(batch)
+                P = full_fit.predict(W, t * len(alphas)).reshape(n, len(batch), t)
+                residuals = (Y - P) / divisors[:, :, None]
+                errors = self._errors(full_fit, batch, W)
+                bounds = errors.row_bounds(residuals, Y, forms, divisors, samples.weights)
+                for index in range(len(batch)):
+                    yield residuals[:, index], bounds[:, index]
 
     def _errors(self, full_fit: FoldFit, alphas: Array, W: Array) -> LeaveOneOutErrors:
         W = W.reshape(len(W), len(alphas), -1)
