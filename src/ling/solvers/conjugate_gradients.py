@@ -19,10 +19,9 @@ from ling.solvers.problem import Problem
 # Iterate to this fraction of tol. The recurrence may drift from the true gradient, and the rounding
 # bound is added afterwards; without this margin they could leave the bound above tol.
 TOL_SAFETY_FACTOR = 0.8
-# Relative allowance of Gauss-Radau bounds for the loss of orthogonality between steps. In exact arithmetic the squared error is
-# a sum over the remaining steps; with rounding the sum has a small relative error (Strakos & Tichy
-# 2002), for which no practical constant is proved. The largest shortfall of 100,000 random problems
-# (make soak) was 2e-6.
+# Relative allowance of Gauss-Radau bounds for the loss of orthogonality between steps. In exact
+# arithmetic the squared error is a sum over the remaining steps; with rounding the sum has a small
+# relative error (Strakos & Tichy 2002), for which no practical constant is proved.
 RADAU_ALLOWANCE = 1e-4
 # Iterations over which the convergence rate is estimated; the bound does not fall evenly.
 RATE_WINDOW_ITERATIONS = 12
