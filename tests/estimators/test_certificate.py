@@ -139,3 +139,17 @@ def test_huge_numbers_do_not_overflow(solver, shape, exponent, rng):
     np.testing.assert_allclose(
         centred @ (model.coef_ * 10.0**exponent), expected, atol=1e-4 * np.linalg.norm(y)
     )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nearly_collinear_columns_are_certified_by_singular_values(seed):
+    """X'X loses the difference of the columns, on which y depends; X does not."""
+    rng = np.random.default_rng(seed)
+    t, d = rng.uniform(0, 2.6e6, 300), rng.exponential(1, 300)
+    X, y = np.c_[t, t + d], d + 0.1 * rng.standard_normal(300)
+    model = Ridge(alpha=0.3).fit(X, y)
+    assert model.report_.certificate.holds
+    assert "singular values" in " ".join(model.report_.notes)
+    assert model.score(X, y) > 0.98
+    exact = reference.extreme_ridge(X - X.mean(axis=0), y - y.mean(), 0.3)
+    np.testing.assert_allclose(model.coef_, exact, rtol=1e-6)

@@ -50,8 +50,8 @@ from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import (
     fold_factors_bytes,
     fold_statistics_bytes,
+    is_svd_affordable,
     rotated_rows_bytes,
-    svd_bytes,
 )
 from ling.solvers.direct import ILL_CONDITIONED_NOTE, solve_by_singular_values
 from ling.solvers.engine import Candidate
@@ -69,11 +69,6 @@ MAX_GRAM_ERROR_TO_ALPHA = 1e-10
 # Fractions of the memory budget: factors that are kept for further batches of alphas while scores
 # are summed, factors and rotated rows that are kept for further alphas, statistics of folds.
 MAX_SCORING_FACTORS_FRACTION, MAX_KEPT_FACTORS_FRACTION, MAX_STATISTICS_FRACTION = 0.25, 0.5, 0.25
-# FLOPs of a singular value decomposition with both kinds of vectors, relative to n p min(n, p)
-# (Golub & Van Loan 2013, section 8.6), and the largest number of FLOPs that is spent on them: about
-# a minute on two cores. Above it, a choice of alpha that needs them is not proved.
-SVD_FLOPS_FACTOR, MAX_SVD_FLOPS = 14.0, 2e12
-
 Form = HouseholderTridiagonal | CholeskyForm | SingularForm
 
 
@@ -224,8 +219,9 @@ class DirectFolds(HeldOutPredictor):
     @property
     def can_refine(self) -> bool:
         """True if singular values of X are not used yet, and affordable."""
-        return not self._uses_singular_values and can_use_singular_values(
-            self.cv_problem, self.n_splits
+        samples = self.cv_problem
+        return not self._uses_singular_values and is_svd_affordable(
+            *samples.shape, samples.memory, self.n_splits
         )
 
     def refine(self, alphas: Array) -> bool:
@@ -387,13 +383,6 @@ def _dominated_from(
     size = float(training.gram_error_scale.sum() + held_out.gram_error_scale.sum())
     gram_error = ENERGY_RATIO * max(training.noise, held_out.noise) * size
     return dominated_from(training.gram, test_gram, smallest_alpha, gram_error)
-
-
-def can_use_singular_values(samples: CVProblem, n_splits: int) -> bool:
-    """True if singular values of X are affordable, in memory and in time."""
-    n, p = samples.shape
-    flops = SVD_FLOPS_FACTOR * float(n) * p * min(n, p) * n_splits
-    return flops <= MAX_SVD_FLOPS and samples.memory.allows(svd_bytes(n, p))
 
 
 def _singular_fold_fit(samples: CVProblem, splits: Splits, number: int) -> FoldFit:

@@ -22,7 +22,6 @@ from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
 from ling.model_selection.direct_folds import (
     FoldFit,
     Form,
-    can_use_singular_values,
     unweighted_kernel,
 )
 from ling.model_selection.fold_errors import (
@@ -39,6 +38,7 @@ from ling.model_selection.fold_scales import (
 from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import LeaveOneOutScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices
+from ling.solvers.cost_model import is_svd_affordable
 from ling.solvers.direct import (
     ILL_CONDITIONED_NOTE,
     solve_by_singular_values,
@@ -118,7 +118,7 @@ class ExactLeaveOneOut(HeldOutPredictor):
         """True if singular values of X are not used yet, would help, and are affordable."""
         if not self._formulation.is_primal or self._formulation.uses_singular_values:
             return False
-        return can_use_singular_values(self.cv_problem, 1)
+        return is_svd_affordable(*self.cv_problem.shape, self.cv_problem.memory)
 
     def refine(self, alphas: Array) -> bool:
         """Use singular values of X from now on, if that is possible and pays; True if it is new."""

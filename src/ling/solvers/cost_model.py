@@ -18,6 +18,10 @@ from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import Machine, parse_memory_budget
 
 BYTES_PER_MIB = 2**20
+# FLOPs of a singular value decomposition with both kinds of vectors, relative to n p min(n, p)
+# (Golub & Van Loan 2013, section 8.6), and the largest number of FLOPs that is spent on them: about
+# a minute on two cores. Above it, what needs them is not proved, and a warning says so.
+SVD_FLOPS_FACTOR, MAX_SVD_FLOPS = 14.0, 2e12
 # Seconds of Python overhead in one iteration of any engine.
 SECONDS_PER_CALL = 1e-4
 # Seconds that LAPACK takes to orthonormalise one block of vectors.
@@ -371,6 +375,12 @@ def estimate_nonnegative(
 def svd_bytes(n: int, p: int) -> float:
     """Bytes of a dense copy of X and of its singular vectors."""
     return 24.0 * n * p
+
+
+def is_svd_affordable(n: int, p: int, memory: MemoryBudget, count: int = 1) -> bool:
+    """True if `count` singular value decompositions of X take neither too much memory nor time."""
+    flops = SVD_FLOPS_FACTOR * float(n) * p * min(n, p) * count
+    return flops <= MAX_SVD_FLOPS and memory.allows(svd_bytes(n, p))
 
 
 def eigenvalue_bytes(n: int, p: int) -> float:

@@ -23,8 +23,9 @@ from ling.solvers.certificate import (
     evaluate_bound,
 )
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
-from ling.solvers.cost_model import MemoryBudget, svd_bytes
+from ling.solvers.cost_model import MemoryBudget, is_svd_affordable, svd_bytes
 from ling.solvers.engine import Candidate, EngineBudget
+from ling.solvers.gram_problem import RowsUnavailableError
 from ling.solvers.inverse_factor import InverseFactor
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
@@ -52,9 +53,21 @@ def direct(
     n, p = problem.shape
     if (problem.alphas == 0).any():
         return solve_by_singular_values(problem, budget.memory, "the solution of least norm")
-    if p <= n:
-        return _solve_primal(problem, options, budget)
-    return _solve_dual(problem, budget)
+    if p > n:
+        return _solve_dual(problem, budget)
+    candidate = _solve_primal(problem, options, budget)
+    if candidate.bound is None or problem.is_within_tol(candidate.bound, options.tol):
+        return candidate
+    # The gradient on X itself may prove what X'X does not. If not, the singular values of X may.
+    candidate, _ = evaluate_bound(problem, candidate)
+    assert candidate.bound is not None
+    is_proved = problem.is_within_tol(candidate.bound, options.tol)
+    if is_proved or not is_svd_affordable(n, p, budget.memory):
+        return candidate
+    try:
+        return solve_by_singular_values(problem, budget.memory, ILL_CONDITIONED_NOTE)
+    except RowsUnavailableError:  # nothing but X'X is known
+        return candidate
 
 
 def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -> Candidate:
