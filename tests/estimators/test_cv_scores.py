@@ -157,23 +157,23 @@ def test_alphas_do_not_change_with_the_array_that_was_passed():
 def test_a_frame_has_a_row_per_alpha():
     scores = ling.RidgeCV(ALPHAS, cv=4).fit(X, Y).cv_scores_
     frame = scores.to_frame()
-    assert list(frame) == ["alpha", "mean_score", "std_error", "certified"]
-    for column, values in zip(
-        frame, (ALPHAS, scores.mean_score, scores.std_error, scores.certified), strict=True
-    ):
-        np.testing.assert_array_equal(frame[column], values)
+    assert list(frame) == ["alpha", "mean_score", "std_error", "score_error", "certified"]
+    np.testing.assert_array_equal(frame["alpha"], ALPHAS)
+    for column in list(frame)[1:]:
+        np.testing.assert_array_equal(frame[column], getattr(scores, column))
     assert frame["certified"].dtype == bool
 
 
 def test_a_frame_has_a_row_per_alpha_and_target():
     scores = ling.RidgeCV(ALPHAS, cv=4, alpha_per_target=True).fit(X, Y).cv_scores_
     frame = scores.to_frame()
-    assert list(frame) == ["alpha", "target", "mean_score", "std_error", "certified"]
+    assert list(frame)[:3] == ["alpha", "target", "mean_score"]
     assert len(frame) == len(ALPHAS) * Y.shape[1]
     for row in frame.itertuples():
         at = ALPHAS.index(row.alpha)
         assert row.mean_score == scores.mean_score[at, row.target]
         assert row.std_error == scores.std_error[at, row.target]
+        assert row.score_error == scores.score_error[at, row.target]
         assert row.certified == scores.certified[at]
 
 

@@ -124,8 +124,8 @@ class RidgeCV(
     best_score_ : float, or array of shape (n_targets,)
         The mean score of `alpha_`.
     cv_scores_ : CVScores
-        Scores of all alphas: `alphas`, `mean_score`, `std_error`, `split_scores`, `certified`,
-        `method` and `to_frame()`.
+        Scores of all alphas: `alphas`, `mean_score`, `std_error`, `score_error`, `gap`,
+        `split_scores`, `certified`, `method` and `to_frame()`.
     cv_results_ : array of shape (n_samples, n_alphas) or (n_samples, n_targets, n_alphas)
         The squared error of every sample when it is left out, times its weight; with `scoring`, its
         prediction. Only with `store_cv_results=True`, as in scikit-learn.

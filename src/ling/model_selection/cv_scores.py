@@ -49,10 +49,10 @@ class CVScores:
     >>> model.cv_scores_.mean_score.round(3)
     array([0.481, 0.48 , 0.41 ])
     >>> model.cv_scores_.to_frame().round(3)
-       alpha  mean_score  std_error  certified
-    0   0.01       0.481      0.024       True
-    1   0.10       0.480      0.024       True
-    2   1.00       0.410      0.022       True
+       alpha  mean_score  std_error  score_error  certified
+    0   0.01       0.481      0.024          0.0       True
+    1   0.10       0.480      0.024          0.0       True
+    2   1.00       0.410      0.022          0.0       True
     """
 
     alphas: Array
@@ -86,14 +86,14 @@ class CVScores:
         """A pandas DataFrame with one row per alpha, or per alpha and target.
 
         Its columns are `alpha`, `target` (if every target has scores of its own), `mean_score`,
-        `std_error` and `certified`.
+        `std_error`, `score_error` and `certified`.
         """
         try:
             import pandas as pd
         except ModuleNotFoundError as missing:
             raise MissingPackageError(
                 f"to_frame needs {missing.name}: pip install pandas. The arrays alphas, "
-                "mean_score, std_error and certified hold the same numbers."
+                "mean_score, std_error, score_error and certified hold the same numbers."
             ) from missing
         n_alphas, n_targets = self.mean_score.reshape(len(self.alphas), -1).shape
         columns: dict[str, Any] = {"alpha": np.repeat(self.alphas, n_targets)}
@@ -101,6 +101,7 @@ class CVScores:
             columns["target"] = np.tile(np.arange(n_targets), n_alphas)
         columns["mean_score"] = self.mean_score.ravel()
         columns["std_error"] = self.std_error.ravel()
+        columns["score_error"] = self.score_error.ravel()
         columns["certified"] = np.repeat(self.certified, n_targets)
         return pd.DataFrame(columns)
 
