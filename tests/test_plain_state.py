@@ -4,6 +4,7 @@ import copy
 import pickle
 from dataclasses import dataclass
 from types import GenericAlias, SimpleNamespace
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
@@ -14,6 +15,7 @@ import ling
 from ling.plain_state import CLASS_KEY, FIELDS_KEY, _has_type, from_plain, to_plain
 from ling.results import Certificate, Cost, Status
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 6))
 Y = X @ RNG.standard_normal((6, 2)) + RNG.standard_normal((120, 2))
@@ -131,10 +133,12 @@ def test_costs_add():
 
 def test_types_that_a_type_statement_defines():
     """As NumPy defines NDArray from Python 3.12 on."""
-    alias = SimpleNamespace(__value__=np.ndarray)
-    for hint in (alias, GenericAlias(alias, (np.float64,))):
+    alias = SimpleNamespace(__value__=np.ndarray[Any, np.dtype[Scalar]])
+    for hint in (GenericAlias(alias, (np.float64,)), SimpleNamespace(__value__=np.ndarray)):
         assert _has_type(np.zeros(1), hint)
         assert not _has_type("a", hint)
+    assert not _has_type(np.array(["a"]), GenericAlias(alias, (np.float64,)))
+    assert _has_type(np.array(["a"]), GenericAlias(alias, (Any,)))
 
 
 def test_arrays_of_text_and_huge_integers_are_no_numbers():

@@ -88,7 +88,8 @@ def _has_type(value: Any, hint: Any) -> bool:
     # From Python 3.12 on, NumPy defines NDArray by a `type` statement, which isinstance rejects.
     aliased = getattr(origin or hint, "__value__", None)
     if aliased is not None:
-        return _has_type(value, aliased)
+        is_generic = parameters and getattr(aliased, "__parameters__", ())
+        return _has_type(value, aliased[parameters] if is_generic else aliased)
     if origin in (Union, UnionType):
         return any(_has_type(value, each) for each in parameters)
     if origin is dict:
