@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from ling.linalg.rounding import EPS, sum_noise
 from ling.linalg.singular_values import SingularForm, singular_form
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.cv_problem import (
-    PREDICTION_BATCH_ELEMENTS,
     CVProblem,
     FoldCoefs,
     HeldOutPredictor,
@@ -69,6 +68,8 @@ MAX_GRAM_ERROR_TO_ALPHA = 1e-10
 # Fractions of the memory budget: factors that are kept for further batches of alphas while scores
 # are summed, factors and rotated rows that are kept for further alphas, statistics of folds.
 MAX_SCORING_FACTORS_FRACTION, MAX_KEPT_FACTORS_FRACTION, MAX_STATISTICS_FRACTION = 0.25, 0.5, 0.25
+# Fraction of the memory budget for the test rows of one split in the coordinates of a form.
+MAX_ROTATED_ROWS_FRACTION = 0.25
 # FLOPs of a singular value decomposition with both kinds of vectors, relative to n p min(n, p)
 # (Golub & Van Loan 2013, section 8.6), and the largest number of FLOPs that is spent on them: about
 # a minute on two cores. Above it, a choice of alpha that needs them is not proved.
@@ -155,20 +156,38 @@ class FoldFit:
         with np.errstate(divide="ignore"):
             return np.asarray(inside + np.divide(outside, alphas))
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: predictions of centred y for the test rows, (n_test, t), and bounds."""
-        t, n_test = self.rotated_rhs.shape[1], self.test_design.shape[0]
-        # For more columns of W than test rows, rotating M takes fewer FLOPs than unrotating W.
-        rotate_rows = t * len(alphas) > n_test
-        rows = as_design(self.rotated_test_rows) if rotate_rows else self.test_design
+    def rotates_rows(self, samples: CVProblem, n_test: int, n_alphas: int) -> bool:
+        """True if the rotated test rows M Q are formed, and fit in memory.
+
+        For more columns of W than test rows, rotating M takes fewer FLOPs than unrotating W.
+        """
+        n_bytes = 8.0 * n_test * len(self.form)
+        return self.rotated_rhs.shape[1] * n_alphas > n_test and samples.memory.allows(
+            n_bytes, MAX_ROTATED_ROWS_FRACTION
+        )
+
+    def predictions(
+        self, alphas: Array, samples: CVProblem, rows: RowIndices | slice
+    ) -> Iterator[tuple[Array, Array]]:
+        """For each alpha: predictions of centred y for the test rows, (n_test, t), and bounds.
+
+        `rows` are the test rows in `samples`; a slice stands for all.
+        """
+        t = self.rotated_rhs.shape[1]
+        n_test = samples.shape[0] if isinstance(rows, slice) else len(rows)
+        rotate_rows = self.rotates_rows(samples, n_test, len(alphas))
+        multiply: Callable[[Array], Array] = partial(samples.predict_rows, rows)
+        if rotate_rows:
+            multiply = as_design(self.rotated_test_rows).matmat
+        elif self.is_dual:
+            multiply = self.test_design.matmat
         x_shift = self.form.rotate(self.x_shift[:, None])[:, 0] if rotate_rows else self.x_shift
-        step = max(1, PREDICTION_BATCH_ELEMENTS // max(1, t * (len(self.form) + n_test)))
-        for start in range(0, len(alphas), step):
-            batch = alphas[start : start + step]
+        for batch in samples.prediction_batches(alphas, float(t * (len(self.form) + n_test))):
             W = self.rotated_coef(batch)
             bounds = self.error_bounds(W, batch)
             W = W if rotate_rows else self.form.unrotate(W)
-            P = rows.matmat(W) + (np.tile(self.y_shift, len(batch)) - x_shift @ W)
+            P = multiply(W)
+            P += np.tile(self.y_shift, len(batch)) - x_shift @ W
             for index in range(len(batch)):
                 yield P[:, index * t : (index + 1) * t], bounds[index]
 
@@ -245,10 +264,11 @@ class DirectFolds(HeldOutPredictor):
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
         """Split number, index of alpha, and predictions for its test rows, (n_test, t)."""
+        samples = self.cv_problem
         for number in range(self.n_splits):
             fold_fit, rows = self._fold_fit(number, alphas), self.test_rows(number)
-            for index, (P, bounds) in enumerate(fold_fit.predictions(alphas)):
-                yield number, index, self.cv_problem.held_out(P, bounds, rows)
+            for index, (P, bounds) in enumerate(fold_fit.predictions(alphas, samples, rows)):
+                yield number, index, samples.held_out(P, bounds, rows)
 
     def _fold_fit(self, number: int, alphas: Array) -> FoldFit:
         """The fit of split `number` for these alphas, taken from or added to the cache."""

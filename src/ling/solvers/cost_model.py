@@ -13,11 +13,17 @@ import numpy as np
 
 from ling.design.blocked import ROW_GRAM_BLOCK_BYTES
 from ling.design.chunked import MIN_RESIDENT_BYTES
+from ling.design.tuning import DEFAULT_TUNING, MAX_WORKSPACE_BYTES, Tuning
 from ling.linalg import threads
+from ling.linalg.ritz import GROWTH_FACTOR
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import Machine, parse_memory_budget
 
 BYTES_PER_MIB = 2**20
+# Temporary blocks of rows take at most this fraction of the memory budget, and at least so many
+# bytes. Products make up to three such blocks at the same time. Blocks of less than 1 MiB would not
+# be faster to process, and slow down reading.
+WORKSPACE_BUDGET_FRACTION, MIN_WORKSPACE_BYTES = 1 / 16, BYTES_PER_MIB
 # Seconds of Python overhead in one iteration of any engine.
 SECONDS_PER_CALL = 1e-4
 # Seconds that LAPACK takes to orthonormalise one block of vectors.
@@ -65,6 +71,14 @@ class MemoryBudget:
     def allows(self, n_bytes: float, fraction: float = 1.0) -> bool:
         """Whether `n_bytes` fit into this fraction of the budget."""
         return n_bytes <= fraction * self.n_bytes
+
+    @property
+    def tuning(self) -> Tuning:
+        """Sizes for storages in memory, with temporary blocks that this budget has room for."""
+        n_bytes = np.clip(
+            WORKSPACE_BUDGET_FRACTION * self.n_bytes, MIN_WORKSPACE_BYTES, MAX_WORKSPACE_BYTES
+        )
+        return replace(DEFAULT_TUNING, workspace_bytes=int(n_bytes))
 
     def total_for(self, n_bytes: float) -> float:
         """A memory_budget that leaves `n_bytes` for a fit, rounded up to two digits.
@@ -224,7 +238,7 @@ def _direct_bytes(shape: ProblemDimensions, single: bool) -> float:
     n_squares = 2 if single else 2 + (k if k < 8 else 2)
     # Centred blocks of X: compiled loops need one buffer, NumPy needs three.
     one_buffer = shape.dense and shape.p <= shape.n and shape.itemsize == 8
-    block_bytes = min(33.0 * BYTES_PER_MIB, 8.0 * shape.n * shape.p, shape.block_bytes)
+    block_bytes = min(1.03 * shape.workspace_bytes, 8.0 * shape.n * shape.p, shape.block_bytes)
     buffer_bytes = block_bytes * (1 if one_buffer else 3) if shape.dense else 0.0
     n_extra = (0 if shape.dense else 1) + shape.is_out_of_core
     return itemsize * m * m * (n_squares + n_extra) + buffer_bytes + _common_bytes(shape, 1)
@@ -413,8 +427,11 @@ def fold_statistics_bytes(p: int, n_targets: int) -> float:
 
 
 def subspace_bytes(p: int, dimension: int) -> float:
-    """Bytes of a subspace of the features: its basis, products with X'X, and workspace."""
-    return 32.0 * p * dimension
+    """Bytes of a subspace of the features: its basis, products with X'X, and a minorant.
+
+    The first two have room to grow, and the minorant is computed from a matrix of the same size.
+    """
+    return 8.0 * p * dimension * (2 * GROWTH_FACTOR + 2)
 
 
 def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
