@@ -202,7 +202,7 @@ class IteratedFolds(HeldOutPredictor):
     @property
     def is_memory_exhausted(self) -> bool:
         """True if the memory budget does not allow another block of directions."""
-        dimensions = sum(space.dimension + DIRECTIONS_PER_PASS for space in self.spaces)
+        dimensions = [space.dimension + DIRECTIONS_PER_PASS for space in self.spaces]
         n_bytes = subspace_bytes(self.cv_problem.shape[1], dimensions)
         return not self.cv_problem.memory.allows(n_bytes, MAX_BUDGET_FRACTION)
 

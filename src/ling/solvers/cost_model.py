@@ -6,6 +6,7 @@ All comparisons of bytes with a memory budget are made here, by `MemoryBudget`, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -426,12 +427,13 @@ def fold_statistics_bytes(p: int, n_targets: int) -> float:
     return 16.0 * p * (p + n_targets)
 
 
-def subspace_bytes(p: int, dimension: int) -> float:
-    """Bytes of a subspace of the features: its basis, products with X'X, and a minorant.
+def subspace_bytes(p: int, dimensions: Sequence[int]) -> float:
+    """Bytes of subspaces of the features: their bases, products with X'X, and minorants.
 
-    The first two have room to grow, and the minorant is computed from a matrix of the same size.
+    The first two have room to grow. A minorant is computed from a matrix of the same size.
     """
-    return 8.0 * p * dimension * (2 * GROWTH_FACTOR + 2)
+    kept = (2 * GROWTH_FACTOR + 1) * sum(dimensions)
+    return 8.0 * p * (kept + max(dimensions, default=0))
 
 
 def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
