@@ -119,7 +119,8 @@ class DenseStorage(MemoryStorage):
             # Centred in float64, whatever `dtype` is: in float32 large means would cancel all
             # digits.
             for rows, block in self._row_blocks(
-                np.dtype(np.float64), self._gram_block_bytes / self._tuning.block_bytes,
+                np.dtype(np.float64),
+                self._gram_block_bytes / self._tuning.block_bytes,
                 _least_rows(self.shape[1]),
             ):
                 yield affine.apply(block, rows).astype(dtype, copy=False)

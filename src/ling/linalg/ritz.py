@@ -42,7 +42,10 @@ def thin_svd(A: Array, overwrite: bool = False) -> tuple[Array, Array]:
 
 
 class ColumnBuffer:
-    """A matrix (m, k) in Fortran order to which columns are appended; memory grows by GROWTH_FACTOR."""
+    """A matrix (m, k) in Fortran order to which columns are appended.
+
+    Memory grows by GROWTH_FACTOR.
+    """
 
     def __init__(self, n_rows: int, capacity: int) -> None:
         self._buffer: Array = np.empty((n_rows, max(1, capacity)), order="F")

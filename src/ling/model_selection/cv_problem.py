@@ -18,6 +18,7 @@ from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import FoldScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
+from ling.solvers.cv_cost import cv_vector_bytes, fold_factorization_bytes
 from ling.solvers.engine import Candidate
 from ling.solvers.problem import (
     Problem,
@@ -31,10 +32,10 @@ GATHER_BYTES = 2**25
 # Largest number of elements of the coefficients and predictions of one batch of alphas.
 PREDICTION_BATCH_ELEMENTS = 2**23
 # Fraction of the memory budget for arrays that hold the results of several alphas at once.
-ALPHA_BATCH_BUDGET_FRACTION = 0.3
+ALPHA_BATCH_BUDGET_FRACTION = 0.5
 # Fraction of the memory budget for the predictions of several alphas at once, with the copies of
 # them that a product makes. A batch of one alpha may take more.
-PREDICTION_BUDGET_FRACTION, N_PREDICTION_COPIES = 0.2, 3
+PREDICTION_BUDGET_FRACTION, N_PREDICTION_COPIES = 0.3, 3
 # Rows of X with which bounds of rows are computed at a time, times the number of targets.
 BOUND_BATCH_ELEMENTS = 2**16
 # Number of samples from which on a random sample of rows can stand for all of them.
@@ -137,12 +138,21 @@ class CVProblem:
         P += self.standardization.y_mean
         return P
 
+    @cached_property
+    def batch_memory(self) -> MemoryBudget:
+        """Memory for batches of alphas: what factorisations and arrays of all rows leave."""
+        n, p = self.shape
+        vectors = cv_vector_bytes(n, self.n_targets, self.is_out_of_core)
+        factors = fold_factorization_bytes(n, p)
+        # If factorisations do not fit, there are none.
+        return self.memory.after(vectors + factors if self.memory.allows(factors) else vectors)
+
     def alpha_batches(self, alphas: Array, numbers: float) -> Iterator[Array]:
         """Batches of alphas that fit in memory, if each alpha takes `numbers` float64 numbers.
 
         A batch may use ALPHA_BATCH_BUDGET_FRACTION of the memory budget.
         """
-        step = self.memory.count(8.0 * numbers, len(alphas), ALPHA_BATCH_BUDGET_FRACTION)
+        step = self.batch_memory.count(8.0 * numbers, len(alphas), ALPHA_BATCH_BUDGET_FRACTION)
         for first in range(0, len(alphas), step):
             yield alphas[first : first + step]
 
@@ -153,7 +163,7 @@ class CVProblem:
         """
         most = max(1, int(PREDICTION_BATCH_ELEMENTS / max(1.0, numbers)))
         n_bytes = 8.0 * N_PREDICTION_COPIES * max(1.0, numbers)
-        step = self.memory.count(n_bytes, most, PREDICTION_BUDGET_FRACTION)
+        step = self.batch_memory.count(n_bytes, most, PREDICTION_BUDGET_FRACTION)
         for first in range(0, len(alphas), step):
             yield alphas[first : first + step]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import Design, as_design
+from ling.design.arrays import row_slices
 from ling.linalg.cholesky import CholeskyForm, symmetric_form
 from ling.linalg.rounding import EPS, sum_noise
 from ling.linalg.singular_values import SingularForm, singular_form
@@ -46,12 +47,8 @@ from ling.model_selection.fold_statistics import (
 from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.splits import RowIndices, Splits
-from ling.solvers.cost_model import (
-    fold_factors_bytes,
-    fold_statistics_bytes,
-    rotated_rows_bytes,
-    svd_bytes,
-)
+from ling.solvers.cost_model import svd_bytes
+from ling.solvers.cv_cost import fold_factors_bytes, fold_statistics_bytes, rotated_rows_bytes
 from ling.solvers.direct import ILL_CONDITIONED_NOTE, solve_by_singular_values
 from ling.solvers.engine import Candidate
 from ling.solvers.problem import Problem
@@ -70,6 +67,8 @@ MAX_GRAM_ERROR_TO_ALPHA = 1e-10
 MAX_SCORING_FACTORS_FRACTION, MAX_KEPT_FACTORS_FRACTION, MAX_STATISTICS_FRACTION = 0.25, 0.5, 0.25
 # Fraction of the memory budget for the test rows of one split in the coordinates of a form.
 MAX_ROTATED_ROWS_FRACTION = 0.25
+# Rows of a Gram matrix that are updated at a time, without a second matrix of its size.
+ROWS_PER_UPDATE = 256
 # FLOPs of a singular value decomposition with both kinds of vectors, relative to n p min(n, p)
 # (Golub & Van Loan 2013, section 8.6), and the largest number of FLOPs that is spent on them: about
 # a minute on two cores. Above it, a choice of alpha that needs them is not proved.
@@ -269,6 +268,7 @@ class DirectFolds(HeldOutPredictor):
             fold_fit, rows = self._fold_fit(number, alphas), self.test_rows(number)
             for index, (P, bounds) in enumerate(fold_fit.predictions(alphas, samples, rows)):
                 yield number, index, samples.held_out(P, bounds, rows)
+            del fold_fit  # its form would be in memory beside the next one
 
     def _fold_fit(self, number: int, alphas: Array) -> FoldFit:
         """The fit of split `number` for these alphas, taken from or added to the cache."""
@@ -386,10 +386,14 @@ def has_lost_digits(statistics: SufficientStatistics, smallest_alpha: float) -> 
 def _dominated_from(
     training: SufficientStatistics, held_out: SufficientStatistics, smallest_alpha: float
 ) -> float:
-    """From which alpha the training rows dominate the held-out ones, about the training mean."""
+    """From which alpha the training rows dominate the held-out ones, about the training mean.
+
+    `held_out.gram` is overwritten.
+    """
     gap = (held_out.mean - training.mean)[: training.n_features]
-    test_gram = np.outer(held_out.total_weight * gap, gap)
-    test_gram += held_out.gram
+    test_gram = held_out.gram
+    for rows in row_slices(len(gap), ROWS_PER_UPDATE):
+        test_gram[rows] += np.outer(held_out.total_weight * gap[rows], gap)
     size = float(training.gram_error_scale.sum() + held_out.gram_error_scale.sum())
     gram_error = ENERGY_RATIO * max(training.noise, held_out.noise) * size
     return dominated_from(training.gram, test_gram, smallest_alpha, gram_error)

@@ -39,7 +39,7 @@ from ling.model_selection.leverage_bounds import LeverageBound, leverage_bounds
 from ling.model_selection.right_hand_sides import TrainingRightHandSides
 from ling.model_selection.score_accumulators import GCVScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
-from ling.solvers.cost_model import subspace_bytes
+from ling.solvers.cv_cost import subspace_bytes
 from ling.solvers.engine import as_generator
 from ling.solvers.row_sampling import leading_directions
 
