@@ -22,6 +22,7 @@ from ling.design.dense import DenseStorage
 from ling.design.quantized import GROUP_SIZE, QuantizedMatrix, quantize
 from ling.design.row_source import RowSource, not_an_array_error, verify_unchanged
 from ling.design.rows import take_rows
+from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.errors import DataFileError
 from ling.linalg.threads import single_threaded_blas
 from ling.progress import FitProgress
@@ -242,12 +243,12 @@ def _touch_pages(block: Array) -> int:
     return block.nbytes
 
 
-def read_all(design: ChunkedStorage) -> DenseStorage:
+def read_all(design: ChunkedStorage, tuning: Tuning = DEFAULT_TUNING) -> DenseStorage:
     """Read all rows into memory and return them as a DenseStorage; one pass."""
     array = np.empty(design.shape, design.dtype)
     for rows, block in design.blocks():
         array[rows] = block.array
-    return DenseStorage(array, feature_names=design.feature_names)
+    return DenseStorage(array, feature_names=design.feature_names, tuning=tuning)
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:

@@ -54,6 +54,7 @@ class DenseStorage(MemoryStorage):
         self.feature_names = feature_names
         self._compiled = compiled
         self._tuning = tuning
+        self.workspace_bytes = tuning.workspace_bytes
 
     def matmat(self, V: Array) -> Array:
         """Return X V; one pass."""
@@ -108,18 +109,24 @@ class DenseStorage(MemoryStorage):
         """Return A quantised to 16-bit integers; one pass."""
         return quantize(self.array, self.map_vectors(affine), column_scales)
 
+    @property
+    def _gram_block_bytes(self) -> int:
+        return min(GRAM_BLOCK_SIZE * self._tuning.block_bytes, self._tuning.workspace_bytes)
+
     def _mapped_blocks(self, affine: AffineMap, dtype: np.dtype[Any]) -> Iterator[Array]:
         """Yield consecutive blocks of rows of A in `dtype`; each may overwrite the last one."""
         if not self._can_compile_map(affine):
             # Centred in float64, whatever `dtype` is: in float32 large means would cancel all
             # digits.
             for rows, block in self._row_blocks(
-                np.dtype(np.float64), GRAM_BLOCK_SIZE, _least_rows(self.shape[1])
+                np.dtype(np.float64),
+                self._gram_block_bytes / self._tuning.block_bytes,
+                _least_rows(self.shape[1]),
             ):
                 yield affine.apply(block, rows).astype(dtype, copy=False)
             return
         n, p = self.shape
-        n_bytes = GRAM_BLOCK_SIZE * self._tuning.block_bytes
+        n_bytes = self._gram_block_bytes
         height = min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize)))
         buffer, vectors = np.empty((height, p), dtype), self.map_vectors(affine)
         for start in range(0, n, height):
@@ -168,7 +175,7 @@ class DenseStorage(MemoryStorage):
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array.T)
         n, p = self.shape
-        n_bytes = GRAM_BLOCK_SIZE * self._tuning.block_bytes
+        n_bytes = self._gram_block_bytes
         width = max(1, min(p, max(_least_rows(n), n_bytes // max(1, 8 * n))))
         # Centred in float64, whatever `dtype` is: in float32 large means would cancel all digits.
         mapped = np.empty((n, width))

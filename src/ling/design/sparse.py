@@ -18,6 +18,10 @@ from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.linalg import threads
 from ling.linalg.gram import mirror_upper_triangle
 
+# Stored entries that are squared at a time, with 24 bytes each of temporary arrays. With fewer,
+# adding up the columns of wide X would take longer than squaring.
+MOMENT_BATCH_ENTRIES = 2**18
+
 
 class SparseStorage(MemoryStorage):
     """A CSR matrix; compiled loops, parallel over rows, read it once per product."""
@@ -37,6 +41,7 @@ class SparseStorage(MemoryStorage):
             csr = sparse.csr_array((values, csr.indices, csr.indptr), shape=csr.shape)
         self.csr = csr
         self._tuning = tuning
+        self.workspace_bytes = tuning.workspace_bytes
         self.shape = csr.shape
 
     @property
@@ -137,15 +142,25 @@ class SparseStorage(MemoryStorage):
         sums = self.rmatmat(np.ones(self.shape[0]) if weights is None else weights)
         # One contiguous column at a time is faster here than a block whose rows are not contiguous.
         products = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
-        csr = self.csr
-        if not csr.has_canonical_format:  # duplicates are added up before squaring
-            csr = csr.copy()
-            csr.sum_duplicates()
-        values = csr.data.astype(np.float64, copy=False) ** 2
-        if weights is not None:
-            values *= np.repeat(weights, np.diff(csr.indptr))
-        squares: Array = np.bincount(csr.indices, values, self.shape[1]).astype(np.float64)
+        squares = np.zeros(self.shape[1])
+        # A few rows at a time: the squares of all entries would take twice the memory of X.
+        for rows in self._split_by_entries(slice(0, self.shape[0]), MOMENT_BATCH_ENTRIES):
+            squares += self._column_squares(rows, None if weights is None else weights[rows])
         return sums, products, squares
+
+    def _column_squares(self, rows: slice, weights: Array | None) -> Array:
+        """Column sums of weights x^2 over some rows, in float64."""
+        indptr = self.csr.indptr[rows.start : rows.stop + 1]
+        entries = slice(int(indptr[0]), int(indptr[-1]))
+        data, indices = self.csr.data[entries], self.csr.indices[entries]
+        if not self.csr.has_canonical_format:  # duplicates are added up before squaring
+            part = self.csr[rows]
+            part.sum_duplicates()
+            data, indices, indptr = part.data, part.indices, part.indptr
+        values = data.astype(np.float64, copy=False) ** 2
+        if weights is not None:
+            values *= np.repeat(weights, np.diff(indptr))
+        return np.asarray(np.bincount(indices, values, self.shape[1]), np.float64)
 
     def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
         """Return (row, column) of the first stored entry that is NaN or above `limit` in size."""

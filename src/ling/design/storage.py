@@ -19,13 +19,15 @@ from ling.design.rows import (
     RowTransform,
     take_rows,
 )
+from ling.design.tuning import MAX_WORKSPACE_BYTES
 from ling.errors import NonFiniteError, Where
 
 if TYPE_CHECKING:
     from ling.design.quantized import QuantizedMatrix
 
-# Bytes of the float64 block of rows that `map_rows` passes to its function in one call.
-MAP_ROWS_BLOCK_BYTES = 2**25
+# Smallest number of rows of a block that `map_rows` or `rmatmat_generated` handles in one call, and
+# that for which calls of Python functions take no time. The former holds where memory is short.
+MIN_BLOCK_ROWS, GOOD_BLOCK_ROWS = 16, 256
 # Bytes of the block of rows in one call of a RowReduction, including its workspace.
 REDUCE_ROWS_BLOCK_BYTES = 2**23
 # Bytes of the block of columns that `rmatmat_generated` generates at a time.
@@ -51,6 +53,8 @@ class Storage(ABC):
     encoding: Any = None
     #: Bytes of one block of rows; infinite if X is not stored in blocks.
     block_bytes: float = np.inf
+    #: Bytes of a temporary block of rows in float64.
+    workspace_bytes: float = MAX_WORKSPACE_BYTES
     #: Bytes per second at which X is read; None if X is in memory.
     read_bandwidth: float | None = None
     #: Remarks for the report of the fit about how X was opened.
@@ -172,7 +176,7 @@ class Storage(ABC):
         `function` returns an array with as many rows as the block it is given.
         """
         n, p = self.shape
-        height = max(256, MAP_ROWS_BLOCK_BYTES // (8 * max(1, p)))
+        height = self._block_height(8.0 * max(1, p), self.workspace_bytes)
         return np.concatenate(
             [function(self._mapped_rows(affine, rows)) for rows in row_slices(n, height)]
         )
@@ -180,9 +184,10 @@ class Storage(ABC):
     def reduce_rows(self, affine: AffineMap, reduction: RowReduction) -> tuple[Array, ...]:
         """Return the arrays of `reduction`, added up over all rows of A C; one pass."""
         n, p = self.shape
-        height = max(
+        height = self._block_height(
+            8.0 * (p + reduction.workspace_per_row),
+            min(REDUCE_ROWS_BLOCK_BYTES, self.workspace_bytes),
             reduction.min_block_rows,
-            REDUCE_ROWS_BLOCK_BYTES // (8 * (p + reduction.workspace_per_row)),
         )
         total: tuple[Array, ...] = ()
         for rows in row_slices(n, height):
@@ -204,6 +209,13 @@ class Storage(ABC):
             )
             total += part.finish_columns(products, None if part.left is None else part.left.T @ C)
         return total
+
+    def _block_height(
+        self, row_bytes: float, block_bytes: float, good: int = GOOD_BLOCK_ROWS
+    ) -> int:
+        """Rows of a block of `block_bytes`; at least `good` ones if memory is plentiful."""
+        least = good if self.workspace_bytes >= MAX_WORKSPACE_BYTES else MIN_BLOCK_ROWS
+        return max(least, int(block_bytes / row_bytes))
 
     def _mapped_rows(self, affine: AffineMap, rows: slice) -> Array:
         block = self.take(np.arange(rows.start, rows.stop))
@@ -281,7 +293,9 @@ class MemoryStorage(Storage):
 
         def map_block(U: Array, rows: slice) -> Array:
             U = affine.finish_rows(U, low, rows).astype(V.dtype, copy=False)
-            if transform is not None:
+            if isinstance(transform, _SquaresOfRows):
+                U = transform.record(U, rows)
+            elif transform is not None:
                 U = take_rows(transform, rows)(U)
             if left is not None:
                 partial[rows.start] = left[rows].T @ U
@@ -312,9 +326,16 @@ class MemoryStorage(Storage):
     def gram_matmat_with_squares(
         self, affine: AffineMap, V: Array, transform: AffineRowTransform
     ) -> tuple[Array, Array]:
-        """Return A' transform(A V), and the column sums of squares of scale A V - shift."""
-        out, rows = self.gram_matmat_with_rows(affine, V, transform)
-        return out, np.asarray(np.einsum("i...,i...->...", rows, rows))
+        """Return A' transform(A V), and the column sums of squares of scale A V - shift.
+
+        With many columns, the rows of A V are never in memory all at once.
+        """
+        if V.ndim == 1 or self._has_kernel_for(V):
+            out, rows = self.gram_matmat_with_rows(affine, V, transform)
+            return out, np.asarray(np.einsum("i...,i...->...", rows, rows))
+        recorded = _SquaresOfRows(transform)
+        out = self.gram_matmat(affine, V, recorded)
+        return out, recorded.total(V.shape[1])
 
     def _affine_gram_matmat(
         self, V: Array, transform: AffineRowTransform | None, row_output: Array | None
@@ -335,6 +356,31 @@ class MemoryStorage(Storage):
 
     def _has_kernel_for(self, V: Array) -> bool:
         return 1 <= n_columns(V) <= self.max_compiled_columns
+
+
+class _SquaresOfRows(RowTransform):
+    """An affine row transform that sums the squares of its rows before `post` is applied.
+
+    Blocks may arrive in any order; adding up in the order of rows makes the sum reproducible.
+    """
+
+    def __init__(self, transform: AffineRowTransform) -> None:
+        self.transform = transform
+        self.squares: dict[int, Array] = {}
+
+    def __call__(self, U: Array) -> Array:
+        return self.record(U, slice(0, len(U)))
+
+    def record(self, U: Array, rows: slice) -> Array:
+        """Return the transformed rows, and note their squares."""
+        part = take_rows(self.transform, rows)
+        values = part.before_post(U)
+        self.squares[rows.start] = np.einsum("ij,ij->j", values, values)
+        return scale_rows(values, part.post).astype(U.dtype, copy=False)
+
+    def total(self, n_columns: int) -> Array:
+        """The sums of squares (n_columns,) of all blocks."""
+        return sum((self.squares[row] for row in sorted(self.squares)), np.zeros(n_columns))
 
 
 def kernel_arguments(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MIB = 2**20
+# Size of temporary blocks of rows if memory is plentiful. In larger blocks no product is faster.
+MAX_WORKSPACE_BYTES = 32 * MIB
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Tuning:
         Stored entries of a sparse X below which starting threads costs more than it saves.
     max_thread_gram_bytes : int
         Size of a Gram matrix of a sparse X up to which each thread sums up one of its own.
+    workspace_bytes : int
+        Size of a temporary block of rows. A small memory budget makes it smaller.
     """
 
     max_cached_bytes: int = 32 * MIB
@@ -32,6 +36,7 @@ class Tuning:
     block_entries: int = 2**15
     min_parallel_entries: int = 2**16
     max_thread_gram_bytes: int = 32 * MIB
+    workspace_bytes: int = MAX_WORKSPACE_BYTES
 
 
 DEFAULT_TUNING = Tuning()

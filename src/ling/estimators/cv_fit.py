@@ -39,7 +39,7 @@ from ling.model_selection.strategy import (
     leave_one_out_strategy,
 )
 from ling.progress import RemainingWork
-from ling.solvers.cost_model import direct_cv_passes, fold_factorization_bytes
+from ling.solvers.cv_cost import cv_vector_bytes, direct_cv_passes, fold_factorization_bytes
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
@@ -209,13 +209,23 @@ def _fit_chosen_alpha(
         find_candidate = strategy.predictor.final_fit
     notes = choice_notes(model, scored, scoring)
     plan = plan_training(data, len(problem.distinct_alphas), options)
-    context = FitContext(started, (*notes, *data.notes), "choose alpha", reason)
+    n_bytes = _scoring_bytes(strategy, samples)
+    context = FitContext(
+        started, (*notes, *data.notes), "choose alpha", reason, preparation_bytes=n_bytes
+    )
     fit = solve_problem(
         problem, standardization, plan, options, context, bool(model.fit_intercept),
         find_candidate=find_candidate,
     )  # fmt: skip
     dof = _chosen_dof(strategy, problem)
     return CVFitResult(fit, scored, alpha_indices, problem, standardization, dof)
+
+
+def _scoring_bytes(strategy: CVStrategy, samples: CVProblem) -> float:
+    """Bytes without which alphas cannot be scored: arrays of all rows, and factorisations."""
+    n, p = samples.shape
+    vectors = cv_vector_bytes(n, samples.n_targets, samples.is_out_of_core)
+    return vectors + (fold_factorization_bytes(n, p) if strategy.is_direct else 0.0)
 
 
 def check_store_cv_results(model: Any) -> None:

@@ -19,7 +19,7 @@ from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
 from ling.progress import RemainingWork
 from ling.results import FitReport, Status
 from ling.solvers.coef_bounds import error_region
-from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.cost_model import EngineEstimate, MemoryBudget, vector_bytes
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import integer_seed
 from ling.solvers.engines import ENGINES
@@ -130,6 +130,8 @@ class FitContext:
         Why the engine was chosen; "" if the plan chose it.
     requested_solver : str
         The user's `solver`, which may be one of scikit-learn's.
+    preparation_bytes : float
+        Predicted bytes of what comes before the solve.
     """
 
     started: float
@@ -137,6 +139,7 @@ class FitContext:
     preparation_stage: str = "prepare"
     reason: str = ""
     requested_solver: str = "auto"
+    preparation_bytes: float = 0.0
 
 
 def solve_problem(
@@ -415,6 +418,27 @@ def _coef_range_error(dtype: np.dtype[Any]) -> NonFiniteError:
     )
 
 
+def _memory_notes(plan: Plan, step: EngineEstimate, context: FitContext) -> list[str]:
+    """What a report says of a fit that takes more than its memory budget."""
+    memory, beside_x = plan.memory, plan.memory.resident_bytes
+    beside = f" beside {format_megabytes(beside_x)} of X" if beside_x else ""
+    n_bytes = vector_bytes(plan.dimensions)
+    if not memory.allows(n_bytes):
+        needed = format_megabytes(n_bytes)
+        return [
+            f"Arrays with a number for every sample and target alone take about {needed}{beside}, "
+            "more than memory_budget."
+        ]
+    if not memory.allows(context.preparation_bytes):
+        needed = format_megabytes(context.preparation_bytes)
+        stage = context.preparation_stage.capitalize()
+        return [f"{stage}: this takes about {needed}{beside}, more than memory_budget."]
+    if not step.fits:
+        needed = format_megabytes(step.n_bytes)
+        return [f"It takes about {needed}{beside}, more than memory_budget."]
+    return []
+
+
 def _make_report(
     options: FitOptions,
     context: FitContext,
@@ -434,11 +458,7 @@ def _make_report(
     if solution.candidate.note:
         notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
     notes += rounding_notes(solution)
-    if not step.fits:
-        beside_x = plan.memory.resident_bytes
-        beside = f" beside {format_megabytes(beside_x)} of X" if beside_x else ""
-        needed = format_megabytes(step.n_bytes)
-        notes.append(f"It takes about {needed}{beside}, more than memory_budget.")
+    notes += _memory_notes(plan, step, context)
     if solution.abandoned_engines:
         notes.append(f"Given up before: {', '.join(solution.abandoned_engines)}.")
     return FitReport(
@@ -449,7 +469,7 @@ def _make_report(
         cost=problem.design.cost,
         seconds={context.preparation_stage: preparation_seconds, **solution.seconds},
         predicted_seconds=step.seconds if context.preparation_stage == "prepare" else None,
-        predicted_bytes=step.n_bytes,
+        predicted_bytes=max(step.n_bytes, context.preparation_bytes),
         rank=solution.candidate.rank,
         n_iter=solution.candidate.n_iter,
         shape=problem.shape,

@@ -142,7 +142,7 @@ def load_or_rechunk(
         return chunked, resident_bytes
     log.info("X is read into memory: %.3g MB.", chunked.n_bytes / 1e6)
     progress.begin_stage(READ_STAGE, lambda: (1.0, chunked.n_bytes / chunked.read_bandwidth))
-    return read_all(chunked), resident_bytes
+    return read_all(chunked, budget.tuning), resident_bytes
 
 
 def planned_residency(storage: ChunkedStorage, budget: MemoryBudget) -> tuple[float, bool]:

@@ -16,7 +16,9 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from ling._typing import Array
-from ling.design import ChunkedStorage, DenseStorage, Design, Meter, Storage, as_design
+from ling.design import ChunkedStorage, DenseStorage, Design, Meter, Storage
+from ling.design.sparse import SparseStorage
+from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.errors import (
     InputTypeError,
     LingError,
@@ -96,7 +98,7 @@ def training_data(
     if storage is None:
         options = {"estimator": estimator_name, **options}
         X, y = _validate_arrays(model, X, y, numeric, options)
-        storage = _with_feature_names(model, X)
+        storage = _with_feature_names(model, X, budget.tuning)
     else:
         y = _check_targets(estimator_name, storage, y, numeric)
         if is_reset:
@@ -154,12 +156,13 @@ def check_prediction_rows(model: Any, X: Any) -> Any:
             raise
 
 
-def _with_feature_names(model: Any, X: Any) -> Storage:
+def _with_feature_names(model: Any, X: Any, tuning: Tuning = DEFAULT_TUNING) -> Storage:
     """The storage of an array or a sparse matrix; errors about an array name its columns."""
     names = getattr(model, "feature_names_in_", None)
-    if names is None or not isinstance(X, np.ndarray):
-        return as_design(X).storage
-    return DenseStorage(X, feature_names=tuple(names))
+    if sparse.issparse(X):
+        return SparseStorage(X, tuning=tuning)
+    names = None if names is None else tuple(names)
+    return DenseStorage(X, feature_names=names, tuning=tuning)
 
 
 def check_y_given(estimator_name: str, y: Any) -> None:

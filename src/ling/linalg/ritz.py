@@ -11,6 +11,9 @@ from ling.linalg.rounding import EPS
 # Ritz vectors whose Ritz value is below this fraction of the largest one are left out of Nyström
 # approximations, because dividing by their Ritz values amplifies rounding.
 RITZ_VALUE_RTOL = 1e-11
+# Factor by which the memory of a basis grows. Copying takes about four times as long as appending,
+# which is nothing beside orthogonalisation, and at most a quarter of the memory is unused.
+GROWTH_FACTOR = 1.25
 
 
 def orthonormalize(A: Array) -> Array:
@@ -28,15 +31,21 @@ def orthonormalize_against(A: Array, basis: Array) -> tuple[Array, Array]:
     return np.asarray(Q), np.asarray(R)
 
 
-def thin_svd(A: Array) -> tuple[Array, Array]:
-    """U (m, k) and the singular values (k,) of A (m, k), k small, by QR and an SVD of R."""
-    Q, R = linalg.qr(A, mode="economic", check_finite=False)
+def thin_svd(A: Array, overwrite: bool = False) -> tuple[Array, Array]:
+    """U (m, k) and the singular values (k,) of A (m, k), k small, by QR and an SVD of R.
+
+    With `overwrite`, A in Fortran order is overwritten, which saves as much memory.
+    """
+    Q, R = linalg.qr(A, mode="economic", check_finite=False, overwrite_a=overwrite)
     U, S, _ = linalg.svd(R, full_matrices=False, check_finite=False)
     return np.asarray(Q @ U), S
 
 
 class ColumnBuffer:
-    """A matrix (m, k) in Fortran order to which columns are appended; memory grows by doubling."""
+    """A matrix (m, k) in Fortran order to which columns are appended.
+
+    Memory grows by GROWTH_FACTOR.
+    """
 
     def __init__(self, n_rows: int, capacity: int) -> None:
         self._buffer: Array = np.empty((n_rows, max(1, capacity)), order="F")
@@ -52,7 +61,7 @@ class ColumnBuffer:
         n_columns = self._n_columns + block.shape[1]
         n_rows, capacity = self._buffer.shape
         if n_columns > capacity:
-            larger = np.empty((n_rows, max(n_columns, 2 * capacity)), order="F")
+            larger = np.empty((n_rows, max(n_columns, int(GROWTH_FACTOR * capacity))), order="F")
             larger[:, : self._n_columns] = self.columns
             self._buffer = larger
         self._buffer[:, self._n_columns : n_columns] = block

@@ -11,13 +11,14 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import AffineMap, Design
-from ling.design.arrays import broadcast_scalar
+from ling.design.arrays import broadcast_scalar, row_slices
 from ling.linalg.rounding import EPS
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import FoldScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
+from ling.solvers.cv_cost import cv_vector_bytes, fold_factorization_bytes
 from ling.solvers.engine import Candidate
 from ling.solvers.problem import (
     Problem,
@@ -32,6 +33,11 @@ GATHER_BYTES = 2**25
 PREDICTION_BATCH_ELEMENTS = 2**23
 # Fraction of the memory budget for arrays that hold the results of several alphas at once.
 ALPHA_BATCH_BUDGET_FRACTION = 0.5
+# Fraction of the memory budget for the predictions of several alphas at once, with the copies of
+# them that a product makes. A batch of one alpha may take more.
+PREDICTION_BUDGET_FRACTION, N_PREDICTION_COPIES = 0.3, 3
+# Rows of X with which bounds of rows are computed at a time, times the number of targets.
+BOUND_BATCH_ELEMENTS = 2**16
 # Number of samples from which on a random sample of rows can stand for all of them.
 MIN_ROWS_TO_SAMPLE = 2000
 
@@ -132,14 +138,64 @@ class CVProblem:
         P += self.standardization.y_mean
         return P
 
+    @cached_property
+    def batch_memory(self) -> MemoryBudget:
+        """Memory for batches of alphas: what factorisations and arrays of all rows leave."""
+        n, p = self.shape
+        vectors = cv_vector_bytes(n, self.n_targets, self.is_out_of_core)
+        factors = fold_factorization_bytes(n, p)
+        # If factorisations do not fit, there are none.
+        return self.memory.after(vectors + factors if self.memory.allows(factors) else vectors)
+
     def alpha_batches(self, alphas: Array, numbers: float) -> Iterator[Array]:
         """Batches of alphas that fit in memory, if each alpha takes `numbers` float64 numbers.
 
         A batch may use ALPHA_BATCH_BUDGET_FRACTION of the memory budget.
         """
-        step = self.memory.count(8.0 * numbers, len(alphas), ALPHA_BATCH_BUDGET_FRACTION)
+        step = self.batch_memory.count(8.0 * numbers, len(alphas), ALPHA_BATCH_BUDGET_FRACTION)
         for first in range(0, len(alphas), step):
             yield alphas[first : first + step]
+
+    def prediction_batches(self, alphas: Array, numbers: float) -> Iterator[Array]:
+        """Batches of alphas whose coefficients and predictions fit in memory.
+
+        They have `numbers` elements for each alpha.
+        """
+        most = max(1, int(PREDICTION_BATCH_ELEMENTS / max(1.0, numbers)))
+        n_bytes = 8.0 * N_PREDICTION_COPIES * max(1.0, numbers)
+        step = self.batch_memory.count(n_bytes, most, PREDICTION_BUDGET_FRACTION)
+        for first in range(0, len(alphas), step):
+            yield alphas[first : first + step]
+
+    def bound_norms(
+        self, row_bounds: Callable[[slice], Array], shape: tuple[int, ...] | None = None
+    ) -> Array:
+        """sqrt(sum_i w_i b_i^2) for bounds b_i that `row_bounds(rows)` (n_rows, *shape) returns.
+
+        `shape` is (t,) by default. Only some rows are in memory at a time. Bounds of rows of weight
+        0 may be infinite.
+        """
+        shape = (self.n_targets,) if shape is None else shape
+        squares = np.zeros(shape)
+        for rows in row_slices(self.shape[0], max(1, BOUND_BATCH_ELEMENTS // squares.size)):
+            weights = self.weights[rows]
+            bounds = row_bounds(rows)
+            bounds[weights == 0] = 0.0
+            squares += np.einsum("i,i...,i...->...", weights, bounds, bounds)
+        return np.asarray(np.sqrt(squares))
+
+    def predict_rows(self, rows: RowIndices | slice, W: Array) -> Array:
+        """X W (n_rows, k) of centred rows, without a copy of all of them; a slice has all rows."""
+        if isinstance(rows, slice):  # all rows
+            return self.design.matmat(W)
+        batches = self.row_batches(rows)
+        if len(batches) == 1:
+            return self.design.subset(rows).matmat(W)
+        P, start = np.empty((len(rows), W.shape[1])), 0
+        for batch in batches:
+            P[start : start + len(batch)] = self.design.subset(batch).matmat(W)
+            start += len(batch)
+        return P
 
     def accumulate_fold_scores(
         self, splits: Splits, fold_coefs: Callable[[int, Array], FoldCoefs],
@@ -187,11 +243,17 @@ class CVProblem:
         results = [self.design.reduce_rows(make_accumulator(batch)) for batch in batches]
         return tuple(np.concatenate(parts, axis=1) for parts in zip(*results, strict=True))
 
-    def row_batches(self, rows: RowIndices) -> list[RowIndices]:
-        """`rows` split into batches of about GATHER_BYTES; one batch if X lies in blocks."""
+    def row_batches(self, rows: RowIndices, numbers: int = 0) -> list[RowIndices]:
+        """`rows` split into batches of about GATHER_BYTES; one batch if X lies in blocks.
+
+        `numbers` is the size of what is computed for each row, in float64 numbers.
+        """
         if self.is_out_of_core:
             return [rows]
-        height = max(256, GATHER_BYTES // (8 * max(1, self.shape[1])))
+        storage, (n, p) = self.problem.design.storage, self.shape
+        row_bytes = 8.0 * p if storage.is_dense else 12.0 * storage.n_stored / n + 8
+        n_bytes = min(GATHER_BYTES, storage.workspace_bytes)
+        height = max(256, int(n_bytes / (row_bytes + 8.0 * numbers + 1)))
         return [rows[a : a + height] for a in range(0, len(rows), height)]
 
 

@@ -26,19 +26,25 @@ DIAGONAL_PRECONDITIONER_RATIO = 3.0
 DEPENDENCE_TOL = 1e-10
 # Columns of V for which memory is allocated at first.
 INITIAL_CAPACITY = 32
-# Maximum number of elements of the residuals that are computed at once.
-RESIDUAL_BATCH_ELEMENTS = 2**23
+# Maximum number of elements of the residuals that are computed at once, and how many arrays of this
+# size there are at most: residuals, two products, and what the minorant makes of them.
+RESIDUAL_BATCH_ELEMENTS, N_RESIDUAL_COPIES = 2**23, 5
 
 
 class DavidsonSubspace(RitzSpace):
     """Orthonormal basis V with X'X V and T = V'X'X V, for right-hand sides `rhs` of shape (p, t).
 
     `gram_diagonal`, of shape (p,), is the diagonal of X'X. `product_error` is the
-    rounding error that products with X'X may have.
+    rounding error that products with X'X may have. `residual_elements` limits the size of the
+    residuals that are computed at once.
     """
 
-    def __init__(self, rhs: Array, gram_diagonal: Array, product_error: float) -> None:
+    def __init__(
+        self, rhs: Array, gram_diagonal: Array, product_error: float,
+        residual_elements: int = RESIDUAL_BATCH_ELEMENTS,
+    ) -> None:  # fmt: skip
         super().__init__(len(rhs), INITIAL_CAPACITY)
+        self.residual_elements = residual_elements
         self.rhs = rhs
         self.product_error = product_error
         self.exhausted = not rhs.any()
@@ -101,7 +107,8 @@ class DavidsonSubspace(RitzSpace):
         """The Nyström minorant of X'X from V; cached until V grows."""
         if self._cached_minorant is None:
             theta, Z = self.significant_ritz_pairs()
-            factor = self.gram_basis @ (Z / np.sqrt(theta))
+            # In Fortran's order, in which LAPACK can overwrite it.
+            factor = ((Z / np.sqrt(theta)).T @ self.gram_basis.T).T
             self._cached_minorant = nystrom_minorant(factor, theta, self.product_error)
         return self._cached_minorant
 
@@ -145,8 +152,8 @@ class DavidsonSubspace(RitzSpace):
         )
 
     def _alpha_batches(self, alphas: Array) -> list[Array]:
-        """Batches of alphas whose residuals have at most RESIDUAL_BATCH_ELEMENTS elements."""
-        step = max(1, RESIDUAL_BATCH_ELEMENTS // max(1, self.rhs.size))
+        """Batches of alphas whose residuals have at most `residual_elements` elements."""
+        step = max(1, self.residual_elements // max(1, self.rhs.size))
         return [alphas[start : start + step] for start in range(0, len(alphas), step)]
 
     def extend(self, block: Array, product: Array) -> None:

@@ -14,12 +14,12 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import Design, as_design
+from ling.design.arrays import row_slices
 from ling.linalg.cholesky import CholeskyForm, symmetric_form
 from ling.linalg.rounding import EPS, sum_noise
 from ling.linalg.singular_values import SingularForm, singular_form
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.cv_problem import (
-    PREDICTION_BATCH_ELEMENTS,
     CVProblem,
     FoldCoefs,
     HeldOutPredictor,
@@ -47,12 +47,8 @@ from ling.model_selection.fold_statistics import (
 from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.splits import RowIndices, Splits
-from ling.solvers.cost_model import (
-    fold_factors_bytes,
-    fold_statistics_bytes,
-    is_svd_affordable,
-    rotated_rows_bytes,
-)
+from ling.solvers.cost_model import is_svd_affordable
+from ling.solvers.cv_cost import fold_factors_bytes, fold_statistics_bytes, rotated_rows_bytes
 from ling.solvers.direct import ILL_CONDITIONED_NOTE, solve_by_singular_values
 from ling.solvers.engine import Candidate
 from ling.solvers.problem import Problem
@@ -69,6 +65,11 @@ MAX_GRAM_ERROR_TO_ALPHA = 1e-10
 # Fractions of the memory budget: factors that are kept for further batches of alphas while scores
 # are summed, factors and rotated rows that are kept for further alphas, statistics of folds.
 MAX_SCORING_FACTORS_FRACTION, MAX_KEPT_FACTORS_FRACTION, MAX_STATISTICS_FRACTION = 0.25, 0.5, 0.25
+# Fraction of the memory budget for the test rows of one split in the coordinates of a form.
+MAX_ROTATED_ROWS_FRACTION = 0.25
+# Rows of a Gram matrix that are updated at a time, without a second matrix of its size.
+ROWS_PER_UPDATE = 256
+
 Form = HouseholderTridiagonal | CholeskyForm | SingularForm
 
 
@@ -150,36 +151,50 @@ class FoldFit:
         with np.errstate(divide="ignore"):
             return np.asarray(inside + np.divide(outside, alphas))
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: predictions of centred y for the test rows, (n_test, t), and bounds."""
-        t = self.rotated_rhs.shape[1]
-        for batch in self.alpha_batches(alphas):
+    def rotates_rows(self, samples: CVProblem, n_test: int, n_alphas: int) -> bool:
+        """True if the rotated test rows M Q are formed, and fit in memory.
+
+        For more columns of W than test rows, rotating M takes fewer FLOPs than unrotating W.
+        """
+        n_bytes = 8.0 * n_test * len(self.form)
+        return self.rotated_rhs.shape[1] * n_alphas > n_test and samples.memory.allows(
+            n_bytes, MAX_ROTATED_ROWS_FRACTION
+        )
+
+    def predictions(
+        self, alphas: Array, samples: CVProblem, rows: RowIndices
+    ) -> Iterator[tuple[Array, Array]]:
+        """For each alpha: predictions of centred y for the test rows, (n_test, t), and bounds.
+
+        `rows` are the test rows in `samples`.
+        """
+        t, n_test = self.rotated_rhs.shape[1], len(rows)
+        rotate_rows = self.rotates_rows(samples, n_test, len(alphas))
+        for batch in samples.prediction_batches(alphas, float(t * (len(self.form) + n_test))):
             W = self.rotated_coef(batch)
             bounds = self.error_bounds(W, batch)
-            P = self.predict(W, t * len(alphas))
+            P = self.predict(W, samples, rows, rotate_rows)
             for index in range(len(batch)):
                 yield P[:, index * t : (index + 1) * t], bounds[index]
 
-    def alpha_batches(self, alphas: Array) -> Iterator[Array]:
-        """Batches of alphas whose coefficients and predictions fit PREDICTION_BATCH_ELEMENTS."""
-        n_elements = self.rotated_rhs.shape[1] * (len(self.form) + self.test_design.shape[0])
-        step = max(1, PREDICTION_BATCH_ELEMENTS // max(1, n_elements))
-        for start in range(0, len(alphas), step):
-            yield alphas[start : start + step]
-
-    def predict(self, rotated: Array, n_columns: int) -> Array:
+    def predict(
+        self, rotated: Array, samples: CVProblem, rows: RowIndices | slice, rotate_rows: bool
+    ) -> Array:
         """Predictions of centred y for the test rows with the coefficients Q'W = `rotated`.
 
-        `n_columns` is the number of columns of all batches. For more columns than test rows,
-        rotating M takes fewer FLOPs than unrotating W.
+        `rows` are the test rows in `samples`; a slice stands for all. With `rotate_rows` M Q is
+        formed.
         """
         intercepts = np.tile(self.y_shift, rotated.shape[1] // len(self.y_shift))
-        if n_columns > self.test_design.shape[0]:
+        if rotate_rows:
             x_shift = self.form.rotate(self.x_shift[:, None])[:, 0]
             P = as_design(self.rotated_test_rows).matmat(rotated)
-            return np.asarray(P + (intercepts - x_shift @ rotated))
+            P += intercepts - x_shift @ rotated
+            return P
         W = self.form.unrotate(rotated)
-        return np.asarray(self.test_design.matmat(W) + (intercepts - self.x_shift @ W))
+        P = self.test_design.matmat(W) if self.is_dual else samples.predict_rows(rows, W)
+        P += intercepts - self.x_shift @ W
+        return P
 
 
 class DirectFolds(HeldOutPredictor):
@@ -255,10 +270,12 @@ class DirectFolds(HeldOutPredictor):
 
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
         """Split number, index of alpha, and predictions for its test rows, (n_test, t)."""
+        samples = self.cv_problem
         for number in range(self.n_splits):
             fold_fit, rows = self._fold_fit(number, alphas), self.test_rows(number)
-            for index, (P, bounds) in enumerate(fold_fit.predictions(alphas)):
-                yield number, index, self.cv_problem.held_out(P, bounds, rows)
+            for index, (P, bounds) in enumerate(fold_fit.predictions(alphas, samples, rows)):
+                yield number, index, samples.held_out(P, bounds, rows)
+            del fold_fit  # its form would be in memory beside the next one
 
     def _fold_fit(self, number: int, alphas: Array) -> FoldFit:
         """The fit of split `number` for these alphas, taken from or added to the cache."""
@@ -376,10 +393,14 @@ def has_lost_digits(statistics: SufficientStatistics, smallest_alpha: float) -> 
 def _dominated_from(
     training: SufficientStatistics, held_out: SufficientStatistics, smallest_alpha: float
 ) -> float:
-    """From which alpha the training rows dominate the held-out ones, about the training mean."""
+    """From which alpha the training rows dominate the held-out ones, about the training mean.
+
+    `held_out.gram` is overwritten.
+    """
     gap = (held_out.mean - training.mean)[: training.n_features]
-    test_gram = np.outer(held_out.total_weight * gap, gap)
-    test_gram += held_out.gram
+    test_gram = held_out.gram
+    for rows in row_slices(len(gap), ROWS_PER_UPDATE):
+        test_gram[rows] += np.outer(held_out.total_weight * gap[rows], gap)
     size = float(training.gram_error_scale.sum() + held_out.gram_error_scale.sum())
     gram_error = ENERGY_RATIO * max(training.noise, held_out.noise) * size
     return dominated_from(training.gram, test_gram, smallest_alpha, gram_error)

@@ -19,12 +19,15 @@ from ling.linalg.rounding import product_noise, sum_noise
 from ling.linalg.threads import single_threaded_blas
 from ling.model_selection.alpha_grid import gram_trace
 from ling.model_selection.cv_problem import (
-    PREDICTION_BATCH_ELEMENTS,
     CVProblem,
     FoldCoefs,
     HeldOutPredictor,
 )
-from ling.model_selection.davidson import DavidsonSubspace
+from ling.model_selection.davidson import (
+    N_RESIDUAL_COPIES,
+    RESIDUAL_BATCH_ELEMENTS,
+    DavidsonSubspace,
+)
 from ling.model_selection.fold_errors import TestRows
 from ling.model_selection.fold_scales import (
     target_scales,
@@ -36,7 +39,7 @@ from ling.model_selection.leverage_bounds import LeverageBound, leverage_bounds
 from ling.model_selection.right_hand_sides import TrainingRightHandSides
 from ling.model_selection.score_accumulators import GCVScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
-from ling.solvers.cost_model import subspace_bytes
+from ling.solvers.cv_cost import subspace_bytes
 from ling.solvers.engine import as_generator
 from ling.solvers.row_sampling import leading_directions
 
@@ -58,8 +61,8 @@ HELD_OUT_TOL_FACTOR = 10.0
 TIGHTENING_FACTOR, MAX_TIGHTENINGS = 4.0, 4
 # Leverages of test rows are bounded anew, by a pass, when the subspaces have grown by this factor.
 LEVERAGE_GROWTH_FACTOR = 1.5
-# Fraction of the memory budget that all subspaces together may take.
-MAX_BUDGET_FRACTION = 0.8
+# Fractions of the memory budget: all subspaces together, and residuals of several alphas at once.
+MAX_BUDGET_FRACTION, RESIDUAL_BUDGET_FRACTION = 0.7, 0.2
 # Relative error to which the solutions of probes are computed. A low accuracy is enough, because
 # the error enters the degrees of freedom squared.
 PROBE_RTOL = 0.03
@@ -108,6 +111,9 @@ class IteratedFolds(HeldOutPredictor):
         column_squares = samples.problem.column_norms**2
         raw_norm = float(np.linalg.norm(samples.problem.raw_column_norms))
         noise = product_noise(samples.shape) * raw_norm**2
+        residual_elements = samples.memory.count(
+            8.0 * N_RESIDUAL_COPIES, RESIDUAL_BATCH_ELEMENTS, RESIDUAL_BUDGET_FRACTION
+        )
         self.x_shifts: list[Array] = []
         self.y_shifts: list[Array] = []
         self.tols: list[Array] = []
@@ -151,7 +157,9 @@ class IteratedFolds(HeldOutPredictor):
             )
             rhs = np.hstack([xy - np.outer(x_sums, y_shift), probe_rhs])
             weight_fraction = total_weight / max(float(samples.weights.sum()), 1e-300)
-            self.spaces.append(DavidsonSubspace(rhs, weight_fraction * column_squares, noise))
+            self.spaces.append(
+                DavidsonSubspace(rhs, weight_fraction * column_squares, noise, residual_elements)
+            )
         if samples.can_sample_rows:
             # The alphas are not known yet: use all directions that exceed rounding and noise.
             min_alphas = np.full(t, MIN_DIRECTION_OVER_TRACE * gram_trace(samples.problem))
@@ -194,7 +202,7 @@ class IteratedFolds(HeldOutPredictor):
     @property
     def is_memory_exhausted(self) -> bool:
         """True if the memory budget does not allow another block of directions."""
-        dimensions = sum(space.dimension + DIRECTIONS_PER_PASS for space in self.spaces)
+        dimensions = [space.dimension + DIRECTIONS_PER_PASS for space in self.spaces]
         n_bytes = subspace_bytes(self.cv_problem.shape[1], dimensions)
         return not self.cv_problem.memory.allows(n_bytes, MAX_BUDGET_FRACTION)
 
@@ -262,13 +270,14 @@ class IteratedFolds(HeldOutPredictor):
                 yield number, index, self.cv_problem.held_out(P, bounds[index], rows)
 
     def _split_predictions(self, number: int, alphas: Array) -> Iterator[Array]:
-        t = self.cv_problem.n_targets
-        rows = self.cv_problem.design.subset(self.test_rows(number))
-        step = max(1, PREDICTION_BATCH_ELEMENTS // max(1, t * sum(rows.shape)))
-        for start in range(0, len(alphas), step):
-            batch = alphas[start : start + step]
+        samples, rows = self.cv_problem, self.test_index(number)
+        n_test = samples.shape[0] if isinstance(rows, slice) else len(rows)
+        numbers = float(samples.n_targets * (n_test + samples.shape[1]))
+        for batch in samples.prediction_batches(alphas, numbers):
             W, intercepts = self._coef_and_intercepts(number, batch)
-            yield from np.split(rows.matmat(W) + intercepts, len(batch), axis=1)
+            P = samples.predict_rows(rows, W)
+            P += intercepts
+            yield from np.split(P, len(batch), axis=1)
 
     def _coef_and_intercepts(self, number: int, alphas: Array) -> tuple[Array, Array]:
         """Coefficients of a split, (p, n_alphas * t), and their intercepts, (n_alphas * t,)."""

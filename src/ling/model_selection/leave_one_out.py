@@ -9,7 +9,7 @@ intercept.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -135,10 +135,8 @@ class ExactLeaveOneOut(HeldOutPredictor):
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
         """0, index of alpha, and predictions for all samples, (n, t)."""
         samples, all_rows = self.cv_problem, slice(None)
-        counted = (samples.weights > 0)[:, None]  # bounds of other rows may be infinite
-        for index, (residuals, row_bounds) in enumerate(self._formulation.residuals(alphas)):
+        for index, (residuals, bounds) in enumerate(self._formulation.residuals(alphas)):
             P = np.subtract(samples.Y, residuals, out=residuals)
-            bounds = np.sqrt(samples.weights @ np.where(counted, row_bounds, 0.0) ** 2)
             yield 0, index, samples.held_out(P, bounds, all_rows)
 
 
@@ -192,22 +190,39 @@ class _PrimalLeaveOneOut:
         return np.zeros(len(alphas))
 
     def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds."""
+        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds (t,).
+
+        The bounds are on the weighted norms of their errors.
+        """
         full_fit, samples = self._full_fit(alphas), self.cv_problem
-        n, t = samples.Y.shape
-        Y = samples.Y[:, None, :]
-        # For each alpha: quadratic forms, divisors, residuals, bounds, and temporary arrays.
-        for part in samples.alpha_batches(alphas, (3 + 6 * t) * n):
-            for batch in full_fit.alpha_batches(part):
-                forms = self._quadratic_forms(full_fit, batch)
-                divisors = 1 - samples.weights[:, None] * (forms + self._intercept_leverage)
-                W = full_fit.rotated_coef(batch)
-                P = full_fit.predict(W, t * len(alphas)).reshape(n, len(batch), t)
-                residuals = (Y - P) / divisors[:, :, None]
-                errors = self._errors(full_fit, batch, W)
-                bounds = errors.row_bounds(residuals, Y, forms, divisors, samples.weights)
-                for index in range(len(batch)):
-                    yield residuals[:, index], bounds[:, index]
+        n, p, t = *samples.shape, samples.n_targets
+        rotate_rows = full_fit.rotates_rows(samples, n, len(alphas))
+        # For each alpha: quadratic forms, divisors, residuals, coefficients, and copies of them.
+        for batch in samples.alpha_batches(alphas, 3 * n + 2 * p * t + 3 * n * t):
+            forms = self._quadratic_forms(full_fit, batch)
+            divisors = forms + self._intercept_leverage
+            divisors *= -samples.weights[:, None]
+            divisors += 1
+            W = full_fit.rotated_coef(batch)
+            P = full_fit.predict(W, samples, slice(None), rotate_rows).reshape(n, len(batch), t)
+            residuals = np.subtract(samples.Y[:, None], P, out=P)
+            residuals /= divisors[:, :, None]
+            errors = self._errors(full_fit, batch, W)
+            row_bounds = partial(self._row_bounds, errors, residuals, forms, divisors)
+            bounds = samples.bound_norms(row_bounds, (len(batch), t))
+            for index in range(len(batch)):
+                yield residuals[:, index], bounds[index]
+
+    def _row_bounds(
+        self, errors: LeaveOneOutErrors, residuals: Array, forms: Array, divisors: Array,
+        rows: slice,
+    ) -> Array:  # fmt: skip
+        """Bounds (n_rows, n_alphas, t) on the errors of the residuals of some rows."""
+        samples = self.cv_problem
+        return errors.row_bounds(
+            residuals[rows], samples.Y[rows, None], forms[rows], divisors[rows],
+            samples.weights[rows],
+        )  # fmt: skip
 
     def _errors(self, full_fit: FoldFit, alphas: Array, W: Array) -> LeaveOneOutErrors:
         W = W.reshape(len(W), len(alphas), -1)
@@ -250,7 +265,7 @@ class _PrimalLeaveOneOut:
         """x'(X'X + alpha I)^-1 x of all samples, (n, n_alphas)."""
         samples, form = self.cv_problem, full_fit.form
         # Predictions for so many columns use rotated rows, which are cached.
-        if samples.n_targets * len(alphas) > samples.shape[0]:
+        if full_fit.rotates_rows(samples, samples.shape[0], len(alphas)):
             return form.quadratic_forms(full_fit.rotated_test_rows, alphas)
         Q = form.Q
         return samples.design.map_rows(lambda rows: form.quadratic_forms(rows @ Q, alphas))
@@ -295,7 +310,10 @@ class _DualLeaveOneOut:
         raise NotImplementedError
 
     def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds."""
+        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds (t,).
+
+        The bounds are on the weighted norms of their errors.
+        """
         form, samples = self.tridiagonal, self.cv_problem
         sqrt_weights = samples.sqrt_weights[:, None]
         full_diagonals = form.quadratic_forms(form.Q, alphas)
@@ -309,34 +327,42 @@ class _DualLeaveOneOut:
                 c, sqrt_weights * diagonals[:, column],
                 out=np.zeros_like(c), where=sqrt_weights > 0,
             )  # fmt: skip
-            bounds = self._bounds(
-                residuals, c, full_diagonals[:, column], diagonals[:, column], alpha
-            )
+            errors, floors = energy_errors(form, c[:, None], np.array([alpha]), self.scales)
+            row_bounds = partial(
+                self._row_bounds, errors, float(floors[0]), residuals, full_diagonals[:, column],
+                diagonals[:, column],
+            )  # fmt: skip
+            bounds = samples.bound_norms(row_bounds)
             self._set_zero_weight_residuals(residuals, c)
             yield residuals, bounds
 
     @np.errstate(divide="ignore", invalid="ignore")
-    def _bounds(
-        self, residuals: Array, c: Array, full_diagonals: Array, diagonals: Array, alpha: float
-    ) -> Array:
-        """Bounds (n, t) on the errors of residuals c_i / d_i, d_i = ((K + alpha I)^-1)_ii.
+    def _row_bounds(
+        self, errors: Array, floor: float, residuals: Array, full_diagonals: Array,
+        diagonals: Array, rows: slice,
+    ) -> Array:  # fmt: skip
+        """Bounds (n_rows, t) on the errors of residuals c_i / d_i, d_i = ((K + alpha I)^-1)_ii.
 
         With an error rho in the system, c_i is off by at most ||rho|| sqrt(d_i / floor), where
-        K + alpha I >= floor I. d_i has the relative error of the inverse.
+        K + alpha I >= floor I. d_i has the relative error of the inverse. `errors` (1, t) are those
+        of `energy_errors`, which divides by the root of the floor once; c needs it as well.
         """
-        errors, floors = energy_errors(self.tridiagonal, c[:, None], np.array([alpha]), self.scales)
-        # energy_errors divides by the root of the floor once; c needs it as well.
-        floor = float(floors[0])
+        residuals, full_diagonals, diagonals = (
+            residuals[rows],
+            full_diagonals[rows],
+            diagonals[rows],
+        )
+        sqrt_weights = self.cv_problem.sqrt_weights[rows, None]
         relative = self._system_error / floor
         relative = relative / (1 - relative) if relative < 0.5 else np.inf
         safe = diagonals - relative * full_diagonals
         roots = np.sqrt(full_diagonals * (1 + relative))
-        weighted = np.abs(residuals) * self.cv_problem.sqrt_weights[:, None]
+        weighted = np.abs(residuals) * sqrt_weights
         # The difference of the two diagonals, and the mean of y, are rounded too.
         safe = safe - 4 * EPS * full_diagonals
         weighted_errors = roots * errors + weighted * (relative + 4 * EPS) * full_diagonals
-        bounds = weighted_errors / safe / self.cv_problem.sqrt_weights[:, None]
-        bounds = bounds + 4 * EPS * np.abs(self.cv_problem.Y) + self._mean_errors
+        bounds = weighted_errors / safe / sqrt_weights
+        bounds = bounds + 4 * EPS * np.abs(self.cv_problem.Y[rows]) + self._mean_errors
         return np.where((safe > 0) & ~np.isnan(bounds), bounds, np.inf)
 
     @cached_property

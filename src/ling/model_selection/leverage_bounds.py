@@ -82,9 +82,17 @@ def leverage_bounds(
 
 def _squares_in_memory(samples: CVProblem, rows: Any, U: Array, shift: Array) -> Array:
     """The sums of `TestRowSquares` for one split, without dense copies of sparse rows."""
-    design, weights = samples.design.subset(rows), samples.weights[rows]
-    products = design.matmat(U) - shift @ U if U.shape[1] else np.zeros((len(rows), 0))
-    return np.concatenate([[_total_squares(design, weights, shift)], weights @ products**2])
+    total, squares = 0.0, np.zeros(U.shape[1])
+    shift_products = shift @ U
+    for batch in samples.row_batches(rows, 3 * U.shape[1]):
+        design, weights = samples.design.subset(batch), samples.weights[batch]
+        total += _total_squares(design, weights, shift)
+        if U.shape[1]:
+            products = design.matmat(U)
+            products -= shift_products
+            products *= products
+            squares += weights @ products
+    return np.append(total, squares)
 
 
 def _total_squares(design: Design, weights: Array, shift: Array) -> float:

@@ -14,7 +14,7 @@ from ling.model_selection.iterated_folds import DIRECTIONS_PER_PASS, IteratedFol
 from ling.model_selection.leave_one_out import ExactLeaveOneOut
 from ling.model_selection.splits import Splits
 from ling.progress import RemainingWork
-from ling.solvers.cost_model import (
+from ling.solvers.cv_cost import (
     direct_cv_passes,
     direct_cv_seconds,
     fold_factorization_bytes,

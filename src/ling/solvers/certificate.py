@@ -137,11 +137,15 @@ def nystrom_slack(B: Array, theta: Array, noise: float) -> float:
 
 
 def nystrom_minorant(factor: Array, theta: Array, noise: float) -> Minorant:
-    """The minorant B B' for a Nyström factor B (p, rank); see `nystrom_slack` for the arguments."""
+    """The minorant B B' for a Nyström factor B (p, rank); see `nystrom_slack` for the arguments.
+
+    `factor` may be overwritten.
+    """
     if not theta.size:
         return ZeroMinorant()
-    U, S = thin_svd(factor)
-    return LowRankMinorant(U, S**2, nystrom_slack(factor, theta, noise) if noise else 0.0)
+    slack = nystrom_slack(factor, theta, noise) if noise else 0.0
+    U, S = thin_svd(factor, overwrite=True)
+    return LowRankMinorant(U, S**2, slack)
 
 
 @dataclass(frozen=True, eq=False)

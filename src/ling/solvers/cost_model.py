@@ -13,6 +13,8 @@ import numpy as np
 
 from ling.design.blocked import ROW_GRAM_BLOCK_BYTES
 from ling.design.chunked import MIN_RESIDENT_BYTES
+from ling.design.dense import MAX_COMPILED_COLUMNS
+from ling.design.tuning import DEFAULT_TUNING, MAX_WORKSPACE_BYTES, Tuning
 from ling.linalg import threads
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import Machine, parse_memory_budget
@@ -22,6 +24,13 @@ BYTES_PER_MIB = 2**20
 # (Golub & Van Loan 2013, section 8.6), and the largest number of FLOPs that is spent on them: about
 # a minute on two cores. Above it, what needs them is not proved, and a warning says so.
 SVD_FLOPS_FACTOR, MAX_SVD_FLOPS = 14.0, 2e12
+# Temporary blocks of rows take at most this fraction of the memory budget, and at least so many
+# bytes. Products make up to three such blocks at the same time. Blocks of less than 1 MiB would not
+# be faster to process, and slow down reading.
+WORKSPACE_BUDGET_FRACTION, MIN_WORKSPACE_BYTES = 1 / 16, BYTES_PER_MIB
+# Fraction of the budget that batches of work may always take, even if arrays that must exist take
+# all of it: batches of single rows or alphas would be very slow.
+MIN_REMAINING_FRACTION = 0.1
 # Seconds of Python overhead in one iteration of any engine.
 SECONDS_PER_CALL = 1e-4
 # Seconds that LAPACK takes to orthonormalise one block of vectors.
@@ -36,12 +45,6 @@ QUANTIZATION_PASSES = 3.5
 # known here. This value is for typical spectra: fast decay, then a slow tail. A run that turns out
 # to be harder is stopped, and the next engine takes over.
 TYPICAL_ITERATIONS = 18
-# Seconds that one subspace of cross-validation spends on its residuals in each pass: a constant,
-# and a part per feature.
-SECONDS_PER_SPACE, SECONDS_PER_FEATURE = 4e-3, 8e-7
-# Time of one FLOP of the tridiagonal reduction relative to one FLOP of a matrix product, below
-# and from the given order.
-TRIDIAGONAL_SLOWDOWN_SMALL, TRIDIAGONAL_LARGE_ORDER, TRIDIAGONAL_SLOWDOWN_LARGE = 2.0, 4000, 3.5
 # Matrices of p^2 numbers that the engine for coefficients >= 0 holds at the same time.
 N_NONNEGATIVE_ARRAYS = 4
 # Matrices of p (p + t) numbers that partial_fit holds besides the factors of each alpha.
@@ -69,6 +72,20 @@ class MemoryBudget:
     def allows(self, n_bytes: float, fraction: float = 1.0) -> bool:
         """Whether `n_bytes` fit into this fraction of the budget."""
         return n_bytes <= fraction * self.n_bytes
+
+    @property
+    def tuning(self) -> Tuning:
+        """Sizes for storages in memory, with temporary blocks that this budget has room for."""
+        n_bytes = np.clip(
+            WORKSPACE_BUDGET_FRACTION * self.n_bytes, MIN_WORKSPACE_BYTES, MAX_WORKSPACE_BYTES
+        )
+        return replace(DEFAULT_TUNING, workspace_bytes=int(n_bytes))
+
+    def after(self, n_bytes: float) -> MemoryBudget:
+        """What is left after `n_bytes` were taken, but at least MIN_REMAINING_FRACTION of it."""
+        return replace(
+            self, n_bytes=max(MIN_REMAINING_FRACTION * self.n_bytes, self.n_bytes - n_bytes)
+        )
 
     def total_for(self, n_bytes: float) -> float:
         """A memory_budget that leaves `n_bytes` for a fit, rounded up to two digits.
@@ -218,8 +235,19 @@ def _common_bytes(shape: ProblemDimensions, columns: int) -> float:
     partial_bytes = min(
         float(threads.MAX_PARTIAL_BYTES), 8.0 * shape.p * columns * 8 * threads.n_threads()
     )
-    per_row = 3 * shape.n_targets + 1 if shape.is_out_of_core else 5 * shape.n_targets + 6
-    return 8.0 * shape.n * per_row + 80.0 * shape.p * shape.n_targets + partial_bytes
+    return vector_bytes(shape) + 80.0 * shape.p * shape.n_targets + partial_bytes
+
+
+def vector_bytes(shape: ProblemDimensions) -> float:
+    """Bytes of arrays with a number for every row or target that no engine can do without.
+
+    These are centred targets, residuals, weights and what a pass makes of them. With many columns,
+    X W is never in memory all at once.
+    """
+    t, n_compiled = shape.n_targets, MAX_COMPILED_COLUMNS if shape.dense else 1
+    if shape.is_out_of_core:
+        return 8.0 * shape.n * (3 * t + 1)
+    return 8.0 * shape.n * ((5 if t <= n_compiled else 3) * t + 6)
 
 
 def _direct_bytes(shape: ProblemDimensions, single: bool) -> float:
@@ -228,7 +256,7 @@ def _direct_bytes(shape: ProblemDimensions, single: bool) -> float:
     n_squares = 2 if single else 2 + (k if k < 8 else 2)
     # Centred blocks of X: compiled loops need one buffer, NumPy needs three.
     one_buffer = shape.dense and shape.p <= shape.n and shape.itemsize == 8
-    block_bytes = min(33.0 * BYTES_PER_MIB, 8.0 * shape.n * shape.p, shape.block_bytes)
+    block_bytes = min(1.03 * shape.workspace_bytes, 8.0 * shape.n * shape.p, shape.block_bytes)
     buffer_bytes = block_bytes * (1 if one_buffer else 3) if shape.dense else 0.0
     n_extra = (0 if shape.dense else 1) + shape.is_out_of_core
     return itemsize * m * m * (n_squares + n_extra) + buffer_bytes + _common_bytes(shape, 1)
@@ -398,35 +426,6 @@ def statistics_bytes(p: int, n_targets: int, n_alphas: int) -> float:
     return 8.0 * (N_STATISTICS_ARRAYS + n_alphas) * p * (p + n_targets)
 
 
-def fold_factorization_bytes(n: int, p: int) -> float:
-    """Bytes of the four m x m float64 matrices that a fold's factorisation needs, m = min(n, p).
-
-    These are X'X (or X X'), the Gram matrix of the held-out rows, the tridiagonal form, and its
-    Householder reflections.
-    """
-    return 8.0 * 4 * float(min(n, p)) ** 2
-
-
-def fold_factors_bytes(n: int, p: int, n_splits: int) -> float:
-    """Bytes of the tridiagonal forms of all training sets, if they are kept for further alphas."""
-    return 16.0 * n_splits * min(n, p) ** 2
-
-
-def rotated_rows_bytes(n: int, p: int) -> float:
-    """Bytes of the test rows of all splits in the coordinates of the tridiagonal forms."""
-    return 16.0 * n * min(n, p)
-
-
-def fold_statistics_bytes(p: int, n_targets: int) -> float:
-    """Bytes of the sufficient statistics of one fold, and of their partial sums."""
-    return 16.0 * p * (p + n_targets)
-
-
-def subspace_bytes(p: int, dimension: int) -> float:
-    """Bytes of a subspace of the features: its basis, products with X'X, and workspace."""
-    return 32.0 * p * dimension
-
-
 def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
     """Seconds of the smaller Gram matrix of X, in float64 and in memory."""
     return _gram_flops(shape) / (machine.gemm_rate if shape.dense else machine.sparse)
@@ -436,45 +435,3 @@ def _gram_flops(shape: ProblemDimensions) -> float:
     """FLOPs of the smaller Gram matrix; for sparse X with entries spread evenly."""
     m, longest = min(shape.n, shape.p), max(shape.n, shape.p)
     return float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / longest
-
-
-def tridiagonal_seconds(m: int, machine: Machine) -> float:
-    """Seconds of the tridiagonal reduction of an m x m matrix."""
-    slowdown = (
-        TRIDIAGONAL_SLOWDOWN_SMALL if m < TRIDIAGONAL_LARGE_ORDER else TRIDIAGONAL_SLOWDOWN_LARGE
-    )
-    return 4 / 3 * float(m) ** 3 * slowdown / machine.gemm_rate
-
-
-def direct_cv_seconds(
-    shape: ProblemDimensions, machine: Machine, n_splits: int, n_alphas: int
-) -> float:
-    """Seconds of cross-validation by factorisations; n_splits is 1 for leave-one-out."""
-    m = min(shape.n, shape.p)
-    n_grams = 1.0 if n_splits == 1 else 2.0
-    # Forming cannot be faster than reading X: for the means, the products and the predictions.
-    forming = max(
-        n_grams * gram_seconds(shape, machine), (2 + n_grams) * pass_seconds(shape, machine)
-    )
-    predicting = 2.0 * shape.n * m * shape.n_targets * n_alphas / machine.gemm_rate
-    return forming + n_splits * tridiagonal_seconds(m, machine) + predicting
-
-
-def direct_cv_passes(shape: ProblemDimensions, n_splits: int | None) -> float:
-    """Passes over X of cross-validation by factorisations; n_splits is None for leave-one-out.
-
-    For p <= n: X'X, the predictions and, with folds, the Gram matrices and sums of the held-out
-    rows. For p > n: X X' and the coefficients.
-    """
-    if shape.p > shape.n:
-        return 2.0
-    return 3.0 if n_splits is None else 4.0
-
-
-def subspace_pass_seconds(
-    shape: ProblemDimensions, machine: Machine, n_splits: int, n_directions: int
-) -> float:
-    """Seconds of one pass that extends the subspace of every split by `n_directions`."""
-    return pass_seconds(shape, machine, n_splits * n_directions) + n_splits * (
-        SECONDS_PER_SPACE + SECONDS_PER_FEATURE * shape.p
-    )

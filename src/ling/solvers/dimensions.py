@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ling.design import Design
+from ling.design.tuning import MAX_WORKSPACE_BYTES
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class ProblemDimensions:
         Whether X is stored in blocks, each of which has partial sums of its own.
     block_bytes : float
         Bytes of one block.
+    workspace_bytes : float
+        Bytes of a temporary block of rows.
     can_quantize : bool
         Whether a copy of X in 16-bit integers can be made.
     """
@@ -40,6 +43,7 @@ class ProblemDimensions:
     is_out_of_core: bool = False
     block_bytes: float = np.inf
     can_quantize: bool = True
+    workspace_bytes: float = MAX_WORKSPACE_BYTES
 
     @property
     def n_bytes(self) -> int:
@@ -72,4 +76,5 @@ def problem_dimensions(
         is_out_of_core,
         storage.block_bytes,
         design.can_quantize,
+        storage.workspace_bytes,
     )

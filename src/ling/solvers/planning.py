@@ -24,6 +24,9 @@ MAX_UNMEASURED_ENTRIES = 2**18
 # multiplied by DIRECT_PREFERENCE, or by LONG_DIRECT_PREFERENCE from LONG_FIT_SECONDS on. An
 # iterative engine finds out from a sample whether it pays; in a long fit that check costs little.
 DIRECT_PREFERENCE, LONG_FIT_SECONDS, LONG_DIRECT_PREFERENCE = 0.5, 10.0, 0.9
+# Engines whose bytes differ by less than this factor need equal memory: predictions are no better,
+# and arrays of n_samples x n_targets numbers, which all of them need, are most of such peaks.
+EQUAL_MEMORY_FACTOR = 1.1
 TOO_LARGE = "does not fit the memory budget"
 # The columns of a printed plan; the last one holds remarks.
 PLAN_COLUMNS = ("engine", "predicted", "memory", "passes", "")
@@ -55,9 +58,14 @@ class Plan:
 
     @property
     def steps(self) -> list[EngineEstimate]:
-        """Engines to try, in order: those that fit, or else the one that needs the least memory."""
+        """Engines to try, in order: those that fit, or else the one that needs the least memory.
+
+        Of those that need about as little, it is the one with the fewest passes.
+        """
         fitting = [estimate for estimate in self.estimates if estimate.fits]
-        return fitting or [min(self.estimates, key=lambda p: p.n_bytes)]
+        least = min(p.n_bytes for p in self.estimates)
+        smallest = [p for p in self.estimates if p.n_bytes <= EQUAL_MEMORY_FACTOR * least]
+        return fitting or [min(smallest, key=lambda p: p.passes)]
 
     def estimate_for(self, engine: str) -> EngineEstimate:
         """The estimate for one engine."""

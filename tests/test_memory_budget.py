@@ -1,0 +1,118 @@
+"""Fits stay within their memory budget, whatever the data, the estimator and the solver.
+
+The peak may exceed the budget by a fifth and 10 MB: allocators round up, and small arrays are not
+predicted. A fit that needs more either raises an error about `memory_budget` or says so in its
+report, and then stays within what the report predicts.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ling import Ridge, RidgeClassifierCV, RidgeCV
+from ling.errors import OptionError
+from ling.io import scan_npy
+from tests.memory import peak_memory
+
+STORAGES = "array", "csr", "npy", "memmap"
+ESTIMATORS = "ridge", "leave-one-out", "folds", "classifier"
+SOLVERS = "auto", "direct", "two_stage", "krylov", "row_sketch"
+TOLERATED_FACTOR, TOLERATED_BYTES = 1.2, 10e6
+
+
+@dataclass(frozen=True)
+class Config:
+    """A fit: X (n, p) in a storage, t targets or classes, and a budget in bytes."""
+
+    seed: int
+    n: int
+    p: int
+    t: int
+    storage: str
+    estimator: str
+    solver: str
+    budget: float
+
+    @property
+    def model(self):
+        options = {"memory_budget": self.budget}
+        if self.estimator == "ridge":
+            return Ridge(1.0, solver=self.solver, random_state=0, **options)
+        if self.estimator == "classifier":
+            return RidgeClassifierCV(cv=[None, 5][self.seed % 2], **options)
+        return RidgeCV(cv=5 if self.estimator == "folds" else None, random_state=0, **options)
+
+
+def draw_config(seed: int, max_entries: float) -> Config:
+    """A random fit to X of at most `max_entries` numbers, with a budget around the size of X."""
+    rng = np.random.default_rng(seed)
+    storage, estimator = rng.choice(STORAGES), rng.choice(ESTIMATORS)
+    entries = max_entries * rng.uniform(0.3, 1)
+    p = int(np.exp(rng.uniform(np.log(10), np.log(1500))))
+    n = int(entries / p)
+    if storage == "csr":
+        n, p = 2 * n, 4 * p
+    t = int(np.exp(rng.uniform(0, np.log(60)))) if rng.random() < 0.5 else 1
+    t = min(t, 6) if estimator == "classifier" else min(t, max(1, int(entries / 4 / n)))
+    budget = 8 * max_entries * np.exp(rng.uniform(np.log(0.1), np.log(2)))
+    return Config(seed, n, p, t, storage, estimator, rng.choice(SOLVERS), float(budget))
+
+
+def make_data(config: Config, folder):
+    """X in its storage, and y."""
+    rng = np.random.default_rng(config.seed)
+    n, p, t = config.n, config.p, config.t
+    if config.storage == "csr":
+        X = sparse.random_array((n, p), density=min(1.0, 20 / p), format="csr", rng=rng)
+    else:
+        X = rng.standard_normal((n, p)) * np.linspace(2, 0.1, p)
+        X = X.astype(rng.choice([np.float32, np.float64]))
+    Y = X @ (rng.standard_normal((p, t)) / np.sqrt(p)) + 0.3 * rng.standard_normal((n, t))
+    if config.estimator == "classifier":
+        Y = np.argmax(Y, axis=1) if t > 2 else (Y[:, 0] > 0).astype(int)
+    elif t == 1:
+        Y = Y[:, 0]
+    if config.storage in ("npy", "memmap"):
+        np.save(folder / "X.npy", X)
+        del X
+        if config.storage == "npy":
+            return scan_npy(folder / "X.npy").X, Y
+        return np.load(folder / "X.npy", mmap_mode="r"), Y
+    return X, Y
+
+
+def measure(config: Config, folder) -> tuple[float, float]:
+    """The peak of a fit in bytes, and what it may be; (0, budget) if the budget is refused."""
+    X, y = make_data(config, folder)
+    model = config.model
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # accuracy is not what is measured here
+        try:
+            model.fit(X, y)  # compiles and imports
+        except OptionError as error:
+            if "memory_budget" not in str(error):
+                raise
+            return 0.0, config.budget
+        peak = peak_memory(lambda: model.fit(X, y))
+    allowed, report = config.budget, model.report_
+    if any("memory_budget" in note for note in report.notes):
+        allowed = max(allowed, report.predicted_bytes)
+    return peak, TOLERATED_FACTOR * allowed + TOLERATED_BYTES
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_small_fits_stay_within_their_budget(seed, tmp_path):
+    config = draw_config(seed, 1.5e6)
+    peak, allowed = measure(config, tmp_path)
+    assert peak <= allowed, config
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100))
+def test_fits_stay_within_their_budget(seed, tmp_path):
+    config = draw_config(1000 + seed, 6e6)
+    peak, allowed = measure(config, tmp_path)
+    assert peak <= allowed, config
