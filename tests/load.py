@@ -143,10 +143,10 @@ def measure_growth(n_fits, warm_up=3):
 
     The fits of the warm-up fill caches, each of every kind.
     """
+    tracemalloc.start()  # before the warm-up: what is freed later has to be counted from the beginning
     for seed in range(warm_up):
         run_all(seed)
     kinds = list(installed_kinds())
-    tracemalloc.start()
     before = _resources()
     for number in range(n_fits):
         run(kinds[number % len(kinds)], number % warm_up)

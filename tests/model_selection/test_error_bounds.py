@@ -1,11 +1,15 @@
 """Bounds on the errors of held-out predictions hold, in arithmetic with 60 digits."""
 
+import warnings
+
 import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
+from ling import RidgeCV
 from ling.model_selection import DirectFolds, ExactLeaveOneOut, IteratedFolds
 from tests.model_selection.problems import Data
 
@@ -142,3 +146,57 @@ def test_no_bound_is_below_an_error(make, kind, shape, seed, log_alpha, weighted
             else:
                 norms = error_norms(data, held_out, *pairs[split], alphas[index])
             assert (norms <= held_out.bounds * (1 + 1e-9)).all()
+
+
+def exact_score(scoring, data, parts, alpha):
+    """Mean score of the splits by exact fits, as a number of mpmath; one target."""
+    weights = np.ones(len(data.Y)) if data.weights is None else data.weights
+    scores = []
+    for train, test in parts:
+        w = [mp.mpf(weight) for weight in weights[test].tolist()]
+        y = [mp.mpf(value) for value in data.Y[test, 0].tolist()]
+        P = [row[0] for row in exact_predictions(data, train, test, alpha)]
+        loss = mp.fsum(a * (b - c) ** 2 for a, b, c in zip(w, y, P, strict=True))
+        if scoring == "r2":
+            mean = mp.fsum(a * b for a, b in zip(w, y, strict=True)) / mp.fsum(w)
+            spread = mp.fsum(a * (b - mean) ** 2 for a, b in zip(w, y, strict=True))
+            scores.append(1 - loss / spread)
+        else:
+            scores.append(-loss / mp.fsum(w))
+    return mp.fsum(scores) / len(scores)
+
+
+@pytest.mark.parametrize("scoring", ["r2", "neg_mean_squared_error"])
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 2**32 - 1),
+    log_alpha=st.floats(-14, 14),
+    weighted=st.booleans(),
+)
+def test_scores_are_within_their_bounds_of_exact_ones(scoring, kind, seed, log_alpha, weighted):
+    rng = np.random.default_rng(seed)
+    X = kind(rng, 15, 3)
+    y = X @ rng.standard_normal(3) + 10.0 ** rng.uniform(-3, 2) * rng.standard_normal(15)
+    weights = 10.0 ** rng.uniform(-2, 2, 15) if weighted else None
+    rows = np.arange(15)
+    parts = [(rows[rows % 3 != k], rows[rows % 3 == k]) for k in range(3)]
+    alphas = 10.0**log_alpha * float((X**2).sum()) * np.array([1.0, 10.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = RidgeCV(alphas, cv=parts, scoring=scoring).fit(X, y, weights)
+    scores = model.cv_scores_
+    with mp.workdps(DIGITS):
+        for alpha, score, bound in zip(alphas, scores.mean_score, scores.score_error, strict=True):
+            exact = exact_score(scoring, Data(X, y[:, None], weights), parts, alpha)
+            error = abs(mp.mpf(float(score)) - exact)
+            assert error <= float(bound) * (1 + 1e-9)
+
+
+def test_most_bounds_are_finite():
+    finite = []
+    for seed, kind in enumerate(KINDS):
+        X = kind(np.random.default_rng(seed), 30, 4)
+        scores = RidgeCV([1e-6 * (X**2).sum(), (X**2).sum()], cv=3).fit(X, X[:, 1]).cv_scores_
+        finite += list(np.isfinite(scores.score_error))
+    assert np.mean(finite) > 0.9

@@ -29,10 +29,13 @@ def _proof_notes(scored: ScoredGrid) -> list[str]:
     scores, notes = scored.scores, []
     n_alphas = len(scores.alphas)
     n_skipped = int(np.count_nonzero(~scores.certified & may_be_best(scored)))
-    if np.isfinite(scored.gap):
+    if np.isfinite(scores.gap):
         among = "" if not n_skipped else f" among {n_alphas - n_skipped} of {n_alphas} alphas"
-        more = f" by more than {scored.gap:.1e}" if scored.gap else ""
-        notes.append(f"Proved: no alpha scores higher{more}{among}.")
+        more = f" by more than {scores.gap:.1e}" if scores.gap else ""
+        given = ", given the estimated degrees of freedom" if "estimated" in scores.method else ""
+        notes.append(f"Proved: no alpha scores higher{more}{among}{given}.")
+    elif np.isnan(scores.score_error).any():
+        notes.append("This scoring has no error bounds, so nothing is proved of its scores.")
     if n_skipped:
         skipped = "smallest alpha was" if n_skipped == 1 else f"{n_skipped} smallest alphas were"
         notes.append(

@@ -31,6 +31,7 @@ from ling.model_selection import (
     score_alphas,
 )
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
+from ling.model_selection.cv_scores import proven_gap
 from ling.model_selection.score_grid import is_inconclusive
 from ling.model_selection.strategy import (
     CVStrategy,
@@ -96,6 +97,8 @@ def fit_with_cv(
     alpha_indices = (
         scored.best if model.selection_rule == SELECT_BEST else scored.one_standard_error
     )
+    gap = proven_gap(scored.scores, alpha_indices)
+    scored = replace(scored, scores=replace(scored.scores, gap=gap))
     alphas = scored.scores.alphas
     log.info(
         "alpha %s chosen from %d by %s.",

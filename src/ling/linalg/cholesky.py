@@ -161,6 +161,7 @@ class CholeskyForm:
 
         They hold up to rounding. D is the diagonal of A + alpha I. 1 / ||L^-1||_F^2 is such a
         bound. As the smallest eigenvalue grows with alpha, a few factorisations serve all alphas.
+        They are 0 where a factorisation is that of another matrix, with a raised diagonal.
         """
         order = np.argsort(alphas)
         chosen = np.unique(np.linspace(0, len(alphas) - 1, MAX_FLOOR_FACTORS).astype(int))
@@ -168,8 +169,9 @@ class CholeskyForm:
         for first, last in pairwise([*chosen, len(alphas)]):
             factor, lift = self._factorize(float(alphas[order[first]]))
             inverse = lapack.dtrtri(factor.factor, lower=True)[0]
-            floors[order[first:last]] = 1 / float(np.einsum("ij,ij->", inverse, inverse)) - lift
-        return np.maximum(floors, 0.0)
+            floor = 0.0 if lift else 1 / float(np.einsum("ij,ij->", inverse, inverse))
+            floors[order[first:last]] = floor
+        return np.where(alphas < -2 * np.diag(self.A).min(initial=0.0), 0.0, floors)
 
     def _factorize(self, alpha: float) -> tuple[ScaledCholesky, float]:
         """Factor A + alpha I, and by how much its unit diagonal was raised.

@@ -174,10 +174,14 @@ class HouseholderTridiagonal:
         return pivots, ratios
 
     @cached_property
-    def _positive_diagonal(self) -> Array:
-        """The diagonal of T, raised just enough to make T positive definite despite rounding."""
+    def diagonal_raise(self) -> float:
+        """What is added to the diagonal of T to make it positive definite despite rounding."""
         tiny = 16 * EPS * float(np.abs(self.diagonal).max())
-        return np.asarray(self.diagonal + max(0.0, tiny - self.min_eigenvalue))
+        return max(0.0, tiny - self.min_eigenvalue)
+
+    @cached_property
+    def _positive_diagonal(self) -> Array:
+        return np.asarray(self.diagonal + self.diagonal_raise)
 
     def _rotated(self, C: Array, transposed: str) -> Array:
         if "Q" in self.__dict__:  # Q is already formed; multiplying with it is faster

@@ -40,6 +40,9 @@ class CVScores:
         Proven bound on the difference between a mean score and that of exact ridge fits. NaN for
         scorers other than R^2, accuracy and the mean squared error; `certified` then says that the
         held-out predictions are accurate.
+    gap : float
+        It is proved that no certified alpha has an exact score that is higher than the exact score
+        of the chosen alpha by more than this, for any target. Infinite if nothing is proved.
 
     Examples
     --------
@@ -62,20 +65,12 @@ class CVScores:
     certified: NDArray[np.bool_]
     method: str
     score_error: Array
+    gap: float = float("inf")
 
     @property
     def split_scores(self) -> Array:
         """The score of every split: (n_alphas, n_splits) or (n_alphas, n_splits, n_targets)."""
         return self.mean_score[:, None] if self._split_scores is None else self._split_scores
-
-    @property
-    def gap(self) -> float:
-        """How much the alpha with the highest score may be below the truly best one, proved.
-
-        No certified alpha has an exact score that is higher than the exact score of this alpha by
-        more than the gap, for any target. It is infinite if nothing is proved.
-        """
-        return proven_gap(self, best_indices(self.mean_score))
 
     @property
     def has_target_scores(self) -> bool:
@@ -143,19 +138,19 @@ def grid_ends_with_best(scores: CVScores) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def proven_gap(scores: CVScores, best: NDArray[np.intp]) -> float:
-    """How much the exact score of alpha number `best` may be below that of another certified alpha.
+def proven_gap(scores: CVScores, chosen: NDArray[np.intp]) -> float:
+    """How much the exact score of alpha number `chosen` may be below that of a certified alpha.
 
-    `best` has one number, or one for each target; the largest gap of all targets is returned. It is
-    infinite without bounds on scores.
+    `chosen` has one number, or one for each target; the largest gap of all targets is returned. It
+    is infinite without bounds on scores.
     """
     shape = len(scores.alphas), -1
     mean, errors = scores.mean_score.reshape(shape), scores.score_error.reshape(shape)
-    best, targets = np.atleast_1d(best), np.arange(mean.shape[1])
+    best, targets = np.atleast_1d(chosen), np.arange(mean.shape[1])
     if not np.isfinite((mean + errors)[best, targets]).all():
         return float("inf")
-    is_proved = scores.certified & np.isfinite(mean + errors).all(axis=1)
-    highest = np.where(is_proved[:, None], mean + errors, -np.inf)
+    is_proved = scores.certified[:, None] & np.isfinite(mean + errors)
+    highest = np.where(is_proved, mean + errors, -np.inf)
     highest[best, targets] = -np.inf
     gaps = highest.max(axis=0) - (mean - errors)[best, targets]
     return float(np.maximum(gaps, 0.0).max())

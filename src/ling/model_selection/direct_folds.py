@@ -32,6 +32,7 @@ from ling.model_selection.fold_errors import (
     energy_errors,
 )
 from ling.model_selection.fold_scales import (
+    largest_multiplicity,
     scales_of_kernel,
     scales_of_remainder,
     scales_of_sums,
@@ -139,17 +140,23 @@ class FoldFit:
         """
         if not isinstance(self.form, SingularForm) or self.test_weights is None:
             return None
-        Z = self.rotated_test_rows - self.x_shift @ self.form.Q
-        inside = self.test_weights @ self.form.quadratic_forms(Z, alphas)
-        if self.form.Q.shape[0] == self.form.Q.shape[1]:
-            return np.asarray(inside)
-        shift = self.x_shift
-        squares = self.test_design.map_rows(
-            lambda rows: np.einsum("ij,ij->i", rows - shift, rows - shift)[:, None]
-        )[:, 0]
-        outside = self.test_weights @ np.maximum(squares - np.einsum("ij,ij->i", Z, Z), 0.0)
-        with np.errstate(divide="ignore"):
-            return np.asarray(inside + np.divide(outside, alphas))
+        # The form is that of X + dX; see `leave_one_out_errors`.
+        noise = self.scales.noise + sum_noise(len(self.form.left), len(self.form.Q))
+        smallest = float(self.form.eigenvalues[-1]) * (len(self.form) == len(self.form.Q))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            root = noise * np.sqrt(self.scales.size / (smallest + alphas))
+            relative = 2 * root + root**2
+            inflation = np.where(relative < 0.5, 1 / (1 - np.minimum(relative, 0.5)), np.inf)
+            Z = self.rotated_test_rows - self.x_shift @ self.form.Q
+            inside = self.test_weights @ self.form.quadratic_forms(Z, alphas)
+            if len(self.form) == len(self.form.Q):
+                return np.asarray(inflation * inside)
+            shift = self.x_shift
+            squares = self.test_design.map_rows(
+                lambda rows: np.einsum("ij,ij->i", rows - shift, rows - shift)[:, None]
+            )[:, 0]
+            outside = np.maximum(squares - np.einsum("ij,ij->i", Z, Z), 0.0) + 4 * noise * squares
+            return np.asarray(inflation * inside + self.test_weights @ outside / alphas)
 
     def rotates_rows(self, samples: CVProblem, n_test: int, n_alphas: int) -> bool:
         """True if the rotated test rows M Q are formed, and fit in memory.
@@ -296,6 +303,7 @@ class DirectFolds(HeldOutPredictor):
         if p > n:
             return _dual_fold_fit(samples, splits, number, smallest_alpha)
         training, dominated, is_remainder = self._training_statistics(number, smallest_alpha)
+        dominated = dominated if splits.tests_held_out_rows(number) else np.inf
         scales = scales_of_remainder if is_remainder else scales_of_sums
         form = symmetric_form(training.gram, smallest_alpha)
         test = test_rows_of_split(samples, splits, number, training.x_mean, training.y_mean)
@@ -466,7 +474,7 @@ def _dual_fold_fit(
         lambda: as_design(test_kernel),
         x_shift,
         y_shift,
-        scales_of_kernel(samples),
+        scales_of_kernel(samples, multiplicity=largest_multiplicity(train)),
         test_rows_of_split(samples, splits, number, None, y_shift),
         is_dual=True,
     )

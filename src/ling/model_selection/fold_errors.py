@@ -36,12 +36,14 @@ class SystemScales:
     """Magnitudes to which the rounding errors of a system (A + alpha I) W = C are proportional.
 
     The error of entry (j, k) of A is at most noise columns_j columns_k, and that of entry (j, t) of
-    C is at most noise columns_j targets_t. `columns` is (m,), `targets` is (t,).
+    C is at most noise columns_j targets_t. `columns` is (m,), `targets` is (t,). If C is Y itself,
+    as in the dual, `is_dual` is True: its error is at most noise targets_t in norm.
     """
 
     columns: Array
     targets: Array
     noise: float
+    is_dual: bool = False
 
     @property
     def size(self) -> float:
@@ -113,10 +115,11 @@ def _tridiagonal_energy_errors(
 ) -> tuple[Array, Array]:
     # Householder reflections and the recurrences add errors relative to the largest entries.
     form_noise = sum_noise(len(form))
-    gram_error = (scales.noise + 2 * form_noise) * scales.size
+    gram_error = (scales.noise + 2 * form_noise) * scales.size + form.diagonal_raise
     floors = np.maximum(form.min_eigenvalue - gram_error, 0.0) + alphas
     coef_norms = np.linalg.norm(W, axis=0)
-    rhs_errors = (scales.noise + form_noise) * np.sqrt(scales.size) * scales.targets
+    rhs_scale = 1.0 if scales.is_dual else np.sqrt(scales.size)
+    rhs_errors = (scales.noise + form_noise) * rhs_scale * scales.targets
     with np.errstate(divide="ignore", invalid="ignore"):
         energy = (gram_error * coef_norms + rhs_errors) / np.sqrt(floors)[:, None]
     rotation_errors = form_noise * np.sqrt(scales.size + alphas)[:, None] * coef_norms
@@ -134,12 +137,16 @@ def _cholesky_energy_errors(
     diagonals = np.maximum(np.diag(form.A), 0.0) + alphas[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         amplification = (error_diagonals / diagonals).sum(axis=1)
-        mu = np.maximum(form.scaled_floors(alphas) - noise * amplification, 0.0)
+        scaled_floors = form.scaled_floors(alphas)
+        mu = np.maximum(scaled_floors - noise * amplification, 0.0)
         scaled_factors = np.sqrt(amplification / mu)
-        plain_factors = np.sqrt(error_diagonals.sum(axis=1) / alphas)
+        plain_factors = np.sqrt((scales.size + len(form) * alphas) / alphas)
         fitted = np.einsum("am,mat->at", np.sqrt(error_diagonals), np.abs(W))
         factors = np.fmin(scaled_factors, plain_factors)[:, None]
-        energy = noise * (scales.targets + fitted) * factors
+        rhs_factors = 1 / np.sqrt(alphas)[:, None] if scales.is_dual else factors
+        energy = noise * (scales.targets * rhs_factors + fitted * factors)
+    # A factor with a raised diagonal solves another system.
+    energy = np.where(scaled_floors[:, None] > 0, energy, np.inf)
     return energy, np.maximum(alphas, mu * diagonals.min(axis=1))
 
 
@@ -227,7 +234,7 @@ def leave_one_out_errors(
             amplification / scaled_floors, (scales.size + alphas * len(form)) / floors
         )
     else:
-        relative = noise * scales.size / floors
+        relative = (noise * scales.size + form.diagonal_raise) / floors
     relative = relative + noise
     form_errors = np.where(relative < 0.5, relative / (1 - np.minimum(relative, 0.5)), np.inf)
     return LeaveOneOutErrors(

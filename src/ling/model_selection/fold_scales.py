@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ling._typing import Array
@@ -60,21 +62,28 @@ def scales_of_rows(problem: Problem) -> SystemScales:
     )
 
 
-def scales_of_kernel(samples: CVProblem, added: float = 0.0) -> SystemScales:
+def scales_of_kernel(samples: CVProblem, added: float = 0.0, multiplicity: int = 1) -> SystemScales:
     """Magnitudes of the rounding errors of X X' of all rows, and of `added` u u' with ||u|| = 1.
 
-    Centring on the mean of a training set changes the kernel by up to three times its norm.
+    Centring on the mean of a training set changes the kernel by up to three times its norm. A row
+    may occur up to `multiplicity` times.
     """
     problem = samples.problem
-    size = 4 * float(problem.gram_error_scale.sum()) + added
-    return SystemScales(
-        np.array([np.sqrt(size)]), target_scales(problem), sum_noise(problem.shape[1])
-    )
+    size = 4 * multiplicity * float(problem.gram_error_scale.sum()) + added
+    targets = np.sqrt(multiplicity) * target_scales(problem)
+    noise = sum_noise(problem.shape[1])
+    return SystemScales(np.array([np.sqrt(size)]), targets, noise, is_dual=True)
+
+
+def largest_multiplicity(rows: RowIndices) -> int:
+    """How often the most frequent row occurs among `rows`."""
+    return int(np.bincount(rows).max(initial=1))
 
 
 def test_rows_of_all(samples: CVProblem) -> TestRows:
     """All rows as test rows of a fit to all rows."""
-    return _test_rows(samples, slice(None), 0.0, np.zeros(samples.n_targets))
+    mean_scale = samples.root_weight(slice(None))
+    return _test_rows(samples, slice(None), 0.0, np.zeros(samples.n_targets), mean_scale)
 
 
 def test_rows_of_split(
@@ -85,23 +94,25 @@ def test_rows_of_split(
     `x_shift` (p,) is that mean, about the mean of all rows; with None it is bounded.
     """
     train, test = splits.train_rows(number), splits.test_rows(number)
+    repeats = np.sqrt(largest_multiplicity(train))
     # The mean of some rows is at most their norm divided by the root of their weight.
-    bound = samples.length / max(samples.root_weight(train), 1e-300)
+    bound = repeats * samples.length / max(samples.root_weight(train), 1e-300)
     norm = bound * samples.fit_intercept
     if x_shift is not None:
         norm = float(np.linalg.norm(x_shift))
-    train_weight = samples.root_weight(train) ** 2
-    return _test_rows(samples, test, norm, y_shift, train_weight / samples.root_weight(slice(None)))
+    mean_scale = samples.root_weight(train) ** 2 / samples.root_weight(slice(None)) / repeats
+    rows = _test_rows(samples, test, norm, y_shift, mean_scale)
+    return replace(rows, length=np.sqrt(largest_multiplicity(test)) * samples.length)
 
 
 def _test_rows(
     samples: CVProblem, rows: RowIndices | slice, x_shift: float, y_shift: Array,
-    mean_scale: float = np.inf,
+    mean_scale: float,
 ) -> TestRows:  # fmt: skip
     """`mean_scale` is the weight of the training rows over the root of that of all rows.
 
     The mean of the training rows may be a difference of sums over all rows, divided by the weight
-    of the training rows. It is infinite if there are no means.
+    of the training rows.
     """
     problem, n = samples.problem, samples.shape[0]
     noise = 4 * sum_noise(n) * samples.fit_intercept  # of the sums, and of their difference

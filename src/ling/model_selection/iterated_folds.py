@@ -30,6 +30,7 @@ from ling.model_selection.davidson import (
 )
 from ling.model_selection.fold_errors import TestRows
 from ling.model_selection.fold_scales import (
+    largest_multiplicity,
     target_scales,
     test_rows_of_all,
     test_rows_of_split,
@@ -136,6 +137,7 @@ class IteratedFolds(HeldOutPredictor):
                 split_products[:, 1 : 1 + t],
                 split_products[:, 1 + t :],
             )
+            repeats = self._training_multiplicity(number)
             x_shift = np.zeros_like(x_sums)
             if samples.fit_intercept:
                 x_shift = x_sums / total_weight
@@ -151,7 +153,7 @@ class IteratedFolds(HeldOutPredictor):
             # side, so that its coefficients are 0. The energy of the exact ones is at most ||y||.
             is_constant = spread <= CONSTANT_TARGET_RTOL * target_lengths[number]
             xy = np.where(is_constant, np.outer(x_sums, y_shift), xy)
-            rhs_errors = 4 * sum_noise(n) * raw_norm * target_scales(samples.problem)
+            rhs_errors = repeats * 4 * sum_noise(n) * raw_norm * target_scales(samples.problem)
             self.rhs_errors.append(
                 (np.where(is_constant, 0.0, rhs_errors), np.where(is_constant, spread, 0.0))
             )
@@ -171,6 +173,12 @@ class IteratedFolds(HeldOutPredictor):
 
     def _test_rows_of(self, number: int, x_shift: Array, y_shift: Array) -> TestRows:
         return test_rows_of_split(self.cv_problem, self.splits, number, x_shift, y_shift)
+
+    def _training_multiplicity(self, number: int) -> int:
+        """How often a row may occur in the training set of a split."""
+        if self.splits.test_fold is not None:
+            return 1
+        return largest_multiplicity(self.splits.train_rows(number))
 
     def _test_spread(self, number: int, y_shift: Array) -> Array:
         """Weighted norms ||y - y_shift|| (t,) of the test rows of a split."""
@@ -241,6 +249,7 @@ class IteratedFolds(HeldOutPredictor):
 
     def _update_leverages(self) -> None:
         """Bound the leverages of the test rows with the current subspaces; one pass."""
+        self.passes += 1
         minorants = [space.minorant() for space in self.spaces]
         self.leverages = leverage_bounds(self.cv_problem, self.splits, minorants, self.x_shifts)
 

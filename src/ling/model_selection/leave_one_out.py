@@ -375,7 +375,9 @@ class _DualLeaveOneOut:
     @property
     def _system_error(self) -> float:
         """A bound on the norm of the error of K and of its tridiagonal form."""
-        return (self.scales.noise + 3 * sum_noise(len(self.tridiagonal))) * self.scales.size
+        form_noise = 3 * sum_noise(len(self.tridiagonal))
+        rounding = (self.scales.noise + form_noise) * self.scales.size
+        return rounding + self.tridiagonal.diagonal_raise
 
     def _set_zero_weight_residuals(self, residuals: Array, c: Array) -> None:
         """Set the rows of `residuals` (n, t) for samples of weight 0, in place.

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design import Design
 from ling.design.rows import RowReduction, per_row
-from ling.linalg.rounding import sum_noise
+from ling.linalg.rounding import EPS, sum_noise
 from ling.model_selection.cv_problem import CVProblem
+from ling.model_selection.fold_scales import largest_multiplicity
 from ling.model_selection.splits import Splits
 from ling.solvers.certificate import LowRankMinorant, Minorant
 
@@ -74,10 +75,17 @@ def leverage_bounds(
             for number, U in enumerate(vectors)
         ]
     inflation = 1 + 4 * sum_noise(*samples.shape)
-    return [
-        LeverageBound(values, split_sums[1 : 1 + len(values)], inflation * split_sums[0], slack)
-        for split_sums, (_, values, slack) in zip(sums, parts, strict=True)
-    ]
+    bounds = []
+    for number, (split_sums, (_, values, slack)) in enumerate(zip(sums, parts, strict=True)):
+        # Out of core, the sums have every row once.
+        repeats = 1
+        if samples.is_out_of_core and splits.has_repeated_test_rows:
+            repeats = largest_multiplicity(splits.test_rows(number))
+        squares = repeats * split_sums[1 : 1 + len(values)]
+        rounding = 16 * EPS * float(values.max(initial=0.0))  # of the minorant's vectors
+        total = repeats * inflation * float(split_sums[0])
+        bounds.append(LeverageBound(values, squares, total, slack + rounding))
+    return bounds
 
 
 def _squares_in_memory(samples: CVProblem, rows: Any, U: Array, shift: Array) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.model_selection.alpha_grid import default_alpha_grid, extend_grid, extension_limits
 from ling.model_selection.cv_problem import HeldOutPredictor
-from ling.model_selection.cv_scores import CVScores, best_indices, proven_gap
+from ling.model_selection.cv_scores import CVScores, best_indices
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.scoring import Scoring
 from ling.model_selection.splits import RowIndices
@@ -60,11 +60,6 @@ class ScoredGrid:
     def one_standard_error(self) -> NDArray[np.intp]:
         """Index of the largest alpha whose score is within one standard error of the best."""
         return self._largest_alpha_within(1.0)
-
-    @property
-    def gap(self) -> float:
-        """How much the exact score of the best alpha may be below that of another: `proven_gap`."""
-        return proven_gap(self.scores, self.best)
 
     def _largest_alpha_within(self, std_errors: float) -> NDArray[np.intp]:
         mean, errors = self.scores.mean_score, self.scores.std_error
@@ -196,6 +191,8 @@ def _weight_factor(
 
     It is the square root of the largest ratio of a sample's weight in the score to that in the fit.
     """
+    if not scoring.has_score_bounds:
+        return 1.0
     fit_weights, score_weights = validation.cv_problem.weights[rows], scoring.score_weights
     score = np.ones_like(fit_weights) if score_weights is None else score_weights[rows]
     with np.errstate(divide="ignore"):

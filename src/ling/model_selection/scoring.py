@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from ling._typing import Array
 from ling.design import Storage
 from ling.design.rows import take_rows
+from ling.linalg.rounding import EPS, sum_noise
+from ling.model_selection.fixed_predictions import FixedClassifier, FixedRegressor
 from ling.model_selection.score_accumulators import MARGIN_EDGES, SampleLoss, SquaredError
 from ling.model_selection.splits import RowIndices
 
@@ -59,9 +60,11 @@ class Scoring(ABC):
 
         `bounds` (n_alphas, t) are those of `HeldOut`, for predictions of `rows`. `margins`
         (n_alphas, n_bins) are the `margin_weights` of the loss. The result has shape (n_alphas,),
-        or (n_alphas, n_targets) if `per_target`. Here it is the error relative to the spread of y.
+        or (n_alphas, n_targets) if `per_target`. Here it is the error relative to the spread that
+        so many samples have on average.
         """
-        spread = self._spread(rows)
+        n_rows, n = len(self._targets[rows]), len(self._targets)
+        spread = weighted_spread(self._targets, None) * np.sqrt(n_rows / n)
         with np.errstate(invalid="ignore"):
             sizes = np.divide(bounds, spread, out=np.zeros_like(bounds), where=spread > 0)
         return np.asarray(sizes if self.per_target else sizes.max(axis=-1, initial=0.0))
@@ -80,6 +83,9 @@ class Scoring(ABC):
         """
         return np.asarray(sizes <= tol)
 
+    #: True if `score_errors` gives bounds; else those of predictions are all that is known.
+    has_score_bounds = True
+
     @property
     def null_score(self) -> Array | None:
         """The score of predicting the mean of y, a scalar or (t,); None if it is not known."""
@@ -90,8 +96,9 @@ class Scoring(ABC):
     def score_weights(self) -> Array | None:
         """Weights (n,) of the samples in the score; None stands for weights of 1."""
 
-    def _spread(self, rows: RowIndices | slice) -> Array:
-        """Norms (t,) of y minus its mean over `rows`, with the weights of the score."""
+    @property
+    def _targets(self) -> Array:
+        """What predictions approximate, (n, t)."""
         raise NotImplementedError
 
     def margin_weights(self, P: Array, rows: RowIndices) -> Array:
@@ -130,6 +137,11 @@ class SquaredErrorScore(Scoring):
     #: The score of perfect predictions.
     best_possible = 0.0
 
+    @property
+    @abstractmethod
+    def _n_samples(self) -> int:
+        """Number of samples."""
+
     @abstractmethod
     def _residual_scales(self, rows: RowIndices | slice) -> Array:
         """Factors (t,) by which residuals of `rows` are multiplied to give v."""
@@ -153,8 +165,10 @@ class SquaredErrorScore(Scoring):
 
     def score_errors(self, scores: Array, sizes: Array) -> Array:
         """2 ||v|| delta + delta^2."""
-        lengths = np.sqrt(np.maximum(self.best_possible - scores, 0.0))
-        return np.asarray(sizes * (2 * lengths + sizes))
+        losses = np.maximum(self.best_possible - scores, 0.0)
+        # The sum of squares, and the mean over splits, are rounded too.
+        rounding = 4 * sum_noise(self._n_samples) * losses + 4 * EPS * np.abs(scores)
+        return np.asarray(sizes * (2 * np.sqrt(losses) + sizes) + rounding)
 
     def is_certified(self, scores: Array, sizes: Array, tol: float) -> NDArray[np.bool_]:
         """True where the error of the score is at most tol times its size, or the score is NaN."""
@@ -204,6 +218,10 @@ class NegMeanSquaredError(SquaredErrorScore):
     @cached_property
     def _unit(self) -> Array:
         return _loss_of_mean(self, self.y, self.weights)
+
+    @property
+    def _n_samples(self) -> int:
+        return len(self.y)
 
     @property
     def sample_loss(self) -> SampleLoss:
@@ -259,6 +277,10 @@ class R2Score(SquaredErrorScore):
 
     def _spread(self, rows: RowIndices | slice) -> Array:
         return weighted_spread(self.y[rows], None if self.weights is None else self.weights[rows])
+
+    @property
+    def _n_samples(self) -> int:
+        return len(self.y)
 
     def _residual_scales(self, rows: RowIndices | slice) -> Array:
         spread = self._spread(rows) * (1 if self.per_target else np.sqrt(self.y.shape[1]))
@@ -319,13 +341,16 @@ class SklearnScorer(Scoring):
     score_params: dict[str, Array] = field(default_factory=dict)
     targets: Array | None = None
 
+    has_score_bounds = False
+
     @property
     def score_weights(self) -> Array | None:
         """None: bounds are about the predictions, not about the score."""
         return None
 
-    def _spread(self, rows: RowIndices | slice) -> Array:
-        return weighted_spread((self.y if self.targets is None else self.targets)[rows], None)
+    @property
+    def _targets(self) -> Array:
+        return self.y if self.targets is None else self.targets
 
     def score(self, P: Array, rows: RowIndices) -> Array:
         """Score of all targets together, or of each target if `per_target`."""
@@ -344,9 +369,9 @@ class SklearnScorer(Scoring):
 
     def _score_one(self, P: Array, X: Any, y: Array, parameters: dict[str, Array]) -> float:
         if self.label_decoder is not None:
-            estimator: Any = _FixedClassifier(P, self.label_decoder)
+            estimator: Any = FixedClassifier(P, self.label_decoder)
         else:
-            estimator = _FixedRegressor(P[:, 0] if P.ndim == 2 and P.shape[1] == 1 else P)
+            estimator = FixedRegressor(P[:, 0] if P.ndim == 2 and P.shape[1] == 1 else P)
             y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         return float(self.scorer(estimator, X, y, **parameters))
 
@@ -393,8 +418,8 @@ class MeanScore(Scoring):
         return float((np.ones(self.n_samples) if weights is None else weights)[rows].sum())
 
     def score_errors(self, scores: Array, sizes: Array) -> Array:
-        """The weighted means of the largest changes."""
-        return sizes
+        """The weighted means of the largest changes, and the rounding of their mean."""
+        return np.asarray(sizes + 4 * EPS * np.abs(scores))
 
     def score(self, P: Array, rows: RowIndices) -> Array:
         """Score of `rows`."""
@@ -441,57 +466,6 @@ class NegMeanSquaredLoss(SquaredErrorScore, MeanScore):
     def _unit(self) -> Array:
         return _loss_of_mean(self, self.loss.y, self.loss.weights)
 
-
-class _FixedPredictions(BaseEstimator):
-    """Base of estimators that return precomputed predictions.
-
-    A scorer that asks for a method they do not have gets an error that names the estimator of which
-    the predictions are.
-    """
-
-    estimator_name = ""
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{self.estimator_name!r} object has no attribute {name!r}")
-
-
-class _FixedRegressor(RegressorMixin, _FixedPredictions):
-    """A regressor that returns precomputed predictions."""
-
-    estimator_name = "RidgeCV"
-
-    def __init__(self, values: Any = None) -> None:
-        self.values = values
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def predict(self, X: Any) -> Any:
-        """The precomputed predictions; X is ignored."""
-        return self.values
-
-
-class _FixedClassifier(ClassifierMixin, _FixedPredictions):
-    """A classifier that returns precomputed decision values."""
-
-    estimator_name = "RidgeClassifierCV"
-
-    def __init__(self, values: Any = None, label_decoder: Any = None) -> None:
-        self.values = values
-        self.label_decoder = label_decoder
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     @property
-    def classes_(self) -> Any:
-        """The class labels."""
-        return self.label_decoder.classes
-
-    def decision_function(self, X: Any) -> Any:
-        """The precomputed decision values; (n,) for two classes, as in scikit-learn."""
-        return self.values[:, 0] if self.values.shape[1] == 1 else self.values
-
-    def predict(self, X: Any) -> Any:
-        """Class labels of the precomputed decision values; X is ignored."""
-        return self.label_decoder(self.values)
+    def _n_samples(self) -> int:
+        return len(self.loss.y)

@@ -144,6 +144,13 @@ class Splits:
             is_tested[test, number] = True
         return is_tested
 
+    def tests_held_out_rows(self, number: int) -> bool:
+        """True if split `number` tests rows that it does not train on, each once."""
+        if self.test_fold is not None:
+            return True
+        train, test = self.train_rows(number), self.test_rows(number)
+        return len(np.unique(test)) == len(test) and not np.isin(test, train).any()
+
     @cached_property
     def has_repeated_test_rows(self) -> bool:
         """True if the test set of a split contains a row more than once."""
