@@ -143,7 +143,8 @@ def measure_growth(n_fits, warm_up=3):
 
     The fits of the warm-up fill caches, each of every kind.
     """
-    tracemalloc.start()  # before the warm-up: what is freed later has to be counted from the beginning
+    # Before the warm-up, so that what is freed later has been counted.
+    tracemalloc.start()
     for seed in range(warm_up):
         run_all(seed)
     kinds = list(installed_kinds())
