@@ -9,7 +9,7 @@ the data. With g = X'(y - Xw) - alpha w, the exact solution w* has
     ||X(w - w*)||^2 + alpha ||w - w*||^2 = g'(X'X + alpha I)^-1 g
 
 Exit code 0: the bound is confirmed, or the error is within tol. 1: neither. 2: these are not the
-data of the fit.
+data of the fit. 3: nothing was checked, because the files or columns could not be read.
 """
 
 import json
@@ -150,5 +150,17 @@ def main(path, *paths):
     return 0 if confirmed else 1
 
 
+def run(arguments):
+    """Exit code of `main`, or 3 with one line on stderr if the files cannot be read."""
+    if len(arguments) < 3:
+        print(__doc__, file=sys.stderr)
+        return 3
+    try:
+        return main(*arguments)
+    except (OSError, ValueError, TypeError, LookupError, zipfile.BadZipFile) as error:
+        print(f"cannot check {' '.join(arguments)}: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 3
+
+
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]) if len(sys.argv) > 3 else __doc__)
+    sys.exit(run(sys.argv[1:]))

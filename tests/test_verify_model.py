@@ -21,7 +21,7 @@ from tests import reference
 from tests.solvers.problems import ridge_cases
 
 SCRIPT = Path(__file__).parents[1] / "docs" / "verify_model.py"
-CONFIRMED, FAILED, OTHER_DATA = 0, 1, 2
+CONFIRMED, FAILED, OTHER_DATA, CANNOT_READ = 0, 1, 2, 3
 verify = runpy.run_path(str(SCRIPT))["main"]
 
 
@@ -220,3 +220,22 @@ def test_files_of_an_older_format_say_what_to_do(tmp_path):
             archive.writestr(name, content)
     with pytest.raises(ling.errors.ModelFileError, match="fit the model again"):
         ling.load(tmp_path / "old.ling")
+
+
+def test_what_cannot_be_read_is_one_line_and_a_code_of_its_own(tmp_path, capsys):
+    run_script = runpy.run_path(str(SCRIPT))["run"]
+    X, y = data()
+    ling.save(Ridge().fit(X, y), tmp_path / "model.ling")
+    (tmp_path / "table.csv").write_text("a,b\nred,1\nblue,2\n", encoding="utf-8")
+    (tmp_path / "text.ling").write_text("no archive", encoding="utf-8")
+    for model, table, target in [
+        ("model.ling", "table.csv", "b"),
+        ("model.ling", "table.csv", "missing"),
+        ("model.ling", "nothing.csv", "b"),
+        ("text.ling", "table.csv", "b"),
+    ]:
+        assert run_script([str(tmp_path / model), str(tmp_path / table), target]) == CANNOT_READ
+        error = capsys.readouterr().err
+        assert error.startswith("cannot check")
+        assert error.count("\n") == 1
+    assert run_script([]) == CANNOT_READ

@@ -282,11 +282,11 @@ def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:
     if solution.status is not Status.NOT_REACHED:
         return
     bound = fit.report.certificate.bound
-    proved = f"the predictions are proved to be within {bound:.2e} of the exact ones"
+    proved = f"the predictions are proved to be within {bound:.2e} of the exact ones,"
     if bound > 1:
-        proved = "nothing could be proved of the predictions"
+        proved = "the predictions are not proved to be near the exact ones, and so"
     warnings.warn(
-        f"{type(model).__name__}: {proved}, not within tol={model.tol:g}: "
+        f"{type(model).__name__}: {proved} not within tol={model.tol:g}: "
         f"{_convergence_advice(model, fit, advice)}",
         ConvergenceWarning,
         stacklevel=5,
