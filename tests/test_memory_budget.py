@@ -116,3 +116,21 @@ def test_fits_stay_within_their_budget(seed, tmp_path):
     config = draw_config(1000 + seed, 6e6)
     peak, allowed = measure(config, tmp_path)
     assert peak <= allowed, config
+
+
+def test_a_report_says_if_arrays_of_all_samples_exceed_the_budget(rng):
+    X, Y = rng.standard_normal((2000, 20)), rng.standard_normal((2000, 60))
+    tight, ample = (Ridge(memory_budget=budget).fit(X, Y) for budget in ("1MB", "1GB"))
+    np.testing.assert_allclose(tight.coef_, ample.coef_, atol=1e-3)
+    assert any("every sample and target" in note for note in tight.report_.notes)
+    assert not any("memory_budget" in note for note in ample.report_.notes)
+
+
+def test_integers_are_read_into_buffers_that_count(tmp_path):
+    np.save(tmp_path / "X.npy", np.ones((1000, 500), np.int64))
+    np.save(tmp_path / "F.npy", np.ones((1000, 500)))
+    integers, floats = (scan_npy(tmp_path / name).X for name in ("X.npy", "F.npy"))
+    assert (
+        integers.with_memory_budget(1e7).block_rows
+        <= floats.with_memory_budget(1e7).block_rows / 2 + 1
+    )

@@ -62,6 +62,15 @@ def test_if_nothing_fits_the_smallest_is_tried():
     assert only.n_bytes == min(p.n_bytes for p in plan(BIG).estimates)
 
 
+def test_if_nothing_fits_and_peaks_are_about_equal_the_fewest_passes_decide():
+    many_rows = ProblemDimensions(2_000_000, 40, 80_000_000, 8, True, 2, 1, workspace_bytes=2**20)
+    crowded = plan(many_rows, budget=1e6)
+    (only,) = crowded.steps
+    least = min(p.n_bytes for p in crowded.estimates)
+    assert only.n_bytes <= planning.EQUAL_MEMORY_FACTOR * least
+    assert only.engine == "direct"
+
+
 def test_the_short_copy_is_left_out_where_it_does_not_fit():
     rich, poor = plan(BIG), plan(BIG, budget=3e8)
     assert rich.estimate_for("two_stage").low_precision

@@ -212,8 +212,7 @@ def test_leave_one_out_stays_within_the_budget(tmp_path):
     model = RidgeCV(alphas, memory_budget="12MB").fit(design, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # All leverages would be 72 MB. Blocks are read into buffers beside what is made of them.
-    assert peak < 1.2 * 12e6 + 2 * y.nbytes
+    assert peak < 12e6 + y.nbytes  # all leverages would be 72 MB
     assert model.alpha_ == known.alpha_
     assert model.report_.cost.passes <= 4
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ from ling.design.dense import DenseStorage
 from ling.design.quantized import GROUP_SIZE, QuantizedMatrix, quantize
 from ling.design.row_source import RowSource, not_an_array_error, verify_unchanged
 from ling.design.rows import take_rows
-from ling.design.tuning import DEFAULT_TUNING, Tuning
+from ling.design.tuning import DEFAULT_TUNING, MAX_WORKSPACE_BYTES, Tuning
 from ling.errors import DataFileError
 from ling.linalg.threads import single_threaded_blas
 from ling.progress import FitProgress
@@ -33,6 +34,9 @@ MIB = 2**20
 MAX_BLOCK_BYTES, MIN_BLOCK_BYTES = 64 * MIB, MIB
 # Number of blocks in memory at once: being processed, waiting, being read, and being released.
 MAX_RESIDENT_BLOCKS = 4
+# Size of what is computed from a block at a time, in float64, in units of the size of a block. A
+# block of float32 becomes twice as large.
+WORKSPACE_BLOCKS = 2
 # Fraction of the memory budget that is used for blocks.
 BLOCK_BUDGET_FRACTION = 0.25
 # ... but never less than this.
@@ -78,6 +82,13 @@ class ChunkedStorage(BlockedStorage):
         self.progress = progress
         self.has_fixed_blocks = has_fixed_blocks
         self.block_bytes = max_resident_bytes / MAX_RESIDENT_BLOCKS
+        self.workspace_bytes = float(
+            np.clip(
+                WORKSPACE_BLOCKS * self.block_bytes,
+                WORKSPACE_BLOCKS * MIN_BLOCK_BYTES,
+                MAX_WORKSPACE_BYTES,
+            )
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "progress": None}  # locks cannot be pickled
@@ -111,8 +122,11 @@ class ChunkedStorage(BlockedStorage):
 
     @property
     def block_rows(self) -> int:
-        """Number of rows of a block; a multiple of GROUP_SIZE where blocks are large enough."""
-        n_bytes = self.source.shape[1] * self.dtype.itemsize
+        """Number of rows of a block; a multiple of GROUP_SIZE where blocks are large enough.
+
+        What the source reads them into counts as part of the block.
+        """
+        n_bytes = self.source.shape[1] * (self.dtype.itemsize + self.source.buffer_itemsize)
         rows = max(1, int(self.max_resident_bytes / MAX_RESIDENT_BLOCKS) // max(1, n_bytes))
         return rows if rows < GROUP_SIZE else rows // GROUP_SIZE * GROUP_SIZE
 
@@ -172,10 +186,12 @@ class ChunkedStorage(BlockedStorage):
         Raises DataFileError if a file of the source has changed since it was scanned.
         """
         start = 0
+        tuning = replace(DEFAULT_TUNING, workspace_bytes=int(self.workspace_bytes))
         with verify_unchanged(self.source.check_unchanged), self._translate_memory_errors():
             for block in prefetch(self._read_blocks()):
                 if len(block):
-                    yield slice(start, start + len(block)), DenseStorage(block, compiled=True)
+                    dense = DenseStorage(block, compiled=True, tuning=tuning)
+                    yield slice(start, start + len(block)), dense
                 start += len(block)
                 # The meter reports the last block, with the pass.
                 if self.progress is not None and start < self.shape[0]:

@@ -166,6 +166,8 @@ class RowSource(ABC):
     versions: FileVersions | None = None
     #: Remarks about how the source was opened, for the report of a fit.
     notes: tuple[str, ...] = ()
+    #: Bytes per entry of a buffer that a block is read into before it is converted to `dtype`.
+    buffer_itemsize: int = 0
 
     def check_unchanged(self) -> None:
         """Raise DataFileError if a file has changed since it was scanned."""

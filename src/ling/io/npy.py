@@ -67,6 +67,9 @@ class NpySource(RowSource):
         self.layout = layout
         self.shape = (rows, columns)
         self.dtype = float_dtype(layout.dtype)
+        # Other types are read in their own dtype and converted.
+        is_converted = layout.dtype != self.dtype
+        self.buffer_itemsize = layout.dtype.itemsize if is_converted else 0
         self.versions = FileVersions.from_paths("X", self.files)
 
     def blocks(self, rows: slice, height: int) -> Iterator[Array]:

@@ -35,7 +35,7 @@ PREDICTION_BATCH_ELEMENTS = 2**23
 ALPHA_BATCH_BUDGET_FRACTION = 0.5
 # Fraction of the memory budget for the predictions of several alphas at once, with the copies of
 # them that a product makes. A batch of one alpha may take more.
-PREDICTION_BUDGET_FRACTION, N_PREDICTION_COPIES = 0.3, 3
+PREDICTION_BUDGET_FRACTION, N_PREDICTION_COPIES = 0.2, 3
 # Rows of X with which bounds of rows are computed at a time, times the number of targets.
 BOUND_BATCH_ELEMENTS = 2**16
 # Number of samples from which on a random sample of rows can stand for all of them.

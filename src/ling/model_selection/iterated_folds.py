@@ -63,7 +63,7 @@ TIGHTENING_FACTOR, MAX_TIGHTENINGS = 4.0, 4
 # Leverages of test rows are bounded anew, by a pass, when the subspaces have grown by this factor.
 LEVERAGE_GROWTH_FACTOR = 1.5
 # Fractions of the memory budget: all subspaces together, and residuals of several alphas at once.
-MAX_BUDGET_FRACTION, RESIDUAL_BUDGET_FRACTION = 0.7, 0.2
+MAX_BUDGET_FRACTION, RESIDUAL_BUDGET_FRACTION = 0.7, 0.1
 # Relative error to which the solutions of probes are computed. A low accuracy is enough, because
 # the error enters the degrees of freedom squared.
 PROBE_RTOL = 0.03
