@@ -100,10 +100,10 @@ class Certificate:
         return self.region.coef_norm_bounds
 
     def coef_bounds(self) -> Array:
-        """Bounds on |w_j - w*_j| for every coefficient, (n_targets, n_features).
+        """Bounds on the error of every coefficient, (n_targets, n_features).
 
-        |e_j| is at most E sqrt(d_j), where d_j is an upper bound of the j-th diagonal entry of
-        (X'X + alpha I)^-1. Where the fit knows no more of it than 1 / alpha, the bound of all
+        The error w_j - w*_j is at most E sqrt(d_j) in magnitude, where d_j is an upper bound of the
+        j-th diagonal entry of (X'X + alpha I)^-1. Where the fit knows no more of it than 1 / alpha, the bound of all
         coefficients of a target is that of their norm.
         """
         if self.region is None:
