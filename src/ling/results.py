@@ -103,8 +103,8 @@ class Certificate:
         """Bounds on the error of every coefficient, (n_targets, n_features).
 
         The error w_j - w*_j is at most E sqrt(d_j) in magnitude, where d_j is an upper bound of the
-        j-th diagonal entry of (X'X + alpha I)^-1. Where the fit knows no more of it than 1 / alpha, the bound of all
-        coefficients of a target is that of their norm.
+        j-th diagonal entry of (X'X + alpha I)^-1. Where the fit knows no more of it than 1 / alpha,
+        the bound of all coefficients of a target is that of their norm.
         """
         if self.region is None:
             return np.full((len(self.bounds), 1), np.inf)
