@@ -57,8 +57,9 @@ class _BlasLimiter:
     def __enter__(self) -> None:
         with self.lock:
             if self.n_users == 0:
-                self.saved_counts = [int(library.num_threads) for library in _blas_libraries()]
-                for library in _blas_libraries():
+                libraries = _blas_libraries()
+                self.saved_counts = [int(library.num_threads) for library in libraries]
+                for library in libraries:
                     library.set_num_threads(1)
             self.n_users += 1
 
@@ -70,9 +71,9 @@ class _BlasLimiter:
 
     def restore(self) -> None:
         """Restore the number of BLAS threads."""
-        for library, number in zip(_blas_libraries(), self.saved_counts, strict=True):
+        counts, self.saved_counts = self.saved_counts, []
+        for library, number in zip(_blas_libraries(), counts, strict=True):
             library.set_num_threads(number)
-        self.saved_counts = []
 
 
 _blas_limiter = _BlasLimiter()
