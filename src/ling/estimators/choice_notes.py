@@ -25,7 +25,7 @@ def choice_notes(model: Any, scored: ScoredGrid, scoring: Scoring) -> list[str]:
 
 
 def _proof_notes(scored: ScoredGrid) -> list[str]:
-    """What is proved of the choice, and which alphas were not examined."""
+    """Sentences: the proven gap of the chosen alpha, and how many alphas were not examined."""
     scores, notes = scored.scores, []
     n_alphas = len(scores.alphas)
     n_skipped = int(np.count_nonzero(~scores.certified & may_be_best(scored)))

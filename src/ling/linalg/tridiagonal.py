@@ -175,7 +175,7 @@ class HouseholderTridiagonal:
 
     @cached_property
     def diagonal_raise(self) -> float:
-        """What is added to the diagonal of T to make it positive definite despite rounding."""
+        """The number added to the diagonal of T to make it positive definite despite rounding."""
         tiny = 16 * EPS * float(np.abs(self.diagonal).max())
         return max(0.0, tiny - self.min_eigenvalue)
 

@@ -93,7 +93,6 @@ class FoldFit:
     y_shift: Array
     scales: SystemScales
     test: TestRows
-    is_dual: bool = False
     test_weights: Array | None = None
 
     @cached_property
@@ -123,7 +122,7 @@ class FoldFit:
         W = rotated.reshape(len(rotated), len(alphas), -1)
         energy, floors = energy_errors(self.form, W, alphas, self.scales)
         coef_norms = np.linalg.norm(W, axis=0)
-        if not self.is_dual:
+        if not self.scales.is_dual:
             leverages = self._leverages(alphas)
             return self.test.norm_bounds(energy, floors, coef_norms, alphas, leverages)
         # The errors rho of the dual system give X'(K + alpha I)^-1 rho, of norm at most `energy`,
@@ -199,7 +198,8 @@ class FoldFit:
             P += intercepts - x_shift @ rotated
             return P
         W = self.form.unrotate(rotated)
-        P = self.test_design.matmat(W) if self.is_dual else samples.predict_rows(rows, W)
+        is_kernel = self.scales.is_dual
+        P = self.test_design.matmat(W) if is_kernel else samples.predict_rows(rows, W)
         P += intercepts - self.x_shift @ W
         return P
 
@@ -476,7 +476,6 @@ def _dual_fold_fit(
         y_shift,
         scales_of_kernel(samples, multiplicity=largest_multiplicity(train)),
         test_rows_of_split(samples, splits, number, None, y_shift),
-        is_dual=True,
     )
 
 

@@ -20,7 +20,7 @@ from ling.design.rows import RowReduction, per_row
 from ling.linalg.rounding import EPS, sum_noise
 from ling.model_selection.cv_problem import CVProblem
 from ling.model_selection.fold_scales import largest_multiplicity
-from ling.model_selection.splits import Splits
+from ling.model_selection.splits import Splits, tested_rows
 from ling.solvers.certificate import LowRankMinorant, Minorant
 
 
@@ -139,11 +139,7 @@ class TestRowSquares(RowReduction):
         """Contribution of these rows to the sums."""
         sums = np.zeros((len(self.vectors), 1 + self._largest_rank))
         for number, U in enumerate(self.vectors):
-            is_test_row = (
-                self.test_membership == number
-                if self.test_membership.ndim == 1
-                else self.test_membership[:, number]
-            )
+            is_test_row = tested_rows(self.test_membership, number)
             rows, weights = X[is_test_row] - self.shifts[number], self.weights[is_test_row]
             sums[number, 0] = weights @ np.einsum("ij,ij->i", rows, rows)
             sums[number, 1 : 1 + U.shape[1]] = weights @ (rows @ U) ** 2

@@ -15,6 +15,7 @@ from ling.linalg.cholesky import CholeskyForm
 from ling.linalg.singular_values import SingularForm
 from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.fold_errors import LeaveOneOutErrors
+from ling.model_selection.splits import tested_rows
 
 # Lower edges of the bins in which margins of decisions are counted: ten for each factor of ten. The
 # first bin holds all margins below 1e-12.
@@ -166,11 +167,7 @@ class FoldScores(ScoreAccumulator):
             for part in take_rows(self, slice(0))._score_sums(no_rows)
         ]
         for number in numbers[numbers >= 0]:
-            is_test_row = (
-                self.test_membership == number
-                if self.test_membership.ndim == 1
-                else self.test_membership[:, number]
-            )
+            is_test_row = tested_rows(self.test_membership, int(number))
             P = X[is_test_row] @ self.W[number] + self.intercepts[number]
             parts = take_rows(self, is_test_row)._score_sums(
                 P.reshape(-1, self.n_alphas, len(self.y_scale))

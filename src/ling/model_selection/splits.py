@@ -197,3 +197,10 @@ def _to_indices(rows: Any, n: int, number: int) -> RowIndices:
         )
     indices: RowIndices = rows.astype(np.intp, copy=False)
     return np.where(indices < 0, indices + n, indices) if indices.min() < 0 else indices
+
+
+def tested_rows(test_membership: NDArray[Any], number: int) -> NDArray[np.bool_]:
+    """Mask (n,) of the rows that split `number` tests; see `Splits.test_membership`."""
+    if test_membership.ndim == 1:
+        return np.asarray(test_membership == number)
+    return np.asarray(test_membership[:, number])

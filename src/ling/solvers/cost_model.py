@@ -82,7 +82,7 @@ class MemoryBudget:
         return replace(DEFAULT_TUNING, workspace_bytes=int(n_bytes))
 
     def after(self, n_bytes: float) -> MemoryBudget:
-        """What is left after `n_bytes` were taken, but at least MIN_REMAINING_FRACTION of it."""
+        """The budget less `n_bytes`, but at least MIN_REMAINING_FRACTION of it."""
         return replace(
             self, n_bytes=max(MIN_REMAINING_FRACTION * self.n_bytes, self.n_bytes - n_bytes)
         )
