@@ -1,0 +1,80 @@
+"""`RidgeCV` and `RidgeClassifierCV` on the problems of `benchmarks.wild`, beside scikit-learn's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn import linear_model
+
+import ling
+from benchmarks import harness
+from benchmarks.ridge_data import Problem
+from benchmarks.ridge_peers import DEFAULT
+from benchmarks.wild_problems import BUDGET_FRACTION, Draw, draw_problem, made
+from benchmarks.wild_ridge import MAX_TURNS, MIN_TURNS, SECONDS_PER_PROBLEM
+
+N_ALPHAS, N_FOLDS = 20, 5
+# Limit on n p min(n, p): scikit-learn fits every alpha to every fold.
+MAX_FLOPS = 2e10
+# Largest decades of alpha below and above the drawn one.
+DECADES = 3.0
+
+
+def load() -> None:
+    """Everything is imported already."""
+
+
+def draw(seed: int, number: int) -> Draw:
+    """One target; classes are made of it for every other problem."""
+    return replace(draw_problem(seed, number, MAX_FLOPS), n_targets=1)
+
+
+def measure(draw: Draw, threads: int, turns: int | None) -> dict[str, Any]:
+    """Seconds of both libraries, and whether they choose the same alpha."""
+    rng = np.random.default_rng([draw.seed, 1])
+    classify, folds = bool(rng.integers(2)), N_FOLDS if rng.integers(2) else None
+    name = "RidgeClassifierCV" if classify else "RidgeCV"
+    with made(draw, threads) as problem:
+        alphas = np.geomspace(10.0**-DECADES, 10.0**DECADES, N_ALPHAS) * problem.alpha
+        y = problem.y
+        if classify:
+            n_classes = int(rng.integers(2, 6))
+            edges = np.quantile(y, np.arange(1, n_classes) / n_classes)
+            y = np.searchsorted(edges, y)
+        budget = BUDGET_FRACTION * problem.X.nbytes if draw.out_of_core else None
+        calls = {
+            "ling": partial(fit, ling, name, problem, y, alphas, folds, memory_budget=budget),
+            DEFAULT.name: partial(fit, linear_model, name, problem, y, alphas, folds),
+        }
+        models, first = {}, {}
+        for key, call in calls.items():
+            models[key], first[key] = harness.timed(call)
+        total = sum(first.values())
+        turns = turns or int(np.clip(SECONDS_PER_PROBLEM / total, MIN_TURNS, MAX_TURNS))
+        taken = harness.race(calls, first, turns) if total < SECONDS_PER_PROBLEM else {}
+        scores = models["ling"].cv_scores_
+        theirs = int(np.argmin(np.abs(np.log(alphas / models[DEFAULT.name].alpha_))))
+        mean_scores = np.asarray(scores.mean_score)
+        return {
+            "kind": f"{name}, {'leave-one-out' if folds is None else '5-fold'}",
+            "ling": {
+                "method": str(scores.method),
+                "alpha": float(models["ling"].alpha_),
+                "their_alpha": float(models[DEFAULT.name].alpha_),
+                "score": float(mean_scores.max()),
+                "score_at_theirs": float(mean_scores[theirs]),
+                "certified": bool(np.all(scores.certified)),
+            },
+            "seconds": {key: min(taken.get(key, [first[key]])) for key in calls},
+            "spread": {key: harness.spread(times) for key, times in taken.items()},
+        }
+
+
+def fit(
+    library: Any, name: str, problem: Problem, y: Any, alphas: Any, folds: int | None,
+    **options: Any,
+) -> Any:  # fmt: skip
+    return getattr(library, name)(alphas, cv=folds, **options).fit(problem.X, y)
