@@ -13,6 +13,7 @@ import pytest
 
 import ling
 from ling.design import ArraySource, ChunkedStorage, as_design
+from ling.design.chunked import prefetch
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are sent")
 
@@ -108,4 +109,28 @@ def test_the_reader_ends_with_the_pass_though_the_traceback_lives_on(error):
     with pytest.raises(error) as caught:
         as_design(design).map_rows(work)
     assert traceback.extract_tb(caught.tb)
+    assert readers() == []
+
+
+def test_an_abandoned_reader_ends_with_the_thread_that_consumed_it():
+    abandoned = []
+
+    def consume():
+        items = prefetch(iter(range(1000)))
+        abandoned.append(items)
+        assert next(items) == 0
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    consumer.join()
+    for reader in readers():
+        reader.join(timeout=60)
+    assert readers() == []
+
+
+def test_readers_are_joined_before_the_interpreter_is_torn_down():
+    items = prefetch(iter(range(10)))
+    assert next(items) == 0
+    assert [reader.daemon for reader in readers()] == [False]
+    items.close()
     assert readers() == []

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from queue import Empty, Full, Queue
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -270,13 +269,17 @@ def read_all(design: ChunkedStorage, tuning: Tuning = DEFAULT_TUNING) -> DenseSt
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
     """Yield the items of an iterator; a thread computes the next one while the current one is used.
 
-    Closing the generator ends the thread as soon as its current item is complete.
+    Closing the generator ends the thread as soon as its current item is complete. So does the end
+    of the thread that takes the first item, if the generator was abandoned half-way.
     """
     ready: Queue[tuple[T | None, BaseException | None]] = Queue(maxsize=1)
-    stop = Event()
+    stop, consumer = Event(), current_thread()
+
+    def is_needed() -> bool:
+        return not stop.is_set() and consumer.is_alive()
 
     def put(item: T | None, error: BaseException | None) -> None:
-        while not stop.is_set():
+        while is_needed():
             try:
                 ready.put((item, error), timeout=0.05)
             except Full:
@@ -287,7 +290,7 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
         try:
             for item in items:
                 put(item, None)
-                if stop.is_set():
+                if not is_needed():
                     return
             put(None, StopIteration())
         except BaseException as error:  # raised in the thread that consumes the items
@@ -296,9 +299,9 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
             if isinstance(items, Generator):
                 items.close()  # releases the files and readers that it holds
 
-    reader = Thread(target=work, name="ling-reader", daemon=True)
-    # Looked up now: at interpreter exit, modules are cleared before generators are closed.
-    is_finalizing = sys.is_finalizing
+    # Not a daemon: the interpreter waits for it at exit. A thread that was still reading while the
+    # interpreter is torn down could crash the process.
+    reader = Thread(target=work, name="ling-reader", daemon=False)
     try:
         reader.start()
         while True:
@@ -310,9 +313,7 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
             yield item
     finally:
         stop.set()
-        # A generator that was abandoned half-way may be closed only at interpreter exit. Daemon
-        # threads do not run any more by then, and join would wait forever from Python 3.13 on.
-        if not is_finalizing() and reader.is_alive():
+        if reader.is_alive():  # not if a generator is closed at interpreter exit
             reader.join()
 
 
