@@ -191,16 +191,22 @@ def test_an_iteration_that_will_not_pay_gives_up(rng):
     assert candidate.gave_up
 
 
-def test_the_gram_matrix_in_float32_is_refined_to_tol(rng):
-    problem, (X, Y) = build("tall", rng, 1.0)
+@pytest.mark.parametrize("kind", ["tall", "wide"])
+def test_the_gram_matrix_in_float32_is_refined_to_tol(kind, rng):
+    problem, (X, Y) = build(kind, rng, 1.0)
     candidate = run_engine(ENGINES["direct"], problem, 1e-9, low_precision=True)
     assert "float32" in candidate.note
     assert certify(problem, candidate, 1e-9)[1] is Status.CERTIFIED
     assert (error(X, Y, problem.alphas, candidate.coef) <= 1e-9).all()
 
 
-def test_where_float32_leaves_no_positive_matrix_float64_takes_over(rng):
+@pytest.mark.parametrize("transposed", [False, True], ids=["primal", "dual"])
+def test_where_float32_leaves_no_positive_matrix_float64_takes_over(transposed, rng):
     problem, (X, Y) = build("square, steep", rng, 1e-9)
+    if transposed:
+        X = X[: len(X) // 2]  # fewer rows than columns
+        Y = Y[: len(X)]
+        problem = make_problem(X, Y, problem.alphas, None, False)[0]
     candidate = run_engine(ENGINES["direct"], problem, 1e-6, low_precision=True)
     assert certify(problem, candidate, 1e-6)[1] is Status.CERTIFIED
     assert (error(X, Y, problem.alphas, candidate.coef) <= 1e-6).all()

@@ -109,21 +109,27 @@ class AffineMap:
     ) -> Array:
         """Return the mapped dense block X[rows, cols].
 
-        The result is written to `out`, which may be `block` itself, or to a new float64 array.
+        The result is written to `out`, which may be `block` itself, or to a new float64 array. It
+        is computed in float64, whatever the dtype of `out`: in float32 large means would cancel all
+        digits.
         """
         if out is None:
             out = np.empty(block.shape)
+        has_scales = self.row_scale is not None or self.column_scale is not None
+        mapped = np.empty(block.shape) if has_scales and out.dtype != np.float64 else out
         if self.left is not None and self.right is not None and self.row_scale is None:
-            np.subtract(block, self._low_rank_term(rows, cols), out=out, casting="same_kind")
+            np.subtract(block, self._low_rank_term(rows, cols), out=mapped, casting="same_kind")
         else:
-            if out is not block:
-                out[...] = block
+            if mapped is not block:
+                mapped[...] = block
             if self.row_scale is not None:
-                out *= self.row_scale[rows, None]
+                mapped *= self.row_scale[rows, None]
             if self.left is not None and self.right is not None:
-                out -= self._low_rank_term(rows, cols)
+                mapped -= self._low_rank_term(rows, cols)
         if self.column_scale is not None:
-            out *= self.column_scale[cols]
+            mapped *= self.column_scale[cols]
+        if mapped is not out:
+            out[...] = mapped
         return out
 
     def _low_rank_term(self, rows: slice | NDArray[np.intp], cols: slice) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -176,17 +177,18 @@ class DenseStorage(MemoryStorage):
             return form_gram(self.array.T)
         n, p = self.shape
         n_bytes = self._gram_block_bytes
-        width = max(1, min(p, max(_least_rows(n), n_bytes // max(1, 8 * n))))
-        # Centred in float64, whatever `dtype` is: in float32 large means would cancel all digits.
-        mapped = np.empty((n, width))
+        width = max(1, min(p, max(_least_rows(n), n_bytes // max(1, out_dtype.itemsize * n))))
+        buffer = np.empty(n * width, out_dtype)
+        row_parts = threads.split_rows(slice(0, n), threads.n_threads())
 
         def blocks() -> Iterator[Array]:
             for start in range(0, p, width):
                 cols = slice(start, min(start + width, p))
                 # The last block may be narrower; this view of the buffer is contiguous for it too.
-                out = mapped.ravel()[: n * (cols.stop - start)].reshape(n, cols.stop - start)
-                block = affine.apply(self.array[:, cols], slice(None), cols, out)
-                yield block.T.astype(out_dtype, copy=False)
+                mapped = buffer[: n * (cols.stop - start)].reshape(n, cols.stop - start)
+                apply_map = partial(_apply_to_rows, affine, self.array, cols, mapped)
+                threads.parallel_map(apply_map, row_parts)
+                yield mapped.T
 
         return sum_of_grams(blocks(), n, out_dtype)
 
@@ -315,6 +317,11 @@ class DenseStorage(MemoryStorage):
             rows = slice(start, min(start + height, n))
             block = self.array[rows]
             yield rows, block if ready else np.ascontiguousarray(block, dtype)
+
+
+def _apply_to_rows(affine: AffineMap, array: Array, cols: slice, out: Array, rows: slice) -> None:
+    """Write the mapped rows of array[:, cols] to `out`."""
+    affine.apply(array[rows, cols], rows, cols, out[rows])
 
 
 def _least_rows(size: int) -> int:

@@ -285,17 +285,18 @@ def _estimate_direct(
     float64_estimate = EngineEstimate(
         "direct", seconds + extra_passes * one_pass, _direct_bytes(shape, False), 3.0 + extra_passes
     )
-    if precision == "float64" or not shape.dense or p > n or shape.n_alphas > 1:
+    is_blocked_dual = shape.is_out_of_core and p > n
+    if precision == "float64" or not shape.dense or is_blocked_dual or shape.n_alphas > 1:
         return [float64_estimate]
-    # In float32 the inverse of the factor is formed too. Then follow a gradient and sometimes one
-    # or two steps of refinement.
-    seconds = (
-        max(gram_flops / machine.gemm32, one_pass) + 2 * factor_flops / machine.potrf_rate / 1.8
-    )
+    # For p <= n the inverse of the float32 factor is formed too. Then follow a gradient and
+    # sometimes one or two steps of refinement. In the dual, each step takes two passes.
+    n_factors, n_refinement_passes = (2, 1.5) if p <= n else (1, 3.5)
+    seconds = max(gram_flops / machine.gemm32, one_pass)
+    seconds += n_factors * factor_flops / machine.potrf_rate / 1.8
     seconds += 2 * shape.n_bytes / machine.stream_bandwidth + solve_flops / machine.gemm_rate
-    seconds += 1.5 * pass_seconds(shape, machine, shape.n_targets)
+    seconds += n_refinement_passes * pass_seconds(shape, machine, shape.n_targets)
     float32_estimate = EngineEstimate(
-        "direct", seconds, _direct_bytes(shape, True), 3.5, low_precision=True
+        "direct", seconds, _direct_bytes(shape, True), 2.0 + n_refinement_passes, low_precision=True
     )
     if precision == "float32":
         return [float32_estimate]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy import linalg
 
 from ling._typing import Array
-from ling.linalg.cholesky import proven_min_eigenvalue, scaled_cholesky
-from ling.linalg.rounding import EPS, EPS32, sum_noise
+from ling.linalg.cholesky import scaled_cholesky
+from ling.linalg.rounding import EPS, sum_noise
 from ling.linalg.singular_values import thin_svd_with_fallback
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.solvers.certificate import (
@@ -22,23 +20,15 @@ from ling.solvers.certificate import (
     dual_rounding,
     evaluate_bound,
 )
-from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
 from ling.solvers.cost_model import MemoryBudget, is_svd_affordable, svd_bytes
 from ling.solvers.engine import Candidate, EngineBudget
+from ling.solvers.float32_gram import solve_dual_float32, solve_primal_float32
 from ling.solvers.gram_problem import RowsUnavailableError
-from ling.solvers.inverse_factor import InverseFactor
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 # From this many alphas on, one tridiagonal form is cheaper than a Cholesky factor for each.
 MIN_ALPHAS_FOR_TRIDIAGONAL = 8
-# The float32 path is used only if column norms and sqrt(alpha) lie between 1 / this and this, so
-# that their squares, and products of a square with a norm, stay within the range of float32 (3e38).
-FLOAT32_SAFE_MAX = 1e12
-# Iterations on X that correct a solution from the float32 Gram matrix. Each reduces the error by a
-# constant factor; if so many do not reach tol, float32 is too coarse, and float64 is used.
-MAX_REFINEMENT_STEPS = 30
-FLOAT32_NOTE = "Gram matrix in float32, proved and refined in float64"
 ILL_CONDITIONED_NOTE = "by singular values, as X'X is too ill-conditioned"
 
 
@@ -54,7 +44,7 @@ def direct(
     if (problem.alphas == 0).any():
         return solve_by_singular_values(problem, budget.memory, "the solution of least norm")
     if p > n:
-        return _solve_dual(problem, budget)
+        return _solve_dual(problem, options, budget)
     candidate = _solve_primal(problem, options, budget)
     if candidate.bound is None or problem.is_within_tol(candidate.bound, options.tol):
         return candidate
@@ -77,7 +67,7 @@ def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -
     Cholesky factor for each alpha. By singular values if X'X + alpha I is not positive definite.
     """
     if budget.low_precision:
-        candidate = _solve_primal_float32(problem, options.tol)
+        candidate = solve_primal_float32(problem, options.tol)
         if candidate is not None:
             return candidate
     G = problem.gram()
@@ -122,58 +112,6 @@ def gram_rounding(problem: Problem, floor: Array | float, W: Array, spread: Arra
     return np.asarray(noise * gradient_factor * (spread + fitted_norms))
 
 
-def _solve_primal_float32(problem: Problem, tol: float) -> Candidate | None:
-    """Factor the Gram matrix in float32, then refine by conjugate gradients in float64 on X.
-
-    All targets have the same alpha. None if numbers are out of float32's range, if the float32
-    matrix is not positive definite, or if the refinement does not reach tol.
-    """
-    alpha = float(problem.distinct_alphas[0])
-    norms = np.append(problem.raw_column_norms, np.sqrt(alpha))
-    if norms.max() > FLOAT32_SAFE_MAX or norms[norms > 0].min() < 1 / FLOAT32_SAFE_MAX:
-        return None
-    G = problem.design.gram(np.float32)
-    scale = np.sqrt(np.diag(G).astype(np.float64) + alpha)
-    inverse_scale = (1 / scale).astype(np.float32)
-    G *= inverse_scale[:, None]
-    G *= inverse_scale
-    G[np.diag_indices_from(G)] = 1.0
-    n, p = problem.shape
-    # Rounding errors of the factorisation and of the scaled G, as in `cholesky_with_minorant`.
-    factor_noise = sum_noise(p, eps=EPS32) * p
-    noise = factor_noise + sum_noise(n, eps=EPS32) * float(
-        ((problem.safe_column_norms / scale) ** 2).sum()
-    )
-    min_eigenvalue = alpha / float((scale**2).max())
-    if noise >= min_eigenvalue / 2:
-        proven = proven_min_eigenvalue(G, 1.2 * noise, factor_noise)
-        min_eigenvalue = max(min_eigenvalue, proven)
-    inverse = InverseFactor.from_scaled(G, scale, problem.uses_compiled_loops)
-    if inverse is None:
-        return None
-    minorant = inverse.minorant(alpha, noise, min_eigenvalue)
-    W = inverse.apply(problem.moments)
-    candidate, gradient = evaluate_bound(problem, Candidate(W, minorant, note=FLOAT32_NOTE))
-    if candidate.bound is not None and problem.is_within_tol(candidate.bound, tol):
-        return candidate
-    lower_ratios = np.full(problem.n_targets, minorant.lower_ratio)
-    candidate = conjugate_gradients(
-        problem,
-        Preconditioner(lambda R, _: inverse.apply(R), lower_ratios),
-        minorant,
-        tol=tol,
-        max_iter=MAX_REFINEMENT_STEPS,
-        start=W,
-        residual=gradient,
-    )
-    has_converged = candidate.squared_bound is not None and problem.is_within_tol(
-        np.sqrt(candidate.squared_bound), tol
-    )
-    if not has_converged or not np.isfinite(candidate.coef).all():
-        return None
-    return replace(candidate, n_iter=None, note=FLOAT32_NOTE)
-
-
 def solve_with_form(problem: Problem, form: HouseholderTridiagonal) -> Candidate:
     """Solve for all alphas with the tridiagonal form of X'X, or of X X' if p > n."""
     n, p = problem.shape
@@ -214,11 +152,15 @@ def solve_with_refinement(
     return W, C - A @ W - alphas * W
 
 
-def _solve_dual(problem: Problem, budget: EngineBudget) -> Candidate:
-    """Solve w = X'c, (X X' + alpha I) c = y, for p > n.
+def _solve_dual(problem: Problem, options: FitOptions, budget: EngineBudget) -> Candidate:
+    """Solve w = X'c, (X X' + alpha I) c = y, for p > n; in float32 if the budget allows it.
 
     The error of w is at most ||rho||, rho = y - (X X' + alpha I) c.
     """
+    if budget.low_precision:
+        candidate = solve_dual_float32(problem, options.tol)
+        if candidate is not None:
+            return candidate
     dual = solve_dual_system(problem)
     if dual is None:
         return solve_by_singular_values(problem, budget.memory, ILL_CONDITIONED_NOTE)
