@@ -81,6 +81,11 @@ EXAMPLES = [
         "--alphas is 0; pass cv=None, or pass classify=False.",
     ),
     (
+        UnknownCategoryError("X", "is 'a'", Change("unknown", "ignore", "to go on", "scan_csv")),
+        "X is 'a'; pass unknown='ignore' to scan_csv to go on.",
+        "the data is 'a'; pass --unknown ignore to go on.",
+    ),
+    (
         UnknownColumnError("target", "is not one", "did you mean 'b'?", where=Where(column="a")),
         "target 'a' is not one; did you mean 'b'?",
         "--target 'a' is not one; did you mean 'b'?",

@@ -1,6 +1,7 @@
 """The plan: it picks what it predicts to be fastest within the budget, and keeps to its memory."""
 
 import json
+import re
 import warnings
 from dataclasses import replace
 
@@ -184,3 +185,13 @@ def test_measured_speeds_are_plausible():
     assert all(1e7 < speed < 1e14 for speed in speeds.values())
     assert found.threads >= 1
     assert json.dumps(vars(found))
+
+
+@pytest.mark.parametrize("budget", [1.0, 3e6, 6e6, 1e9])
+def test_a_printed_plan_has_no_powers_of_ten_in_its_bytes(budget, tmp_path):
+    np.save(tmp_path / "X.npy", np.ones((20_000, 20)))
+    shown = str(
+        ling.plan_fit(ling.scan_npy(tmp_path / "X.npy", np.ones(20_000)), memory_budget=budget)
+    )
+    assert not re.search(r"e[+-]\d+ \w?B\b", shown), shown
+    assert not re.search(r"\b0 \w?B\b", shown), shown

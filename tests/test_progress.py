@@ -401,7 +401,7 @@ def test_the_log_has_a_line_for_each_decision(data, caplog, tmp_path):
     said = [record.getMessage() for record in caplog.records]
     for words in (
         "by direct, which is expected to take", "chosen from 30 by cross-validation on 3 splits",
-        "solved by direct", "X is read into memory: 0.048 MB", "ling uses 'krylov' for it",
+        "solved by direct", "X is read into memory: 48 kB", "ling uses 'krylov' for it",
     ):  # fmt: skip
         assert any(words in line for line in said), words
     assert {record.name for record in caplog.records} == {"ling"}

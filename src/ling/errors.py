@@ -46,11 +46,15 @@ PARAMETER_IN_BACKTICKS = re.compile(r"""(?<!['"])`(\w+)`(?!['"])""")
 
 
 class Change(NamedTuple):
-    """A remedy: pass `parameter=value`, which has the `effect`, such as "to ..."."""
+    """A remedy: pass `parameter=value`, which has the `effect`, such as "to ...".
+
+    `function` says which one takes the parameter, if it is not the one that raises the error.
+    """
 
     parameter: str
     value: object
     effect: str = ""
+    function: str = ""
 
 
 class Where(NamedTuple):
@@ -76,6 +80,10 @@ class Wording:
     def changes(self, changes: Sequence[Change]) -> str:
         """The instruction to make all of these changes."""
         return f"pass {', '.join(f'{change.parameter}={change.value!r}' for change in changes)}"
+
+    def function(self, change: Change) -> str:
+        """The function that takes the parameter of a change: "to scan_csv", or nothing."""
+        return f"to {change.function}" if change.function else ""
 
     def file(self, argument: str, path: str) -> str:
         """A file or folder that was passed as `argument`."""
@@ -125,8 +133,8 @@ class Wording:
     def _remedy(self, remedy: Change | str) -> str:
         if isinstance(remedy, str):
             return self._name_parameters(remedy, {})[0]
-        instruction = self.changes([remedy])
-        return f"{instruction} {remedy.effect}" if remedy.effect else instruction
+        parts = [self.changes([remedy]), self.function(remedy), remedy.effect]
+        return " ".join(part for part in parts if part)
 
     def _name_parameters(self, text: str, subjects: dict[str, str]) -> tuple[str, bool]:
         """`text` with parameters in backticks by name, and whether one of `subjects` is in it."""

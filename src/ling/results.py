@@ -72,11 +72,14 @@ class Certificate:
         The tolerance that was requested.
     region : ErrorRegion or None
         What bounds the error of the coefficients and of predictions for new rows.
+    note : str
+        What `certify` has to say of the bound; "" for fits.
     """
 
     bounds: NDArray[np.floating[Any]]
     tol: float
     region: ErrorRegion | None = field(default=None, repr=False)
+    note: str = ""
 
     @property
     def bound(self) -> float:
@@ -111,9 +114,11 @@ class Certificate:
         return np.asarray(self.region.coef_bounds.T)
 
     def __str__(self) -> str:
+        note = f"; {self.note}" if self.note else ""
         if self.bound > 1:  # predicting the mean of y for all samples has an error of at most 1
-            return f"nothing is proved of the training predictions (tol {self.tol:g})"
-        return f"training predictions within {self.bound:.1e} of the exact ones (tol {self.tol:g})"
+            return f"nothing is proved of the training predictions (tol {self.tol:g}){note}"
+        proved = f"training predictions within {self.bound:.1e} of the exact ones"
+        return f"{proved} (tol {self.tol:g}){note}"
 
 
 @register_plain

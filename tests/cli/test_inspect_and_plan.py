@@ -50,7 +50,13 @@ def test_plan_does_no_fit(folder, ling, monkeypatch):
     monkeypatch.setattr("ling.estimators.fit.solve", refuse)
     done = ling("plan", "goods.parquet", *BASIC, "--memory-budget", "1GB")
     assert done.code == 0, done.err
-    for part in ("300 rows, 6 columns", "MB for its own work", "direct", "krylov", "first choice"):
+    for part in (
+        "300 rows, 6 columns",
+        "1 GB for its own work",
+        "direct",
+        "krylov",
+        "first choice",
+    ):
         assert part in done.out
     found = ling("plan", "goods.csv", *BASIC, "--json").json
     assert (found["rows"], found["columns"]) == (N, 6)

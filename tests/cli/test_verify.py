@@ -140,6 +140,25 @@ def test_coefficients_that_are_off(solution, ling):
     assert ling(*CSV[:4], "0", *CSV[5:]).code == 3  # alpha = 0
 
 
+def test_columns_without_a_coefficient_are_named(solution, ling):
+    coef, intercept = solution
+    write_coef({name: value for name, value in coef.items() if name != "size"}, intercept)
+    done = ling(*CSV, "--weights", "weight", "--json")
+    note = done.json["warnings"][0]
+    assert "'size'" in note
+    assert "'price'" not in note  # the target
+    assert "'weight'" not in note
+    assert "'size'" in done.err
+    assert done.json["shape"] == [N, 3]
+
+
+def test_an_intercept_that_is_off_is_named(solution, ling):
+    write_coef(solution[0], 0.0)
+    done = ling(*CSV, "--json")
+    assert done.code == 3
+    assert any("intercept" in note for note in done.json["warnings"])
+
+
 def test_without_an_intercept(solution, ling):
     write_coef(solution[0])
     done = ling(*CSV)

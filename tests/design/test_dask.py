@@ -152,7 +152,7 @@ def no_room(rows):
 
 
 def test_no_memory_names_the_rows():
-    with pytest.raises(ClusterMemoryError, match=r"rows 0 to 10 of X.* chunk of .* MB.*rechunk"):
+    with pytest.raises(ClusterMemoryError, match=r"rows 0 to 10 of X.* chunk of 400 B.*rechunk"):
         as_design(DaskStorage.from_array(pair("even")[0])).map_rows(no_room)
 
 

@@ -1,8 +1,10 @@
 """BLAS on one thread for a while, and back on its own afterwards, whatever happens in between."""
 
+import linecache
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import pytest
 from threadpoolctl import threadpool_limits
@@ -49,7 +51,7 @@ def test_several_may_want_it_at_once():
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(quiet, range(200))) == {min(before)}
     assert numbers() == before
-    assert threads._blas_limiter.n_users == 0
+    assert not threads._blas_limiter.users
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -59,7 +61,66 @@ def test_a_child_born_into_quiet_is_not_quiet():
     with threads.single_threaded_blas():
         child = os.fork()
         if child == 0:
-            same = numbers() == before and threads._blas_limiter.n_users == 0
+            same = numbers() == before and not threads._blas_limiter.users
             sys.stdout.flush()
             os._exit(0 if same else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@contextmanager
+def interrupted_at(place):
+    """Raise KeyboardInterrupt where so many calls and lines of threads.py have been executed.
+
+    Lines with a `with` statement do not count. They are traced once more when the block ends, where
+    Python does not handle signals: a lock is always released.
+    """
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        if frame.f_code.co_filename != threads.__file__:
+            return None
+        is_with = linecache.getline(threads.__file__, frame.f_lineno).strip().startswith("with ")
+        count += event == "call" or (event == "line" and not is_with)
+        if count == place:
+            raise KeyboardInterrupt  # and nothing is traced any more
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def enter_and_leave():
+    with threads.single_threaded_blas():
+        pass
+
+
+def test_an_interrupt_at_any_line_leaves_blas_as_it_was():
+    before, place, is_complete = numbers(), 0, False
+    while not is_complete:
+        place += 1
+        with suppress(KeyboardInterrupt), interrupted_at(place):
+            enter_and_leave()
+            is_complete = True
+        assert numbers() == before, place
+        assert not threads._blas_limiter.users, place
+    assert place > 20
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_a_second_interrupt_leaves_is_mended_by_the_next_use():
+    before, n_left = numbers(), 0
+    for place in range(1, 20):
+        user = threads.single_threaded_blas()
+        user.__enter__()
+        with interrupted_at(place):
+            del user  # its removal is interrupted
+        n_left += bool(threads._blas_limiter.users)
+        enter_and_leave()
+        assert numbers() == before, place
+        assert not threads._blas_limiter.users, place
+    assert n_left > 5

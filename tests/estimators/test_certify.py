@@ -333,3 +333,24 @@ def test_the_first_choice_is_direct_where_that_is_fast(rng):
     X, y = medium_problem(rng, 100, 5)
     options = FitOptions(precision="float64", machine=DEFAULT_MACHINE)
     assert cheapest_source(plan_training(make_data(X, y[:, None]), 1, options)) == "direct"
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_an_intercept_that_is_left_out_is_named(rng, is_sparse):
+    X, Y = rng.standard_normal((60, 4)) + 3, rng.standard_normal((60, 2)) + 5
+    model = linear_model.Ridge().fit(X, Y)
+    data = sparse.csr_array(X) if is_sparse else X
+    given = ling.certify(model.coef_, data, Y, intercept=model.intercept_)
+    left_out = ling.certify(model.coef_, data, Y)
+    off = ling.certify(model.coef_, data, Y, intercept=model.intercept_ + 1)
+    assert given.holds
+    assert given.note == ""
+    for certificate in (left_out, off):
+        assert not certificate.holds
+        assert certificate.note in str(certificate)
+        assert "intercept" in certificate.note
+    assert "0" in left_out.note
+    without = ling.certify(model.coef_, data, Y, fit_intercept=False)
+    assert without.note == ""
+    wrong = ling.certify(model.coef_ + 1, data, Y, intercept=model.intercept_)
+    assert wrong.note == ""  # the coefficients are off as well

@@ -362,8 +362,13 @@ class TestDataFrames:
 
     def test_unknown_categories_are_named(self, frame):
         model, _ = self.fitted()
-        with raises(UnknownCategoryError, "X", row=0, column="colour", mentions="'pink'"):
-            model.predict(frame({"size": [1.0], "colour": ["pink"]}))
+        new = frame({"size": [1.0], "colour": ["pink"]})
+        with raises(
+            UnknownCategoryError, "X", row=0, column="colour", change=("unknown", "ignore"),
+            mentions="scan_arrow, with like=model",
+        ):  # fmt: skip
+            model.predict(new)
+        assert np.isfinite(model.predict(scan_arrow(new, like=model, unknown="ignore"))).all()
 
     def test_columns_may_be_encoded_already(self, frame):
         model, data = self.fitted()

@@ -19,7 +19,6 @@ from ling import (
     RidgeClassifierCV,
     RidgeCV,
 )
-from ling.linalg import threads
 
 # Places of a fit at which it is interrupted, besides the last ones.
 N_PLACES = 12
@@ -43,16 +42,11 @@ every_exception = pytest.mark.parametrize("exception", [MemoryError, KeyboardInt
 
 @contextmanager
 def raise_at(call, exception):
-    """Raise at the call of ling's functions with this number; yields the calls so far.
-
-    The limiter of BLAS threads is left out: it is shared by all fits of the process, and an
-    exception as its context ends would leave it in use.
-    """
+    """Raise at the call of ling's functions with this number; yields the calls so far."""
     folder, calls = ling.__path__[0], []
 
     def trace(frame, event, argument):
-        file = frame.f_code.co_filename
-        if event == "call" and file.startswith(folder) and file != threads.__file__:
+        if event == "call" and frame.f_code.co_filename.startswith(folder):
             calls.append(frame.f_code.co_name)
             if len(calls) == call:
                 sys.settrace(None)

@@ -11,7 +11,7 @@ import pytest
 
 from ling import write_report
 from ling.report import held_out, sections
-from ling.report.wording import MINUS_SIGN
+from ling.wording import MINUS_SIGN
 
 VOID = {"meta", "link", "input", "br", "wbr", "image"}
 SELF_CLOSED = {"path", "use", "image", "rect", "stop", "meta", "link", "input"}

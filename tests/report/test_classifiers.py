@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import cross_val_predict
 
 from ling import RidgeClassifier, RidgeClassifierCV
-from ling.report.wording import format_percent
+from ling.wording import format_percent
 from tests.report.pages import report
 
 

@@ -14,7 +14,7 @@ import ling
 from ling import LingRegressor, Ridge, RidgeCV
 from ling.errors import ShapeError
 from ling.estimators.out_of_sample import predict_held_out, rebuild_problem
-from ling.report.wording import format_number
+from ling.wording import format_number
 from tests.raising import raises
 from tests.report.pages import report, shown
 

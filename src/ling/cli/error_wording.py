@@ -78,6 +78,10 @@ class CommandLineWording(Wording):
             return super().changes(changes)
         return f"pass {' '.join(map(_option_with_value, changes))}"
 
+    def function(self, change: Change) -> str:
+        """Nothing if there is an option, which the command that was typed takes."""
+        return "" if _is_option_setting(change) else super().function(change)
+
     def ends_with_command(self, error: InvalidInputError) -> bool:
         """Whether the message ends with options, to be pasted behind a command."""
         last = error.remedies[-1] if error.remedies else ""

@@ -15,6 +15,7 @@ from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.strategy import expected_cv_cost
 from ling.progress_bar import format_duration
 from ling.solvers.planning import Plan
+from ling.wording import format_bytes
 
 # What takes less is lost among what is not counted.
 MIN_SHOWN_SECONDS = 0.1
@@ -32,7 +33,7 @@ def run(wanted: DataOptions, memory_budget: str | None, tol: float, out: Command
     for note in found.notes:
         out.note(note)
     out.show()
-    out.show(f"One fit, with {planned.memory_budget / 1e6:,.0f} MB for its own work", style="bold")
+    out.show(f"One fit, with {format_bytes(planned.memory_budget)} for its own work", style="bold")
     out.show(_engine_table(planned))
     out.show()
     passes, seconds = expected_cv_cost(planned, DEFAULT_FOLDS, DEFAULT_N_ALPHAS)
@@ -74,7 +75,7 @@ def _engine_table(planned: Plan) -> Any:
     for step in planned.estimates:
         words = "first choice" if step is first else "" if step.fits else "does not fit in memory"
         table.add_row(
-            step.engine, format_duration(step.seconds), f"{step.n_bytes / 1e6:,.0f} MB",
+            step.engine, format_duration(step.seconds), format_bytes(step.n_bytes),
             f"{step.passes:.0f}", words,
         )  # fmt: skip
     return table

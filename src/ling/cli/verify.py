@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from ling.estimators.fit_session import fitted_alpha
 from ling.estimators.out_of_sample import revalidate_training_data
 from ling.io import Dataset, scan_npy
 from ling.io.column_spec import check_column_names
+from ling.io.dataset import abbreviate_list
 from ling.io.table_profile import OpenTable
 from ling.model_file import SavedModel, read_model_file
 from ling.results import Certificate
@@ -75,7 +77,8 @@ def run(path: Path, options: VerifyCommandOptions, out: CommandOutput) -> bool:
     verify = _verify_coefficients if is_coefficient_file(path) else _verify_model
     verdict = verify(path, options, out)
     certificate = verdict.certificate
-    for note in verdict.notes:
+    notes = (*verdict.notes, *([f"{certificate.note}."] if certificate.note else []))
+    for note in notes:
         out.note(note)
     out.show(f"{path}: {_describe_proof(verdict)}.")
     out.show(f"The exact solution is that of {_describe_problem(verdict, options.data)}.")
@@ -91,7 +94,7 @@ def run(path: Path, options: VerifyCommandOptions, out: CommandOutput) -> bool:
             "fit_intercept": verdict.fit_intercept,
             "shape": verdict.shape,
             "seconds": time.perf_counter() - started,
-            "warnings": verdict.notes,
+            "warnings": notes,
         }
     )
     return certificate.holds
@@ -128,9 +131,11 @@ def _verify_coefficients(path: Path, options: VerifyCommandOptions, out: Command
         skip_missing_target=options.skip_missing_target,
     )  # fmt: skip
     kind = file_format(wanted.path)
+    notes: tuple[str, ...] = ()
     if kind != "npy":
         columns = OpenTable.open(wanted.path, kind).names
         wanted = replace(wanted, features=solution.input_columns(columns))
+        notes = _unused_column_notes(wanted, columns)
     with out.show_status(f"looking at {wanted.path}"):
         found = read_training_table(wanted)
     coef = solution.in_order_of(found.data.feature_names)
@@ -141,8 +146,21 @@ def _verify_coefficients(path: Path, options: VerifyCommandOptions, out: Command
             sample_weight=found.weights, fit_intercept=fit_intercept, tol=options.tol,
             random_state=options.seed, memory_budget=options.memory_budget,
         )  # fmt: skip
-    notes = () if fit_intercept else ("the file has no intercept, so the problem has none.",)
+    if not fit_intercept:
+        notes = (*notes, "the file has no intercept, so the problem has none.")
     return Verdict(certificate, options.alpha, fit_intercept, found.data.shape, notes)
+
+
+def _unused_column_notes(wanted: DataOptions, columns: Sequence[str]) -> tuple[str, ...]:
+    """A note that names the columns of a table for which the file has no coefficients."""
+    used = {*(wanted.features or ()), wanted.target, wanted.weights}
+    unused = [name for name in columns if name not in used]
+    if not unused:
+        return ()
+    return (
+        f"the file has no coefficients for {abbreviate_list(map(repr, unused))}, so the problem "
+        "leaves these columns of the data out.",
+    )
 
 
 def _verify_model(path: Path, options: VerifyCommandOptions, out: CommandOutput) -> Verdict:

@@ -26,6 +26,7 @@ from ling.design.tuning import DEFAULT_TUNING, MAX_WORKSPACE_BYTES, Tuning
 from ling.errors import DataFileError
 from ling.linalg.threads import single_threaded_blas
 from ling.progress import FitProgress
+from ling.wording import format_bytes
 
 MIB = 2**20
 # Largest and smallest size of a block in bytes. The maximum is large enough that starting threads
@@ -207,7 +208,7 @@ class ChunkedStorage(BlockedStorage):
             raise DataFileError(
                 "X",
                 f"cannot be read in blocks of {self.block_rows} x {p} numbers, which take "
-                f"{n_bytes / 1e6:.3g} MB, because memory does not suffice or the file is damaged "
+                f"{format_bytes(n_bytes)}, because memory does not suffice or the file is damaged "
                 f"({self.source.description})",
                 "lower `memory_budget`",
                 "use fewer columns",

@@ -34,6 +34,9 @@ from ling.solvers.problem import (
     relative_to_target_norm,
 )
 
+# From this ratio of the two errors on, the intercept counts as what is wrong with a solution.
+MIN_INTERCEPT_RATIO = 10.0
+
 
 def certify(
     coef: ArrayLike, X: MatrixLike, y: ArrayLike | None = None, alpha: float | ArrayLike = 1.0, *,
@@ -67,10 +70,12 @@ def certify(
         certificate is infinite. Solvers that divide the sum of squares by n_samples, such as those
         of glmnet and Spark, have a penalty that has to be multiplied by n_samples.
     intercept : float or array of shape (n_targets,), default=0.0
-        As `intercept_` of scikit-learn.
+        As `intercept_` of scikit-learn. With `fit_intercept`, 0.0 is compared with the intercept of
+        the exact solution like any other number.
     sample_weight : array of shape (n_samples,), default=None
     fit_intercept : bool, default=True
-        Whether the problem has an intercept, which is not penalised.
+        Whether the problem has an intercept, which is not penalised. Pass False for a solution of
+        the problem without one.
     tol : float, default=1e-4
         `holds` of the certificate says whether the bound is within it.
     random_state : int, RandomState instance or None, default=None
@@ -82,7 +87,8 @@ def certify(
     -------
     Certificate
         `bounds` has the bound of every target, and `bound` the largest one. `coef_norm_bounds` and
-        `coef_bounds()` bound the error of the coefficients.
+        `coef_bounds()` bound the error of the coefficients. If most of the bound is the error of
+        the intercept, `note` says so, and `print` shows it.
 
     Examples
     --------
@@ -132,13 +138,30 @@ def certify_solution(
     bounds, minorant = bound_coef(problem, scaled, plan, options)
     shifts = np.abs(b - standardization.intercept(W)) if fit_intercept else None
     region = error_region(problem, standardization, minorant, scaled, bounds, shifts)
+    note = ""
     if fit_intercept:
-        bounds = np.hypot(bounds, _mean_error(problem, standardization, scaled, W, b))
+        mean_errors = _mean_error(problem, standardization, scaled, W, b)
+        note = _intercept_note(float(bounds.max()), float(mean_errors.max()), b, options.tol)
+        bounds = np.hypot(bounds, mean_errors)
     if (problem.target_norms == 0).any():
         is_exact = ~W.any(axis=0) & (b == standardization.y_mean)
         constant_bounds = np.where(is_exact, 0.0, np.inf)
         bounds = np.where(problem.target_norms == 0, constant_bounds, bounds)
-    return Certificate(np.where(np.isnan(bounds), np.inf, bounds), float(options.tol), region)
+    return Certificate(np.where(np.isnan(bounds), np.inf, bounds), float(options.tol), region, note)
+
+
+def _intercept_note(coef_bound: float, mean_error: float, b: Array, tol: float) -> str:
+    """What a certificate says if the error of the mean prediction is nearly all of its bound.
+
+    `mean_error`, and the bound of `coef`, are relative to the spread of y. They may be NaN.
+    """
+    if not mean_error > max(MIN_INTERCEPT_RATIO * coef_bound, tol):
+        return ""
+    which = "is" if b.any() else "is 0, and the exact solution has one; this is"
+    return (
+        f"the intercept {which} most of the error, and with the right one for these coefficients "
+        f"the bound would be {coef_bound:.1e}"
+    )
 
 
 @np.errstate(over="ignore", invalid="ignore")  # errors may be infinite

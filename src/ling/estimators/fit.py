@@ -26,7 +26,7 @@ from ling.solvers.engines import ENGINES
 from ling.solvers.fingerprint import DataFingerprint, data_fingerprint
 from ling.solvers.machine import parse_speeds
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import Plan, format_megabytes, plan_as_dict, plan_solve
+from ling.solvers.planning import Plan, plan_as_dict, plan_solve
 from ling.solvers.problem import (
     Problem,
     Standardization,
@@ -36,6 +36,7 @@ from ling.solvers.problem import (
     relative_to_target_norm,
 )
 from ling.solvers.solve import CastCoef, FindCandidate, Solution, solve
+from ling.wording import format_bytes
 
 log = logging.getLogger("ling")
 SOLVERS = ("auto", *ENGINES)
@@ -421,20 +422,20 @@ def _coef_range_error(dtype: np.dtype[Any]) -> NonFiniteError:
 def _memory_notes(plan: Plan, step: EngineEstimate, context: FitContext) -> list[str]:
     """What a report says of a fit that takes more than its memory budget."""
     memory, beside_x = plan.memory, plan.memory.resident_bytes
-    beside = f" beside {format_megabytes(beside_x)} of X" if beside_x else ""
+    beside = f" beside {format_bytes(beside_x)} of X" if beside_x else ""
     n_bytes = vector_bytes(plan.dimensions)
     if not memory.allows(n_bytes):
-        needed = format_megabytes(n_bytes)
+        needed = format_bytes(n_bytes)
         return [
             f"Arrays with a number for every sample and target alone take about {needed}{beside}, "
             "more than memory_budget."
         ]
     if not memory.allows(context.preparation_bytes):
-        needed = format_megabytes(context.preparation_bytes)
+        needed = format_bytes(context.preparation_bytes)
         stage = context.preparation_stage.capitalize()
         return [f"{stage}: this takes about {needed}{beside}, more than memory_budget."]
     if not step.fits:
-        needed = format_megabytes(step.n_bytes)
+        needed = format_bytes(step.n_bytes)
         return [f"It takes about {needed}{beside}, more than memory_budget."]
     return []
 

@@ -19,6 +19,7 @@ from ling.design.chunked import read_all
 from ling.errors import InputTypeError, MissingValueError, OptionError, ShapeError, Where
 from ling.progress import READ_STAGE, FitProgress
 from ling.solvers.cost_model import MemoryBudget
+from ling.wording import format_bytes
 
 log = logging.getLogger("ling")
 # X is read into memory once if its bytes are at most this fraction of the memory budget. Larger X
@@ -140,7 +141,7 @@ def load_or_rechunk(
     resident_bytes, is_read_once = planned_residency(chunked, budget)
     if not is_read_once:
         return chunked, resident_bytes
-    log.info("X is read into memory: %.3g MB.", chunked.n_bytes / 1e6)
+    log.info("X is read into memory: %s.", format_bytes(chunked.n_bytes))
     progress.begin_stage(READ_STAGE, lambda: (1.0, chunked.n_bytes / chunked.read_bandwidth))
     return read_all(chunked, budget.tuning), resident_bytes
 

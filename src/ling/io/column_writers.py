@@ -19,6 +19,9 @@ RowIndexer: TypeAlias = Callable[[int], int]
 #: Writes an Arrow array into columns of a block.
 ColumnWriter: TypeAlias = Callable[[Any, Array, RowIndexer], None]
 MISSING_CODE, UNKNOWN_CODE = -1, -2
+#: Functions that take the options which errors advise; `fit` and `predict` do not.
+SCAN_OF_FIT = "the scan function (of the fit, and of new rows)"
+SCAN_OF_NEW_ROWS = "the scan function (scan_arrow, with like=model, for a data frame)"
 
 
 def is_categorical(name: str, kind: Any, argument: str = "X") -> bool:
@@ -172,7 +175,7 @@ def missing_value_error(name: str, row: int) -> MissingValueError:
     return MissingValueError(
         "X",
         "has no value",
-        Change("missing", "mean", "to put the column's mean there"),
+        Change("missing", "mean", "to put the column's mean there", SCAN_OF_FIT),
         "leave the row or the column out",
         where=Where(row=row, column=name),
     )
@@ -186,6 +189,6 @@ def _unknown_category_error(
         "X",
         f"has {len(known)} known categories ({some}{', ...' if len(known) > 5 else ''}), but is "
         f"{text!r}",
-        Change("unknown", "ignore", "to treat it as none of them"),
+        Change("unknown", "ignore", "to treat it as none of them", SCAN_OF_NEW_ROWS),
         where=Where(row=row, column=name),
     )

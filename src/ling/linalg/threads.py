@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -39,44 +40,67 @@ def n_threads() -> int:
     libraries = _blas_libraries()
     if not libraries:
         return os.cpu_count() or 1
-    counts = _blas_limiter.saved_counts or [int(library.num_threads) for library in libraries]
-    return max(1, min(counts))
+    counts = _blas_limiter.saved_counts if _blas_limiter.users else []
+    return max(1, min(counts or [int(library.num_threads) for library in libraries]))
 
 
 class _BlasLimiter:
-    """Context manager that limits BLAS to one thread while at least one user is inside.
+    """Limits BLAS to one thread while it has at least one user.
 
-    The last user to leave restores the number of threads.
+    An interrupt can come at any place of `add` and `remove`. So each step can be repeated, and a
+    user that `remove` was not called for is removed when the object is deleted, with the traceback
+    of the interrupt.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.n_users = 0
-        self.saved_counts: list[int] = []
+        self.lock = threading.RLock()  # an object can be deleted while its thread holds the lock
+        self.users: dict[int, weakref.ref[_SingleThreadedBlas]] = {}
+        self.saved_counts: list[int] = []  # empty if all are restored
 
-    def __enter__(self) -> None:
+    def add(self, user: _SingleThreadedBlas) -> None:
+        """Limit BLAS to one thread until `user` is removed or deleted."""
+        key = id(user)
         with self.lock:
-            if self.n_users == 0:
-                libraries = _blas_libraries()
+            for other, reference in list(self.users.items()):
+                if reference() is None:
+                    del self.users[other]  # its removal was interrupted
+            is_first = not self.users
+            self.users[key] = weakref.ref(user, lambda _: self.remove(key))
+            libraries = _blas_libraries()
+            if not self.saved_counts:
                 self.saved_counts = [int(library.num_threads) for library in libraries]
+            if is_first:
                 for library in libraries:
                     library.set_num_threads(1)
-            self.n_users += 1
 
-    def __exit__(self, *_: object) -> None:
+    def remove(self, key: int) -> None:
+        """Remove the user with this id; restore the number of threads if it is the last one."""
         with self.lock:
-            self.n_users -= 1
-            if self.n_users == 0:
+            if key not in self.users:
+                return
+            if len(self.users) == 1:
                 self.restore()
+            del self.users[key]
 
     def restore(self) -> None:
         """Restore the number of BLAS threads."""
-        counts, self.saved_counts = self.saved_counts, []
-        for library, number in zip(_blas_libraries(), counts, strict=True):
-            library.set_num_threads(number)
+        if self.saved_counts:
+            for library, number in zip(_blas_libraries(), self.saved_counts, strict=True):
+                library.set_num_threads(number)
+            self.saved_counts = []
 
 
 _blas_limiter = _BlasLimiter()
+
+
+class _SingleThreadedBlas:
+    """Context manager of one user of the limiter."""
+
+    def __enter__(self) -> None:
+        _blas_limiter.add(self)
+
+    def __exit__(self, *_: object) -> None:
+        _blas_limiter.remove(id(self))
 
 
 def _after_fork() -> None:
@@ -86,23 +110,22 @@ def _after_fork() -> None:
     the limiter.
     """
     _pools.clear()
-    _blas_limiter.lock = threading.Lock()
-    if _blas_limiter.n_users:
-        _blas_limiter.n_users = 0
-        _blas_limiter.restore()
+    _blas_limiter.lock = threading.RLock()
+    _blas_limiter.users.clear()
+    _blas_limiter.restore()
 
 
 if hasattr(os, "register_at_fork"):  # not on systems without fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def single_threaded_blas() -> _BlasLimiter:
+def single_threaded_blas() -> _SingleThreadedBlas:
     """Context manager for small factorisations, which one BLAS thread does about as fast.
 
     Several threads would keep spinning for a while after each call, on the cores that the compiled
     loops need.
     """
-    return _blas_limiter
+    return _SingleThreadedBlas()
 
 
 def n_slices(n_bytes: int) -> int:

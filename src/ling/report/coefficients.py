@@ -9,7 +9,7 @@ import numpy as np
 from ling._typing import Array
 from ling.report.html_tables import NUMERIC_CLASS, Cell, name_cell, number_cell, sortable_table
 from ling.report.report_data import ReportData
-from ling.report.wording import format_count, format_number
+from ling.wording import format_count, format_number
 
 # Rows of the table that is drawn, and of those that can be searched: for one target, for several.
 MAX_PLOTTED_COEFFICIENTS, MAX_TABLE_ROWS, MAX_TABLE_ROWS_PER_TARGET = 20, 500, 200

@@ -8,7 +8,7 @@ from html import escape
 from ling.io.encoding import Encoding, OneHot
 from ling.report.html_tables import scrolling_table
 from ling.report.report_data import ReportData
-from ling.report.wording import format_count, pluralize, truncate_middle
+from ling.wording import format_count, pluralize, truncate_middle
 
 # Columns of text with a row of their own, and names in a list.
 MAX_TEXT_COLUMNS, MAX_LISTED_NAMES = 30, 6

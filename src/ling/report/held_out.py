@@ -20,7 +20,7 @@ from ling.report.prediction_display import (
 )
 from ling.report.report_data import ReportData
 from ling.report.svg import render_svg
-from ling.report.wording import (
+from ling.wording import (
     format_count,
     format_number,
     format_percent,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any, TypeAlias
 
-from ling.report.wording import format_number, truncate_middle
+from ling.wording import format_number, truncate_middle
 
 #: Text, and the number that it is sorted by; None for text.
 Cell: TypeAlias = tuple[str, float | None]

@@ -38,8 +38,8 @@ from ling.report.path_and_spectrum import (
     compute_spectrum,
     tridiagonal_form,
 )
-from ling.report.wording import unique_sentences
 from ling.results import Cost, FitReport, Status
+from ling.wording import unique_sentences
 
 # Targets, or classes, with pictures of their own.
 MAX_DETAILED_TARGETS = 3

@@ -17,7 +17,8 @@ from ling.report.report_data import ReportData
 from ling.report.spectrum_display import SpectrumDisplay
 from ling.report.summary import certificate_sentence, round_up
 from ling.report.svg import render_svg
-from ling.report.wording import (
+from ling.solvers.machine import parse_memory_budget
+from ling.wording import (
     format_bytes,
     format_count,
     format_flops,
@@ -25,7 +26,6 @@ from ling.report.wording import (
     format_seconds,
     pluralize,
 )
-from ling.solvers.machine import parse_memory_budget
 
 # Characters of a parameter, and names of targets or classes in a list.
 MAX_PARAMETER_CHARS, MAX_LISTED_NAMES = 120, 12

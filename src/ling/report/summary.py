@@ -7,7 +7,8 @@ import numpy as np
 from ling.estimators.out_of_sample import OutOfSample
 from ling.report.held_out_scores import ClassificationScores, RegressionScores
 from ling.report.report_data import ReportData
-from ling.report.wording import (
+from ling.results import Status
+from ling.wording import (
     MINUS_SIGN,
     NO_VALUE,
     format_count,
@@ -18,7 +19,6 @@ from ling.report.wording import (
     pluralize,
     truncate_middle,
 )
-from ling.results import Status
 
 # Columns that the first paragraph names.
 N_NAMED_COLUMNS = 3

@@ -55,19 +55,23 @@ N_STATISTICS_ARRAYS = 6
 class MemoryBudget:
     """Bytes that a fit may use in addition to the data.
 
-    `resident_bytes` of the user's memory_budget are taken by parts of X, and already subtracted.
+    `total_bytes` is the user's memory_budget. Parts of X take `resident_bytes` of it.
     """
 
-    n_bytes: float = float("inf")
+    total_bytes: float = float("inf")
     resident_bytes: float = 0.0
+
+    @property
+    def n_bytes(self) -> float:
+        """Bytes beside X; at least 1."""
+        return max(1.0, self.total_bytes - self.resident_bytes)
 
     @classmethod
     def from_option(
         cls, memory_budget: float | str | None, resident_bytes: float = 0.0
     ) -> MemoryBudget:
         """The budget of a fit whose X already takes `resident_bytes` of `memory_budget`."""
-        budget = parse_memory_budget(memory_budget)
-        return cls(max(1.0, budget - resident_bytes), resident_bytes)
+        return cls(parse_memory_budget(memory_budget), resident_bytes)
 
     def allows(self, n_bytes: float, fraction: float = 1.0) -> bool:
         """Whether `n_bytes` fit into this fraction of the budget."""
@@ -83,9 +87,8 @@ class MemoryBudget:
 
     def after(self, n_bytes: float) -> MemoryBudget:
         """The budget less `n_bytes`, but at least MIN_REMAINING_FRACTION of it."""
-        return replace(
-            self, n_bytes=max(MIN_REMAINING_FRACTION * self.n_bytes, self.n_bytes - n_bytes)
-        )
+        left = max(MIN_REMAINING_FRACTION * self.n_bytes, self.n_bytes - n_bytes)
+        return replace(self, total_bytes=left + self.resident_bytes)
 
     def total_for(self, n_bytes: float) -> float:
         """A memory_budget that leaves `n_bytes` for a fit, rounded up to two digits.

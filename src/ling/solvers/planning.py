@@ -16,6 +16,7 @@ from ling.solvers.machine import (
     parse_memory_budget,
 )
 from ling.solvers.options import FitOptions
+from ling.wording import format_bytes
 
 # Stored entries of X up to which DEFAULT_MACHINE is used. Such a fit takes milliseconds, less than
 # a measurement of the machine.
@@ -76,16 +77,18 @@ class Plan:
         s = self.dimensions
         kind = "dense" if s.dense else f"sparse, {s.nnz} stored"
         problem = f"{s.n} x {s.p} {kind}, {s.n_targets} target(s), {s.n_alphas} alpha(s); "
-        budget = f"budget {format_megabytes(self.memory_budget + self.memory.resident_bytes)}"
+        budget = f"budget {format_bytes(self.memory.total_bytes)}"
         if self.memory.resident_bytes:
-            budget += f", {format_megabytes(self.memory_budget)} beside X in memory"
+            left = self.memory.total_bytes - self.memory.resident_bytes
+            beside = f"{format_bytes(left)} beside" if left > 0 else "all of it for"
+            budget += f", {beside} X in memory"
         return problem + budget
 
     @property
     def _rows(self) -> list[tuple[str, str, str, str, str]]:
         return [
             (
-                p.engine, f"{p.seconds:.3g} s", f"{p.n_bytes / 1e6:.3g} MB", f"{p.passes:.0f}",
+                p.engine, f"{p.seconds:.3g} s", format_bytes(p.n_bytes), f"{p.passes:.0f}",
                 self._remark(p),
             )
             for p in self.estimates
@@ -174,9 +177,3 @@ def plan_as_dict(plan: Plan, options: FitOptions) -> dict[str, Any]:
         "memory_budget": parse_memory_budget(options.memory_budget),
         "threads": threads.n_threads(),
     }
-
-
-def format_megabytes(n_bytes: float) -> str:
-    """Bytes as text in megabytes: "0.806 MB", "4,000 MB"."""
-    megabytes = n_bytes / 1e6
-    return f"{megabytes:.3g} MB" if megabytes < 1000 else f"{megabytes:,.0f} MB"

@@ -31,6 +31,7 @@ from ling.solvers.nonnegative import nonnegative
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
+from ling.wording import format_bytes
 
 log = logging.getLogger("ling")
 # Runs of one engine in all. An iteration whose recursive residual has drifted from the true one is
@@ -135,9 +136,9 @@ def solve(
     for estimate, budget in _engines_to_try(problem, plan, options):
         tried.append(estimate.engine)
         log.info(
-            "%d x %d by %s, which is expected to take %.2g s, %.3g MB and %.3g passes.",
-            *problem.shape, estimate.engine, estimate.seconds, estimate.n_bytes / 1e6,
-            estimate.passes,
+            "%d x %d by %s, which is expected to take %.2g s, %s and %.3g passes.",
+            *problem.shape, estimate.engine, estimate.seconds,
+            format_bytes(estimate.n_bytes), estimate.passes,
         )  # fmt: skip
         engine_start = start
         for _ in range(MAX_ATTEMPTS_PER_ENGINE):

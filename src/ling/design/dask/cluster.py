@@ -40,6 +40,7 @@ from ling.design.dask.partition import (
 )
 from ling.design.dask.task_graph import TaskGraph, block_keys, futures_of, release_restrictions
 from ling.errors import ClusterLostError, ClusterMemoryError
+from ling.wording import format_bytes
 
 MIB = 2**20
 # A pass fails if more than MAX_DEATHS_PER_BLOCK workers die in turn while they hold the same block,
@@ -384,9 +385,9 @@ class ClusterBlocks:
     @property
     def _memory_advice(self) -> str:
         """Advice for error messages about workers that may have run out of memory."""
-        largest = max(self.heights) * self.row_bytes / MIB
+        largest = format_bytes(max(self.heights) * self.row_bytes)
         return (
-            f"If they ran out of memory: the largest chunk of X takes {largest:.3g} MB, and a pass "
+            f"If they ran out of memory: the largest chunk of X takes {largest}, and a pass "
             "holds about two at a time; use smaller ones (X.rechunk({0: n_rows})), a smaller "
             "memory_budget, or workers with more memory."
         )
@@ -397,8 +398,8 @@ class ClusterBlocks:
             return "the sum of what several chunks give"
         block = self.keys.index(key)
         start, rows = sum(self.heights[:block]), self.heights[block]
-        size = rows * self.row_bytes / MIB
-        return f"rows {start} to {start + rows} of X, a chunk of {size:.3g} MB"
+        size = format_bytes(rows * self.row_bytes)
+        return f"rows {start} to {start + rows} of X, a chunk of {size}"
 
 
 def _merge_all(count: int, found: Iterable[ReductionNodes]) -> BlockResult:

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from ling.design.dask.partition import WorkerMemoryError
 from ling.errors import ClusterLostError, ClusterMemoryError, MissingPackageError
+from ling.wording import format_bytes
 
-MIB = 2**20
 #: Seconds without any worker, or with workers paused because their memory is full, after which an
 #: error is raised. The option `ling.patience` of Dask's configuration overrides it.
 PATIENCE_SECONDS = 20.0
@@ -60,7 +60,7 @@ def translate_errors(describe: Callable[[TaskKey], str]) -> Iterator[None]:
         start, stop, n_bytes, limit = error.args
         raise ClusterMemoryError(
             f"out of memory at rows {start} to {stop} of X, which lie in a chunk of "
-            f"{n_bytes / MIB:.3g} MB{_limit_text(limit)}. {_MEMORY_ADVICE}"
+            f"{format_bytes(n_bytes)}{_limit_text(limit)}. {_MEMORY_ADVICE}"
         ) from error
     except MemoryError as error:
         if isinstance(error, ClusterMemoryError):
@@ -98,7 +98,7 @@ def repeated_deaths_error(where: str, count: int, limit: int | None) -> ClusterM
 
 def _limit_text(limit: int | None) -> str:
     """Return a clause with the memory limit of a worker in bytes; empty if there is none."""
-    return f"; the limit of a worker is {limit / MIB:.4g} MB" if limit else ""
+    return f"; the limit of a worker is {format_bytes(limit)}" if limit else ""
 
 
 def _cluster_lost_error(error: BaseException) -> ClusterLostError:

@@ -54,7 +54,11 @@ def format_seconds(value: float) -> str:
 
 
 def format_bytes(value: float) -> str:
-    """Of memory."""
+    """Of memory.
+
+    >>> format_bytes(3), format_bytes(80_640), format_bytes(3.999e9)
+    ('3 B', '80.6 kB', '4 GB')
+    """
     return _with_si_prefix(value, "B")
 
 
@@ -66,6 +70,7 @@ def format_flops(value: float) -> str:
 def _with_si_prefix(value: float, unit: str) -> str:
     """With the prefix that leaves one to three digits before the point."""
     prefixes = ("", "k", "M", "G", "T", "P")
+    value = float(f"{value:.2e}")  # 999.9 MB are 1 GB
     power = int(math.log10(value) // 3) if value >= 1 else 0
     power = min(power, len(prefixes) - 1)
     return f"{format_number(value / 1000.0**power)} {prefixes[power]}{unit}"
