@@ -3,6 +3,7 @@
 import linecache
 import os
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
@@ -124,3 +125,26 @@ def test_what_a_second_interrupt_leaves_is_mended_by_the_next_use():
         assert numbers() == before, place
         assert not threads._blas_limiter.users, place
     assert n_left > 5
+
+
+def test_other_threads_always_see_the_same_number_of_threads():
+    """The number of parts of a sweep depends on it, and so do the last bits of results."""
+    seen, stop = set(), threading.Event()
+
+    def look():
+        while not stop.is_set():
+            seen.add(threads.n_threads())
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    observer = threading.Thread(target=look)
+    observer.start()
+    try:
+        for _ in range(2000):
+            with threads.single_threaded_blas():
+                seen.add(threads.n_threads())
+    finally:
+        stop.set()
+        observer.join()
+        sys.setswitchinterval(interval)
+    assert seen == {2}

@@ -141,7 +141,7 @@ class DenseStorage(MemoryStorage):
         def sweep(part: slice) -> None:
             dense_affine_map(self.array, *vectors, part.start, part.stop, rows.start, out)
 
-        threads.parallel_map(sweep, threads.split_rows(rows, threads.n_slices(1)))
+        threads.parallel_map(sweep, threads.split_rows(rows, threads.n_slices()))
 
     def _narrow_gram(self, affine: AffineMap) -> Array:
         from ling.design.kernels import BLOCK_COLUMNS, narrow_gram
@@ -277,7 +277,8 @@ class DenseStorage(MemoryStorage):
 
     def _thread_slices(self, n_bytes: int) -> list[slice]:
         """Return one range of rows per task; each task accumulates a result of `n_bytes`."""
-        return threads.split_rows(slice(0, self.shape[0]), threads.n_slices(n_bytes))
+        n_parts = threads.n_slices(n_bytes, self.array.nbytes)
+        return threads.split_rows(slice(0, self.shape[0]), n_parts)
 
     @property
     def max_compiled_columns(self) -> int:

@@ -61,7 +61,8 @@ class QuantizedMatrix:
             quantized_gram_matvec(self.codes, self.scales, normalized, part.start, part.stop, out)
             return out
 
-        parts = threads.split_rows(slice(0, len(self.scales)), threads.n_slices(8 * len(v)))
+        n_parts = threads.n_slices(8 * len(v), self.codes.nbytes)
+        parts = threads.split_rows(slice(0, len(self.scales)), n_parts)
         return np.asarray(self.column_scales * threads.parallel_sum(sweep, parts) * largest)
 
 
@@ -84,5 +85,5 @@ def quantize(
         rows = part.start * GROUP_SIZE, min(part.stop * GROUP_SIZE, n)
         dense_quantize(array, *vectors, column_scales, *rows, codes, scales)
 
-    threads.parallel_map(sweep, threads.split_rows(slice(0, n_groups), threads.n_slices(1)))
+    threads.parallel_map(sweep, threads.split_rows(slice(0, n_groups), threads.n_slices()))
     return QuantizedMatrix(codes, scales, column_scales)

@@ -211,8 +211,7 @@ class SparseStorage(MemoryStorage):
             csr_gram_matvec(*self._csr_arrays(), v, *transform_arrays, part.start, part.stop, out)
             return out
 
-        parts = self._thread_slices(threads.n_slices(v.nbytes))
-        return threads.parallel_sum(sweep, parts).reshape(V.shape)
+        return threads.parallel_sum(sweep, self._thread_slices(v.nbytes)).reshape(V.shape)
 
     def _matmat_rows(self, V: Array, rows: slice) -> Array:
         from ling.design.kernels import csr_matmat, csr_matvec
@@ -228,12 +227,19 @@ class SparseStorage(MemoryStorage):
         kernel = csr_rmatvec if U.ndim == 1 else csr_rmatmat
         kernel(*self._csr_arrays(), np.ascontiguousarray(U), rows.start, rows.stop, out)
 
-    def _thread_slices(self, n_parts: int | None = None) -> list[slice]:
-        """Return `n_parts` ranges of rows (default: one per thread) with similar entry counts."""
+    def _thread_slices(self, partial_bytes: int | None = None) -> list[slice]:
+        """Return ranges of rows with similar entry counts: one per thread.
+
+        With `partial_bytes`, the size of the partial result of each range, there may be more, or
+        fewer if adding the results up would take too long.
+        """
         if self.csr.nnz <= self._tuning.min_parallel_entries:
             n_parts = 1
-        elif n_parts is None:
+        elif partial_bytes is None:
             n_parts = threads.n_threads()
+        else:
+            entry_bytes = self.csr.data.itemsize + self.csr.indices.itemsize
+            n_parts = threads.n_slices(partial_bytes, float(self.csr.nnz) * entry_bytes)
         return self._split_by_entries(slice(0, self.shape[0]), -(-self.csr.nnz // n_parts))
 
     def _split_by_entries(self, part: slice, entries: int) -> list[slice]:

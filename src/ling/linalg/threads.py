@@ -19,6 +19,10 @@ from ling._typing import Array
 THREAD_NAME_PREFIX = "ling-kernel"
 # Limit on the bytes of all partial results of a parallel sweep, unless every thread has just one.
 MAX_PARTIAL_BYTES = 2**27
+PARTS_PER_THREAD = 8
+# Limit on the bytes of all partial results, relative to the data that are read. A partial result is
+# cleared, filled and added, which moves about four times its bytes: a quarter of the data at most.
+MAX_PARTIAL_FRACTION = 1 / 16
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -40,8 +44,9 @@ def n_threads() -> int:
     libraries = _blas_libraries()
     if not libraries:
         return os.cpu_count() or 1
-    counts = _blas_limiter.saved_counts if _blas_limiter.users else []
-    return max(1, min(counts or [int(library.num_threads) for library in libraries]))
+    with _blas_limiter.lock:  # not between saving the counts and limiting them
+        counts = _blas_limiter.saved_counts if _blas_limiter.users else []
+        return max(1, min(counts or [int(library.num_threads) for library in libraries]))
 
 
 class _BlasLimiter:
@@ -128,17 +133,19 @@ def single_threaded_blas() -> _SingleThreadedBlas:
     return _SingleThreadedBlas()
 
 
-def n_slices(n_bytes: int) -> int:
-    """Number of parts of a parallel sweep, each with a partial result of `n_bytes`.
+def n_slices(partial_bytes: int = 0, data_bytes: float = float("inf")) -> int:
+    """Number of parts of a parallel sweep over `data_bytes`.
 
     There are several parts per thread, so that a delayed thread does not delay the others. (BLAS
-    keeps its threads spinning for a while after a call, on the cores that the sweep needs.) Large
-    partial results mean fewer parts.
+    keeps its threads spinning for a while after a call, on the cores that the sweep needs.) Each
+    part has a partial result of `partial_bytes`, which is cleared and added up. Large partial
+    results mean fewer parts, and a single one if the data are not much larger than they are.
     """
     workers = n_threads()
-    return (
-        1 if workers == 1 else max(workers, min(8 * workers, MAX_PARTIAL_BYTES // max(1, n_bytes)))
-    )
+    if workers == 1 or not partial_bytes:
+        return 1 if workers == 1 else PARTS_PER_THREAD * workers
+    most = max(workers, min(PARTS_PER_THREAD * workers, MAX_PARTIAL_BYTES // partial_bytes))
+    return max(1, int(min(most, MAX_PARTIAL_FRACTION * data_bytes / partial_bytes)))
 
 
 def split_rows(rows: slice, pieces: int) -> list[slice]:

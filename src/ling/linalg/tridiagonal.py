@@ -146,7 +146,7 @@ class HouseholderTridiagonal:
         def sweep(part: slice) -> None:
             tridiagonal_quadratic_forms(Z[part], inverse, ratios, forms[part])
 
-        threads.parallel_map(sweep, threads.split_rows(slice(0, len(Z)), threads.n_slices(1)))
+        threads.parallel_map(sweep, threads.split_rows(slice(0, len(Z)), threads.n_slices()))
         return forms[:, : len(alphas)]
 
     def _ldl_recurrences(self, alphas: Array) -> tuple[Array, Array]:
