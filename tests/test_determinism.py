@@ -54,7 +54,7 @@ def write_speeds(speeds):
 
 def forget_speeds():
     """Forget what was measured, as a new process does."""
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
     chunked._measured_bandwidths.clear()
 
 

@@ -131,11 +131,11 @@ def speeds_file(tmp_path, monkeypatch):
     """The file of measured speeds, in a cache of its own; measuring takes no time."""
     monkeypatch.setenv("LING_CACHE", str(tmp_path))
     monkeypatch.setattr(machine, "measure_machine", lambda: DEFAULT_MACHINE)
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
     assert machine.measured_machine() == DEFAULT_MACHINE
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
     yield tmp_path / "ling" / "machine.json"
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
 
 
 def entry(**changes):

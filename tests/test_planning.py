@@ -21,13 +21,19 @@ from ling.solvers.planning import plan_solve
 from tests.memory import peak_memory
 from tests.raising import raises
 
-BIG = ProblemDimensions(20_000, 4_000, 80_000_000, 8, True, 1, 1)
+
+def dense(n, p):
+    return ProblemDimensions(n, p, n * p, 8, True, 1, 1)
+
+
+BIG = dense(20_000, 4_000)
+OTHER_MACHINE = replace(DEFAULT_MACHINE, gemm_rate=7e10)
 
 
 @pytest.fixture(autouse=True)
 def typical_machine(monkeypatch):
     """The same machine for every run of the tests."""
-    monkeypatch.setattr(planning, "measured_machine", lambda: DEFAULT_MACHINE)
+    monkeypatch.setattr(planning, "cached_machine", lambda: DEFAULT_MACHINE)
 
 
 def plan(shape, budget=1e12, precision="auto", tol=1e-4):
@@ -156,16 +162,38 @@ def test_the_machine_is_measured_once_and_remembered(tmp_path, monkeypatch):
     monkeypatch.setenv("LING_CACHE", str(tmp_path))
     calls = []
     monkeypatch.setattr(machine, "measure_machine", lambda: calls.append(1) or DEFAULT_MACHINE)
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
     assert machine.measured_machine() == DEFAULT_MACHINE
-    machine._speeds_in_use.clear()  # as in another process
+    machine.forget_speeds()  # as in another process
     assert machine.measured_machine() == DEFAULT_MACHINE
     assert len(calls) == 1
     (tmp_path / "ling" / "machine.json").write_text("not json")
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
     assert machine.measured_machine() == DEFAULT_MACHINE
     assert len(calls) == 2
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_measurements"), [((20_000, 2_000), 0), ((400_000, 20_000), 1)]
+)
+def test_only_long_fits_measure_the_machine(shape, n_measurements, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setenv("LING_CACHE", str(tmp_path))
+    calls = []
+    monkeypatch.setattr(machine, "measure_machine", lambda: calls.append(1) or OTHER_MACHINE)
+    machine.forget_speeds()
+    long, short = dense(400_000, 20_000), dense(20_000, 2_000)
+    plans = [plan(dense(*shape)), plan(dense(*shape))]
+    assert len(calls) == n_measurements
+    assert plans[0] == plans[1]
+    # What a long fit has measured does not change the plans of short ones in this process.
+    before, _, after = plan(short), plan(long), plan(short)
+    assert before == after
+    assert plan(short).machine is DEFAULT_MACHINE
+    machine.forget_speeds()  # as in another process
+    assert plan(short).machine == OTHER_MACHINE
+    machine.forget_speeds()
 
 
 def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
@@ -174,9 +202,9 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
     blocked.write_text("")
     monkeypatch.setenv("LING_CACHE", str(blocked))
     monkeypatch.setattr(machine, "measure_machine", lambda: DEFAULT_MACHINE)
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
     assert machine.measured_machine() == DEFAULT_MACHINE
-    machine._speeds_in_use.clear()
+    machine.forget_speeds()
 
 
 def test_measured_speeds_are_plausible():

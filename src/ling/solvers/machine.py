@@ -107,9 +107,22 @@ def _total_memory(root: str | Path) -> float:
     return min(total_bytes, memory_limit(root))
 
 
-# Speeds that plans use, by the number of threads. Each is read from the cache file or measured
-# once in a process and never replaced, so that repeated fits make the same plan.
-_speeds_in_use: dict[int, Machine] = {}
+# Speeds that plans use, by the number of threads: those that the cache file had when it was first
+# read, None if it had none, and those that were measured. They are never replaced in a process, so
+# that repeated fits make the same plan.
+_cached_speeds: dict[int, Machine | None] = {}
+_measured_speeds: dict[int, Machine] = {}
+
+
+def cached_machine() -> Machine | None:
+    """Speeds of this machine from the cache; None if it had none when it was first read."""
+    n_threads = threads.n_threads()
+    if n_threads not in _cached_speeds:
+        file = _cache_file()
+        entries = {} if file is None else _read_speeds(file)
+        # If another thread has read it in the meantime, its result is the one that counts.
+        _cached_speeds.setdefault(n_threads, _as_machine(entries.get(_cache_key(n_threads))))
+    return _cached_speeds[n_threads]
 
 
 def measured_machine() -> Machine:
@@ -118,24 +131,21 @@ def measured_machine() -> Machine:
     They stay the same in a process. What another process writes to the cache in the meantime is
     used by the next process.
     """
-    n_threads = threads.n_threads()
-    if n_threads not in _speeds_in_use:
-        # If another thread has measured in the meantime, its result is the one that counts.
-        _speeds_in_use.setdefault(n_threads, _read_or_measure(n_threads))
-    return _speeds_in_use[n_threads]
-
-
-def _read_or_measure(n_threads: int) -> Machine:
-    """Speeds with so many threads from the cache file; measured and written to it if missing."""
-    key, file = _cache_key(n_threads), _cache_file()
-    entries = {} if file is None else _read_speeds(file)
-    cached = _as_machine(entries.get(key))
+    cached = cached_machine()
     if cached is not None:
         return cached
-    log.info("The speeds of this machine are measured.")
-    machine = measure_machine()
-    _write_speeds(file, {**entries, key: asdict(machine)})
-    return machine
+    n_threads = threads.n_threads()
+    if n_threads not in _measured_speeds:
+        log.info("The speeds of this machine are measured.")
+        _measured_speeds.setdefault(n_threads, measure_machine())
+        _write_speeds(_cache_file(), _cache_key(n_threads), _measured_speeds[n_threads])
+    return _measured_speeds[n_threads]
+
+
+def forget_speeds() -> None:
+    """Read or measure the speeds again when they are needed next, as in a new process."""
+    _cached_speeds.clear()
+    _measured_speeds.clear()
 
 
 def _cache_key(n_threads: int) -> str:
@@ -200,15 +210,16 @@ def _read_speeds(file: Path) -> dict[str, Any]:
     return entries if isinstance(entries, dict) else {}
 
 
-def _write_speeds(file: Path | None, known: dict[str, Any]) -> None:
-    """Write the entries to the cache file; a failure is logged, not raised."""
+def _write_speeds(file: Path | None, key: str, machine: Machine) -> None:
+    """Add an entry to the cache file; a failure is logged, not raised."""
     if file is None:
         log.info("machine speeds are not kept: there is no home folder; set LING_CACHE to a folder")
         return
+    entries = {**_read_speeds(file), key: asdict(machine)}
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(file) as partial_file:
-            partial_file.write_text(json.dumps(known, indent=2), encoding="utf-8")
+            partial_file.write_text(json.dumps(entries, indent=2), encoding="utf-8")
     except (OSError, RecursionError) as error:  # a full disk, or damaged other entries
         log.info("machine speeds are not kept: %s", error)
 

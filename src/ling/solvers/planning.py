@@ -12,15 +12,19 @@ from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import (
     DEFAULT_MACHINE,
     Machine,
+    cached_machine,
     measured_machine,
     parse_memory_budget,
 )
 from ling.solvers.options import FitOptions
 from ling.wording import format_bytes
 
-# Stored entries of X up to which DEFAULT_MACHINE is used. Such a fit takes milliseconds, less than
-# a measurement of the machine.
+# Stored entries of X up to which DEFAULT_MACHINE is used. Such a fit takes milliseconds, and reading
+# the speeds from the cache would be part of them.
 MAX_UNMEASURED_ENTRIES = 2**18
+# Predicted seconds from which a fit measures the machine, if the cache has no speeds. Measuring
+# takes up to half a second, and two more to compile loops that the fit itself may not need.
+MIN_SECONDS_TO_MEASURE = 5.0
 # `direct` is preferred because its cost does not depend on the spectrum: its predicted seconds are
 # multiplied by DIRECT_PREFERENCE, or by LONG_DIRECT_PREFERENCE from LONG_FIT_SECONDS on. An
 # iterative engine finds out from a sample whether it pays; in a long fit that check costs little.
@@ -130,11 +134,10 @@ def plan_solve(
     """Plan with an estimate for every engine: cheapest first, those that do not fit last.
 
     `memory` is less than `options.memory_budget` if X itself takes part of it; None for all of it.
-    Without `options.machine`, the speeds of the machine are measured, except for small problems.
+    Without `options.machine`, speeds of the machine come from the cache. If it has none, they are
+    measured for long fits, and DEFAULT_MACHINE is used for others.
     """
-    machine = options.machine
-    if machine is None:
-        machine = DEFAULT_MACHINE if shape.nnz <= MAX_UNMEASURED_ENTRIES else measured_machine()
+    machine = options.machine or _machine_for(shape, options)
     if memory is None:
         memory = MemoryBudget.from_option(options.memory_budget)
     predictions = estimate_all(shape, machine, options.precision, options.tol)
@@ -145,6 +148,18 @@ def plan_solve(
             by_engine[estimate.engine] = estimate if fits else replace(estimate, fits=False)
     estimates = sorted(by_engine.values(), key=lambda p: (not p.fits, _discounted_seconds(p)))
     return Plan(shape, tuple(estimates), memory, machine)
+
+
+def _machine_for(shape: ProblemDimensions, options: FitOptions) -> Machine:
+    """The speeds to plan with; the same for equal problems, all the time that a process runs."""
+    if shape.nnz <= MAX_UNMEASURED_ENTRIES:
+        return DEFAULT_MACHINE
+    cached = cached_machine()
+    if cached is not None:
+        return cached
+    predictions = estimate_all(shape, DEFAULT_MACHINE, options.precision, options.tol)
+    is_long = min(estimate.seconds for estimate in predictions) >= MIN_SECONDS_TO_MEASURE
+    return measured_machine() if is_long else DEFAULT_MACHINE
 
 
 def _discounted_seconds(prediction: EngineEstimate) -> float:
@@ -158,7 +173,7 @@ def _discounted_seconds(prediction: EngineEstimate) -> float:
 
 def plan_as_dict(plan: Plan, options: FitOptions) -> dict[str, Any]:
     """The plan of a fit with these options in plain numbers and text, as in `FitReport.plan`."""
-    # A small problem is planned with fixed speeds, which are not recorded.
+    # Problems that are planned with fixed speeds do not record them.
     speeds = {} if plan.machine is DEFAULT_MACHINE else dict(vars(plan.machine))
     if plan.dimensions.read_bandwidth is not None:
         speeds = {**vars(plan.machine), "read_bandwidth": plan.dimensions.read_bandwidth}
