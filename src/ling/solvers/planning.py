@@ -19,8 +19,8 @@ from ling.solvers.machine import (
 from ling.solvers.options import FitOptions
 from ling.wording import format_bytes
 
-# Stored entries of X up to which DEFAULT_MACHINE is used. Such a fit takes milliseconds, and reading
-# the speeds from the cache would be part of them.
+# Stored entries of X up to which DEFAULT_MACHINE is used. Such a fit takes milliseconds, and
+# reading the speeds from the cache would be part of them.
 MAX_UNMEASURED_ENTRIES = 2**18
 # Predicted seconds from which a fit measures the machine, if the cache has no speeds. Measuring
 # takes up to half a second, and two more to compile loops that the fit itself may not need.
