@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -12,11 +13,24 @@ from scipy import sparse
 from ling.design import as_design
 from ling.design.blocked import BlockResult
 from ling.design.dask import DaskStorage
-from ling.design.dask.cluster import _group_rows
-from ling.design.dask.failures import import_optional
+from ling.design.dask.cluster import (
+    MAX_DEATHS_PER_BLOCK,
+    BlockPlacement,
+    ClusterBlocks,
+    TaskGroup,
+    _group_rows,
+    _split_by_thread,
+)
+from ling.design.dask.failures import import_optional, translate_errors
 from ling.design.dask.partition import SPLIT_EVERY, RowLayout, merge_nodes
 from ling.design.dask.storage import _join_small_chunks, _joined_heights
-from ling.errors import ClusterMemoryError, InputTypeError, MissingPackageError, ShapeError
+from ling.errors import (
+    ClusterLostError,
+    ClusterMemoryError,
+    InputTypeError,
+    MissingPackageError,
+    ShapeError,
+)
 from tests.design.arrays import ARRAYS, N, P, matrix, pair
 from tests.design.products import EVERYTHING, transform_over_maps
 from tests.raising import raises
@@ -147,6 +161,20 @@ def test_errors_of_the_source_are_its_own():
         as_design(DaskStorage.from_array(array)).gram()
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError("gone"), KeyError("gone")])
+def test_errors_that_are_not_about_the_cluster_stay_as_they_are(error):
+    with pytest.raises(type(error)) as caught, translate_errors(str):
+        raise error
+    assert caught.value is error
+
+
+def test_errors_of_connections_to_the_cluster_are_translated():
+    comm_closed = pytest.importorskip("distributed.comm").CommClosedError("gone")
+    assert isinstance(comm_closed, OSError)
+    with pytest.raises(ClusterLostError), translate_errors(str):
+        raise comm_closed
+
+
 def no_room(rows):
     raise MemoryError
 
@@ -196,12 +224,46 @@ def test_layouts_of_subsets_of_subsets(rng):
 
 
 def test_rows_of_a_share():
-    from ling.design.dask.cluster import TaskGroup
-
     layout, array = RowLayout.from_heights([3, 4, 5], 2), np.arange(24.0).reshape(12, 2)
     np.testing.assert_array_equal(_group_rows(array, layout, TaskGroup("", (0, 1), 0)), array[:7])
     apart = np.vstack([array[:3], array[7:]])
     np.testing.assert_array_equal(_group_rows(array, layout, TaskGroup("", (0, 2), 0)), apart)
+
+
+@pytest.mark.parametrize(
+    ("heights", "shares"),
+    [([1, 3], [(0,), (1,)]), ([3, 1], [(0,), (1,)]), ([2, 2, 2, 2], [(0, 1), (2, 3)])],
+)
+def test_threads_get_similar_numbers_of_rows(heights, shares):
+    placement = BlockPlacement(("worker",) * len(heights), {"worker": 2})
+    groups = list(_split_by_thread(RowLayout.from_heights(heights, P), placement))
+    assert [group.numbers for group in groups] == shares
+    assert [group.share_index for group in groups] == [0, 1]
+
+
+def test_blocks_whose_workers_die_are_made_again_a_few_times():
+    class KilledWorker(Exception):
+        """Named like the error of distributed."""
+
+    class Client:
+        n_retries = 0
+
+        def retry(self, futures):
+            self.n_retries += 1
+            assert self.n_retries <= MAX_DEATHS_PER_BLOCK
+
+    class FailedBlocks(ClusterBlocks):
+        def __init__(self):
+            self.client, self._placement = Client(), None
+            self.futures = [SimpleNamespace(status="error", exception=KilledWorker)]
+
+        def _wait_for_blocks(self):
+            """They have all failed."""
+
+    blocks = FailedBlocks()
+    with pytest.raises(KilledWorker):
+        blocks._locate_blocks()
+    assert blocks.client.n_retries == MAX_DEATHS_PER_BLOCK
 
 
 @pytest.mark.processes

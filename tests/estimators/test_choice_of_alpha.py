@@ -9,6 +9,7 @@ import pytest
 from ling import RidgeCV
 from ling.errors import Change, OptionError
 from ling.model_selection import CVScores, ScoredGrid
+from ling.model_selection.alpha_grid import EXTENSION_STEPS, extend_grid
 from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
 from tests.raising import raises
 
@@ -233,3 +234,11 @@ def test_one_target_without_signal_does_not_make_all_useless():
 
 def test_scores_of_minus_infinity_are_compared_quietly():
     undecided_alphas(results([-np.inf, -np.inf, 1.0, -np.inf], [1, 1, 1, 1]))
+
+
+def test_an_extended_grid_has_the_same_ratio_everywhere():
+    alphas = np.geomspace(1e-2, 1e2, 9)
+    extended = extend_grid(alphas, (0.0, np.inf))
+    assert len(extended) == len(alphas) + 2 * EXTENSION_STEPS
+    np.testing.assert_allclose(extended[1:] / extended[:-1], alphas[1] / alphas[0], rtol=1e-12)
+    np.testing.assert_array_equal(extend_grid(alphas, (alphas[0], alphas[-1])), alphas)

@@ -364,3 +364,17 @@ def test_ignored_groups_are_told_as_in_a_grid_search(name):
             each.fit(X, y, groups=groups)
     np.testing.assert_allclose(model.best_score_, search.best_score_)
     assert model.fit(X, y, groups=None).alpha_ == search.best_params_["alpha"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scorers_get_decision_values_as_from_scikit_learn(n_classes):
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    y = np.arange(30) % n_classes
+    shapes = set()
+
+    def scorer(estimator, X, y):
+        shapes.add(estimator.decision_function(X).shape[1:])
+        return 0.0
+
+    ling.RidgeClassifierCV([0.1, 1.0, 10.0], cv=3, scoring=scorer).fit(X, y)
+    assert shapes == {() if n_classes == 2 else (3,)}

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling import Ridge, RidgeCV, ridge_path
 from ling.errors import NonFiniteError, OptionError, ShapeError
+from ling.model_selection.path import SOLUTION_BATCH_ELEMENTS, _alpha_batches
 from tests import reference
 from tests.model_selection.problems import DATA
 from tests.raising import raises
@@ -164,3 +165,12 @@ def test_the_training_error_of_a_nearly_perfect_fit_has_digits(shape):
     path = ridge_path(X, y, alphas=[1e-9, 1e-7, 1.0])
     errors = np.mean((path.predict(X) - y[:, None]) ** 2, axis=0)
     np.testing.assert_allclose(path.training_error, errors, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("n_batches", "elements_per_alpha"), [(1, 1), (3, SOLUTION_BATCH_ELEMENTS // 3)]
+)
+def test_batches_of_alphas_hold_a_limited_number_of_coefficients(n_batches, elements_per_alpha):
+    batches = list(_alpha_batches(ALPHAS, elements_per_alpha))
+    np.testing.assert_array_equal(np.concatenate(batches), ALPHAS)
+    assert len(batches) == n_batches

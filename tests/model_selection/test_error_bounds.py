@@ -10,8 +10,22 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from ling import RidgeCV
+from ling.linalg.cholesky import CholeskyForm
+from ling.linalg.rounding import EPS, sum_noise
+from ling.linalg.singular_values import SingularForm
 from ling.model_selection import DirectFolds, ExactLeaveOneOut, IteratedFolds
-from tests.model_selection.problems import Data
+from ling.model_selection.fold_errors import (
+    LeaveOneOutErrors,
+    SystemScales,
+    energy_errors,
+    leave_one_out_errors,
+)
+from ling.model_selection.fold_scales import test_rows_of_split as rows_of_split
+from ling.model_selection.leave_one_out import _DualLeaveOneOut
+from ling.model_selection.leverage_bounds import leverage_bounds
+from ling.model_selection.scoring import R2Score
+from ling.solvers.certificate import LowRankMinorant
+from tests.model_selection.problems import DATA, Data
 
 DIGITS = 60
 
@@ -200,3 +214,83 @@ def test_most_bounds_are_finite():
         scores = RidgeCV([1e-6 * (X**2).sum(), (X**2).sum()], cv=3).fit(X, X[:, 1]).cv_scores_
         finite += list(np.isfinite(scores.score_error))
     assert np.mean(finite) > 0.9
+
+
+# The bounds above are far larger than errors on most data, so that a lost term of a bound does not
+# show. In the following tests the term in question is all that is left of a bound.
+
+
+def test_rounding_of_a_cholesky_factor_and_of_its_solves_both_count():
+    m = 9
+    W, alphas, scales = np.ones((m, 1, 1)), np.ones(1), SystemScales(np.zeros(m), np.zeros(1), 0.0)
+    energy, floors = energy_errors(CholeskyForm(np.zeros((m, m))), W, alphas, scales)
+    # With A + alpha I = I, ||E w|| <= 2 noise sqrt(m) sum |w|.
+    np.testing.assert_allclose(energy, 2 * sum_noise(m) * np.sqrt(m) * m, rtol=1e-9)
+    np.testing.assert_allclose(floors, 1.0, rtol=1e-9)
+
+
+def test_errors_of_singular_values_count_in_residuals_and_in_fits():
+    form = SingularForm(np.eye(5)[:, :2], np.array([3.0, 2.0]), np.eye(2))
+    W, alphas, scales = np.ones((2, 1, 1)), np.ones(1), SystemScales(np.ones(2), np.ones(1), 1e-10)
+    energy, floors = energy_errors(form, W, alphas, scales)
+    noise = 1e-10 + sum_noise(5, 2)
+    # ||dX|| (||y|| / sqrt(floor) + ||w||), and the error of y.
+    expected = noise * np.sqrt(2) * (1 / np.sqrt(2**2 + 1) + np.sqrt(2)) + noise
+    np.testing.assert_allclose(energy, expected, rtol=1e-8)
+    np.testing.assert_allclose(floors, 2**2 + 1, rtol=1e-8)
+
+
+def test_the_error_of_means_is_relative_to_the_weight_of_all_rows():
+    form, W, alphas = CholeskyForm(np.eye(3)), np.ones((3, 1, 1)), np.ones(1)
+    scales = SystemScales(np.ones(3), np.full(1, 2.0), 1e-10)
+    errors = leave_one_out_errors(form, W, alphas, scales, 5.0, 1 / 25)
+    # ||x|| ||w|| + ||y|| for sums over all rows, divided by the root of their weight.
+    expected = errors.noise * (np.sqrt(3) * np.sqrt(3) + 2) / 5
+    np.testing.assert_allclose(errors.offsets, expected, rtol=1e-12)
+
+
+def test_a_rough_kernel_widens_the_bounds_of_leave_one_out():
+    data = DATA["wide"]()
+    loo = _DualLeaveOneOut(data.cv_problem())
+    n, rows = len(data.Y), slice(None)
+    residuals, diagonals = np.zeros((n, 1)), np.full((n, 1), 0.3)
+    floor = 5 * loo._system_error  # a relative error of 1/5, so that 1/4 of the diagonal is unsure
+    bounds = loo._row_bounds(np.ones((1, 1)), floor, residuals, diagonals, diagonals, rows)
+    np.testing.assert_allclose(bounds, np.sqrt(1.25 * 0.3) / (0.75 * 0.3), rtol=1e-9)
+
+
+def test_the_mean_of_training_rows_is_bounded_where_it_is_not_known():
+    data = DATA["wide"]()
+    samples, rows = data.cv_problem(), np.arange(len(data.Y))
+    far = np.linalg.norm(data.X - data.X.mean(axis=0), axis=1).argmax()
+    for train in (rows[:12], np.array([far]), np.array([far, far, far])):
+        splits = data.splits([(train, np.delete(rows, far)[-3:])])
+        bounded = rows_of_split(samples, splits, 0, None, np.zeros(1))
+        X = samples.design.map_rows(lambda block: block)
+        assert np.linalg.norm(X[train].mean(axis=0)) <= bounded.x_shift <= 2 * samples.length
+
+
+def test_leverages_of_repeated_test_rows_are_summed_once_per_repeat():
+    data = DATA["tall"]()
+    samples, p = data.cv_problem(), data.X.shape[1]
+    test = np.array([1, 1, 1, 4])
+    splits = data.splits([(np.arange(10, 40), test)])
+    minorant = LowRankMinorant(np.eye(p)[:, :2], np.array([3.0, 2.0]), 0.0)
+    (bound,) = leverage_bounds(samples, splits, [minorant], [np.zeros(p)])
+    X = samples.design.map_rows(lambda block: block)[test]
+    np.testing.assert_allclose(bound.total, (X**2).sum(), rtol=1e-9)
+    np.testing.assert_allclose(bound.squares, (X[:, :2] ** 2).sum(axis=0), rtol=1e-9)
+
+
+def test_a_score_of_1_is_rounded():
+    scoring = R2Score(np.arange(20.0)[:, None], None, per_target=False)
+    assert scoring.score_errors(np.array(1.0), np.array(0.0)) >= 4 * EPS
+
+
+def test_residuals_of_leave_one_out_are_rounded_relative_to_y_and_to_predictions():
+    nothing = np.zeros((1, 1))
+    errors = LeaveOneOutErrors(nothing, nothing, np.zeros(1), 0.0, 0.0)
+    residuals, Y, divisors = np.full((1, 1, 1), 2.0), np.full((1, 1, 1), 3.0), np.full((1, 1), 0.25)
+    bounds = errors.row_bounds(residuals, Y, np.ones((1, 1)), divisors, np.ones(1))
+    # Those of y, of y minus the prediction, and of 1 - h.
+    np.testing.assert_allclose(bounds, 4 * EPS * (3 + 2 * 0.25 + 2) / 0.25, rtol=1e-9)

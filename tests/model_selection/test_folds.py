@@ -186,6 +186,20 @@ def test_estimated_degrees_of_freedom_are_within_their_standard_errors():
     assert 0.6 < np.std(off) < 1.5
 
 
+@pytest.mark.parametrize("name", ["tall", "three targets", "without intercept"])
+def test_generalized_cross_validation_divides_residuals_by_the_same_share(name):
+    data = DATA[name]()
+    gcv = StochasticGCV(data.cv_problem(), 1e-8, 24, np.random.default_rng(0))
+    gcv.refine(ALPHAS)
+    n, rows = len(data.Y), np.arange(len(data.Y))
+    shares = 1 - (gcv.effective_dof(ALPHAS)[0] + data.fit_intercept) / n
+    for _, at, held_out in gcv.predictions(ALPHAS):
+        residuals = data.Y - data.predictions(rows, rows, ALPHAS[at])
+        np.testing.assert_allclose(
+            held_out.predictions, data.Y - residuals / shares[at], atol=1e-6 * np.abs(data.Y).max()
+        )
+
+
 def test_folds_by_passes_share_them():
     data = DATA["tall"]()
     passes = []

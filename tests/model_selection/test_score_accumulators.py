@@ -18,6 +18,7 @@ from ling.model_selection.score_accumulators import (
     LeaveOneOutScores,
     SquaredError,
 )
+from ling.model_selection.scoring import MeanScore, NegMeanSquaredError
 
 N, P, T = 24, 4, 2
 ALPHAS = np.array([0.1, 1.0, 30.0])
@@ -169,3 +170,22 @@ def test_leave_one_out_adds_up_the_squared_error_bounds_of_its_rows():
         roots = np.sqrt(forms * (1 + ERRORS.form_errors[at]))[:, None]
         bounds = (roots * ERRORS.energy[at] + np.abs(residuals) * slack) / (divisors - slack)
         np.testing.assert_allclose(squares[0, at], WEIGHTS @ bounds**2, rtol=1e-6)
+
+
+def test_the_standard_error_of_a_mean_is_that_of_a_sample():
+    values = (np.arange(N) % 3 == 0).astype(float)  # 1 where the class is right
+    loss = Accuracy(Y=np.ones((N, 1)), weights=None)
+    score, error = MeanScore(loss, N).score_with_std_error(2 * values[:, None] - 1, np.arange(N))
+    np.testing.assert_allclose(score, values.mean(), rtol=1e-12)
+    np.testing.assert_allclose(error, values.std(ddof=1) / np.sqrt(N), rtol=1e-12)
+
+
+def test_standard_errors_do_not_overflow():
+    scale = 2.0**340
+    y = np.array([[1.0], [5.0], [7.0]])  # the second squared error is the mean of all
+    (_, error), (_, large_error) = (
+        NegMeanSquaredError(unit * y, None).score_with_std_error(0 * y, np.arange(3))
+        for unit in (1.0, scale)
+    )
+    np.testing.assert_allclose(error, np.sqrt(192))  # deviations of 24, 0 and -24
+    np.testing.assert_allclose(large_error, scale**2 * error)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
+from ling.model_selection.path import expected_path_cost
 from ling.model_selection.strategy import (
     MAX_EXACT_LOO_SECONDS,
     MIN_DIRECT_TO_ITERATED_RATIO,
@@ -100,3 +101,11 @@ def test_the_expected_seconds_are_unknown_where_factorizations_do_not_fit():
     passes, seconds = expected_cv_cost(plan, 5, 8)
     assert passes >= TYPICAL_PASSES_PER_TARGET
     assert seconds is not None
+
+
+@pytest.mark.parametrize("n_targets", [1, 5])
+def test_an_iterated_path_is_expected_to_take_the_typical_passes_of_all_targets(n_targets):
+    plan = make_plan(40_000, 600, SLOW_FACTORIZATIONS, n_targets=n_targets)
+    passes, seconds = expected_path_cost(plan, len(ALPHAS))
+    assert passes == 1 + TYPICAL_PASSES_PER_TARGET * n_targets
+    assert seconds == passes * direct_and_pass_seconds(1, len(ALPHAS), plan)[1]
