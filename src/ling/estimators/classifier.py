@@ -474,6 +474,6 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         scorer = get_scorer("accuracy") if self.scoring is None else self._check_scorer()
         if self.scoring in (None, "accuracy") and not decision.is_multilabel:
             loss = Accuracy(weights=parameters.get("sample_weight"), Y=Y)
-            return MeanScore(loss, len(Y))
+            return MeanScore(loss)
         scorer_X = None if is_prediction_scorer(scorer) else data.X
         return SklearnScorer(scorer, y, decision, scorer_X, False, parameters, Y)

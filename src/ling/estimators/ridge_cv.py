@@ -270,7 +270,7 @@ class RidgeCV(
         scorer = self._check_scorer()
         if self.scoring == "neg_mean_squared_error":
             loss = SquaredError(weights=score_weights, y=Y, per_target=per_target)
-            return NegMeanSquaredLoss(loss, len(Y), per_target=per_target)
+            return NegMeanSquaredLoss(loss, per_target=per_target)
         scorer_X = None if is_prediction_scorer(scorer) else data.X
         return SklearnScorer(scorer, Y, None, scorer_X, per_target, parameters)
 

@@ -124,8 +124,12 @@ class CVProblem:
 
     @cached_property
     def rounding_of_y(self) -> Array:
-        """Rounding errors (t,) of adding the mean of y to a prediction, in the units of y."""
-        return np.asarray(2 * EPS * np.abs(self.standardization.y_mean))
+        """Rounding errors (t,) of adding the mean of y to a prediction, in the units of y.
+
+        They are 0 for a constant y, whose mean is exact and to which 0 is added.
+        """
+        is_constant = self.problem.target_norms == 0
+        return np.where(is_constant, 0.0, 2 * EPS * np.abs(self.standardization.y_mean))
 
     def root_weight(self, rows: RowIndices | slice) -> float:
         """The square root of the total weight of `rows`."""
@@ -306,7 +310,10 @@ class HeldOutPredictor(ABC):
 
     @abstractmethod
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """Yield (split index, alpha index, predictions for the test rows of that split)."""
+        """Yield (split index, alpha index, predictions for the test rows of that split).
+
+        Split by split, and alphas in their order.
+        """
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array] | None:
         """Effective degrees of freedom of a fit to all samples, and their standard errors.
