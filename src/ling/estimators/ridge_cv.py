@@ -28,7 +28,6 @@ from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.cv_fit import (
     SELECT_BEST,
     SELECT_ONE_STD_ERROR,
-    CVFitResult,
     check_store_cv_results,
     fit_with_cv,
     set_cv_attributes,
@@ -235,7 +234,7 @@ class RidgeCV(
                     chosen.fit,
                     options,
                     chosen.effective_dof,
-                    _unknown_dof_error(chosen),
+                    chosen.effective_dof_error,
                 )
             set_fit_attributes(self, chosen.fit, y.ndim)
             set_cv_attributes(self, chosen, y.ndim, data.design.dtype)
@@ -278,10 +277,3 @@ class RidgeCV(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _unknown_dof_error(chosen: CVFitResult) -> Array | None:
-    """NaN (t,) if the degrees of freedom were estimated with random vectors, else None."""
-    if chosen.effective_dof is None or "estimated" not in chosen.scored.scores.method:
-        return None
-    return np.full(len(chosen.effective_dof), np.nan)

@@ -316,9 +316,10 @@ class HeldOutPredictor(ABC):
         """
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array] | None:
-        """Effective degrees of freedom of a fit to all samples, and their standard errors.
+        """Effective degrees of freedom of a fit to all samples, and their errors without rounding.
 
-        Both have shape (n_alphas,). None if they are not known.
+        Both have shape (n_alphas,). The errors are standard errors of random estimates, and 0 for
+        those from a factorisation. None if the degrees of freedom are not known.
         """
         return None
 

@@ -415,15 +415,21 @@ class StochasticGCV(IteratedFolds):
         return slice(None)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array]:
-        """Effective degrees of freedom without the intercept, and their standard errors.
+        """Effective degrees of freedom without the intercept, and their errors, (n_alphas,).
 
-        Both have shape (n_alphas,).
+        The errors are standard errors, plus what the subspace may miss: for a probe, that is the
+        squared energy norm of the error of its solution.
         """
+        probe_dof, t = self._probe_dof(alphas), self.cv_problem.n_targets
+        std_errors = probe_dof.std(axis=1, ddof=1) / np.sqrt(probe_dof.shape[1])
+        missed = (self._energy_bounds(0, alphas)[:, t:] ** 2).mean(axis=1)
+        return probe_dof.mean(axis=1), std_errors + missed
+
+    def _probe_dof(self, alphas: Array) -> Array:
+        """z'H z of every random vector z, (n_alphas, n_probes)."""
         space, t = self.spaces[0], self.cv_problem.n_targets
         Y = space.solution_coordinates(alphas)[:, :, t:]
-        projected_probes = space.basis.T @ space.rhs[:, t:]
-        probe_dof = np.einsum("mat,mt->at", Y, projected_probes)
-        return probe_dof.mean(axis=1), probe_dof.std(axis=1, ddof=1) / np.sqrt(probe_dof.shape[1])
+        return np.asarray(np.einsum("mat,mt->at", Y, space.basis.T @ space.rhs[:, t:]))
 
     def _update_leverages(self) -> None:
         """Not needed: the test rows are the training rows."""
@@ -450,8 +456,9 @@ class StochasticGCV(IteratedFolds):
         The edf include the intercept, and n counts the samples of nonzero weight.
         """
         n = self.cv_problem.standardization.n_counted
-        effective_dof, _ = self.effective_dof(alphas)
-        return np.maximum(1 - (effective_dof + self.cv_problem.fit_intercept) / n, 1 / n)
+        effective_dof = self._probe_dof(alphas).mean(axis=1)
+        divisors = 1 - (effective_dof + self.cv_problem.fit_intercept) / n
+        return np.asarray(np.maximum(divisors, 1 / n))
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
         """Score sums of all samples, and bounds; one pass for each batch of alphas."""
