@@ -196,10 +196,11 @@ class HouseholderTridiagonal:
         return product
 
 
-def tridiagonalize(A: Array) -> HouseholderTridiagonal:
+def tridiagonalize(A: Array, overwrite: bool = False) -> HouseholderTridiagonal:
     """Tridiagonal form of a symmetric A (m, m); 4/3 m^3 FLOPs.
 
-    Only the lower triangle is read, or for C-ordered A the upper one.
+    Only the lower triangle is read, or for C-ordered A the upper one. A copy of A is needed unless
+    `overwrite` allows to use its memory.
     """
     m = len(A)
     if m == 1:
@@ -209,6 +210,6 @@ def tridiagonalize(A: Array) -> HouseholderTridiagonal:
     fortran_A = A if A.flags.f_contiguous else A.T
     with single_threaded_blas() if m <= MAX_SINGLE_THREAD_SIZE else nullcontext():
         packed, diagonal, off_diagonal, tau, _ = lapack.dsytrd(
-            fortran_A, lower=True, lwork=LAPACK_BLOCK_SIZE * m
+            fortran_A, lower=True, lwork=LAPACK_BLOCK_SIZE * m, overwrite_a=overwrite
         )
     return HouseholderTridiagonal(diagonal, off_diagonal, np.asfortranarray(packed[1:, :-1]), tau)
