@@ -70,18 +70,23 @@ class CVFitResult:
     effective_dof_error: Array | None
 
 
+def checked_alphas(model: Any) -> Array | None:
+    """`model.alphas` as an array, None for the default grid; raises if they cannot be used."""
+    if model.alphas is None:
+        return None
+    return check_alphas(model.alphas, allow_zero=model.cv is not None)
+
+
 def fit_with_cv(
-    model: Any, data: TrainingData, splits: Splits | None, scoring: Scoring, options: FitOptions
-) -> CVFitResult:
+    model: Any, data: TrainingData, splits: Splits | None, scoring: Scoring, options: FitOptions,
+    user_alphas: Array | None,
+) -> CVFitResult:  # fmt: skip
     """Score all alphas, choose one (or one per target), and fit to all samples with it.
 
-    `splits` is None for leave-one-out. The alphas are `model.alphas`, or a default grid. Raises
-    OptionError if memory does not allow a choice.
+    `splits` is None for leave-one-out, and `user_alphas` for the default grid. Raises OptionError
+    if memory does not allow a choice.
     """
     started = time.perf_counter()
-    user_alphas = (
-        None if model.alphas is None else check_alphas(model.alphas, allow_zero=splits is not None)
-    )
     plan = plan_training(data, 1, options)
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: _expected_cost(model, plan, splits, user_alphas))

@@ -29,6 +29,7 @@ from ling.estimators.cv_fit import (
     SELECT_BEST,
     SELECT_ONE_STD_ERROR,
     check_store_cv_results,
+    checked_alphas,
     fit_with_cv,
     set_cv_attributes,
     warn_about_choice,
@@ -52,7 +53,6 @@ from ling.model_selection import (
     R2Score,
     Scoring,
     SklearnScorer,
-    check_alphas,
 )
 from ling.model_selection.score_accumulators import SquaredError
 from ling.solvers.problem import TrainingData
@@ -219,15 +219,16 @@ class RidgeCV(
         the routing says.
         """
         check_store_cv_results(self)
-        if self.alphas is not None:
-            self._check_store_covariance(check_alphas(self.alphas, allow_zero=self.cv is not None))
+        alphas = checked_alphas(self)
+        if alphas is not None:
+            self._check_store_covariance(alphas)
         with fit_session(self, X, y, sample_weight) as progress:
             data, y = training_data(self, X, y, sample_weight, progress, y_numeric=True)
             to_scorer, to_splitter = route_fit_params(self, data.weights, params)
             splits = make_splits(self, data.X, y, to_splitter)
             scoring = self._make_scoring(data, to_scorer)
             with checkpoint_session(self, data, splits) as (data, options):
-                chosen = fit_with_cv(self, data, splits, scoring, options)
+                chosen = fit_with_cv(self, data, splits, scoring, options, alphas)
                 uncertainty = self._compute_uncertainty_state(
                     chosen.problem,
                     chosen.standardization,

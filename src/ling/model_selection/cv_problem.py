@@ -112,7 +112,7 @@ class CVProblem:
         return float(np.linalg.norm(self.problem.safe_column_norms))
 
     def held_out(self, P: Array, bounds: Array, rows: RowIndices | slice) -> HeldOut:
-        """Predictions `P` (n_test, t) of centred y for `rows`, and their bounds (t,).
+        """Predictions `P` (n_test, k, t) of centred y for `rows`, and their bounds (k, t).
 
         The result is in the units of y; `P` is overwritten.
         """
@@ -307,11 +307,17 @@ class HeldOutPredictor(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """Yield (split index, alpha index, predictions for the test rows of that split).
+    def prediction_batches(self, alphas: Array) -> Iterator[tuple[int, slice, HeldOut]]:
+        """Yield (split index, batch, predictions for the test rows of that split).
 
-        Split by split, and alphas in their order.
+        They are those of `alphas[batch]`. Split by split, and alphas in their order.
         """
+
+    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
+        """Yield (split index, alpha index, predictions (n_test, t) for its test rows)."""
+        for number, batch, held_out in self.prediction_batches(alphas):
+            for index, bounds in enumerate(held_out.bounds):
+                yield number, batch.start + index, HeldOut(held_out.predictions[:, index], bounds)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array] | None:
         """Effective degrees of freedom of a fit to all samples, and their errors without rounding.

@@ -7,6 +7,7 @@ held-out rows. For p > n the kernel matrix X X' of a training set is part of tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -121,35 +122,35 @@ class DirectFolds(HeldOutPredictor):
         form = symmetric_form(A, float(alphas.min()))
         return form.effective_dof(alphas), np.zeros(len(alphas))
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """Split number, index of alpha, and predictions for its test rows, (n_test, t)."""
+    def prediction_batches(self, alphas: Array) -> Iterator[tuple[int, slice, HeldOut]]:
+        """Split number, batch of alphas, and predictions for the test rows."""
         samples = self.cv_problem
         for number in range(self.n_splits):
             fold_fit, rows = self._fold_fit(number, alphas), self.test_rows(number)
-            for index, (P, bounds) in enumerate(fold_fit.predictions(alphas, samples, rows)):
-                yield number, index, samples.held_out(P, bounds, rows)
+            for batch, P, bounds in fold_fit.prediction_batches(alphas, samples, rows):
+                yield number, batch, samples.held_out(P, bounds, rows)
             del fold_fit  # its form would be in memory beside the next one
 
     def _fold_fit(self, number: int, alphas: Array) -> FoldFit:
         """The fit of split `number` for these alphas, taken from or added to the cache."""
         fold_fit = self._fold_fits.get(number)
         if fold_fit is None:
-            fold_fit = self._compute_fold_fit(number, float(alphas.min()))
+            fold_fit = self._compute_fold_fit(number, alphas)
             self.cv_problem.problem.design.meter.add(4 / 3 * float(len(fold_fit.form)) ** 3)
             if self._can_cache_fits:
                 self._fold_fits[number] = fold_fit
         return fold_fit
 
-    def _compute_fold_fit(self, number: int, smallest_alpha: float) -> FoldFit:
-        """The fit of split `number` for all alphas from `smallest_alpha` on."""
-        samples, splits = self.cv_problem, self.splits
+    def _compute_fold_fit(self, number: int, alphas: Array) -> FoldFit:
+        """The fit of split `number` for all alphas from the smallest of `alphas` on."""
+        samples, splits, smallest_alpha = self.cv_problem, self.splits, float(alphas.min())
         n, p = samples.shape
         if self._uses_singular_values:
             return singular_fold_fit(samples, splits, number)
         if p > n:
             return dual_fold_fit(samples, splits, number, smallest_alpha)
         training, held_out = self._training_statistics(number, smallest_alpha)
-        return gram_fold_fit(samples, splits, number, training, held_out, smallest_alpha)
+        return gram_fold_fit(samples, splits, number, training, held_out, alphas)
 
     @property
     def _can_cache_fits(self) -> bool:
@@ -192,7 +193,11 @@ class DirectFolds(HeldOutPredictor):
         if held_out is None:
             return None
         total_weight = training_weight(self.cv_problem, self.splits, number)
-        return statistics_of_all(self.cv_problem).without(held_out, total_weight), held_out
+        return self._statistics_of_all.without(held_out, total_weight), held_out
+
+    @cached_property
+    def _statistics_of_all(self) -> SufficientStatistics:
+        return statistics_of_all(self.cv_problem)
 
     def _held_out_statistics(self, number: int) -> SufficientStatistics | None:
         """Statistics of the rows that split `number` holds out.

@@ -37,7 +37,8 @@ class FormFit:
     `rotated_rhs` is Q'C. Predictions for the rows M, (n_test, m), are M W + intercept, with the
     intercept y_shift - x_shift'W. `make_test_design` returns M, x_shift is (m,), y_shift (t,). In
     the primal formulation A = X'X, C = X'Y and m = p. In the dual one A = X X', C = Y, W are dual
-    coefficients and M is a kernel matrix. `scales` is what error bounds need.
+    coefficients and M is a kernel matrix. `scales` is what error bounds need, and `known_errors`
+    are their `FormErrors` by alphas.
     """
 
     form: Form
@@ -46,7 +47,7 @@ class FormFit:
     x_shift: Array
     y_shift: Array
     scales: SystemScales
-    _errors: dict[bytes, FormErrors] = field(default_factory=dict, init=False, repr=False)
+    known_errors: dict[bytes, FormErrors] = field(default_factory=dict, repr=False, kw_only=True)
 
     @cached_property
     def test_design(self) -> Design:
@@ -66,10 +67,10 @@ class FormFit:
         few factors whatever their number.
         """
         key = alphas.tobytes()
-        if key not in self._errors:
-            self._errors.clear()
-            self._errors[key] = form_errors(self.form, alphas, self.scales)
-        return self._errors[key]
+        if key not in self.known_errors:
+            self.known_errors.clear()
+            self.known_errors[key] = form_errors(self.form, alphas, self.scales)
+        return self.known_errors[key]
 
     def rotated_coef(self, alphas: Array) -> Array:
         """Q'W for all alphas, (m, n_alphas * t); the targets of the first alpha come first."""
@@ -139,12 +140,13 @@ class FoldFit(FormFit):
         ratios = None if self.ratios is None else self.ratios(alphas[batch])
         return self.test.norm_bounds(energy, floors, coef_norms, ratios)
 
-    def predictions(
+    def prediction_batches(
         self, alphas: Array, samples: CVProblem, rows: RowIndices
-    ) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: predictions of centred y for the test rows, (n_test, t), and bounds.
+    ) -> Iterator[tuple[slice, Array, Array]]:
+        """For batches of `alphas`: predictions of centred y for the test rows, and bounds.
 
-        `rows` are the test rows in `samples`.
+        The predictions have shape (n_test, n_batch, t), the bounds (n_batch, t). `rows` are the
+        test rows in `samples`.
         """
         t, n_test = self.rotated_rhs.shape[1], len(rows)
         rotate_rows = self.rotates_rows(samples, n_test, len(alphas))
@@ -153,5 +155,4 @@ class FoldFit(FormFit):
             W = self.rotated_coef(alphas[batch])
             bounds = self.error_bounds(W, alphas, batch)
             P = self.predict(W, samples, rows, rotate_rows)
-            for index in range(len(bounds)):
-                yield P[:, index * t : (index + 1) * t], bounds[index]
+            yield batch, P.reshape(n_test, len(bounds), t), bounds

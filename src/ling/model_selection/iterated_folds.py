@@ -221,14 +221,15 @@ class IteratedFolds(HeldOutPredictor):
                     and self.spaces[n].dimension < CHECK_GROWTH_FACTOR * dimensions_at_check[n]
                 ]
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """Yield (split index, alpha index, predictions for the test rows of that split)."""
+    def prediction_batches(self, alphas: Array) -> Iterator[tuple[int, slice, HeldOut]]:
+        """Yield (split index, batch, predictions for the test rows of that split)."""
         for number in range(len(self.spaces)):
             rows, bounds = self.test_rows(number), self._error_bounds(number, alphas)
-            for index, P in enumerate(self._split_predictions(number, alphas)):
-                yield number, index, self.cv_problem.held_out(P, bounds[index], rows)
+            for batch, P in self._split_predictions(number, alphas):
+                yield number, batch, self.cv_problem.held_out(P, bounds[batch], rows)
 
-    def _split_predictions(self, number: int, alphas: Array) -> Iterator[Array]:
+    def _split_predictions(self, number: int, alphas: Array) -> Iterator[tuple[slice, Array]]:
+        """Batches of alphas, and predictions of centred y (n_test, n_batch, t)."""
         samples, rows = self.cv_problem, self.test_index(number)
         n_test = samples.shape[0] if isinstance(rows, slice) else len(rows)
         numbers = float(samples.n_targets * (n_test + samples.shape[1]))
@@ -236,7 +237,7 @@ class IteratedFolds(HeldOutPredictor):
             W, intercepts = self._coef_and_intercepts(number, alphas[batch])
             P = samples.predict_rows(rows, W)
             P += intercepts
-            yield from np.split(P, len(alphas[batch]), axis=1)
+            yield batch, P.reshape(n_test, -1, samples.n_targets)
 
     def _coef_and_intercepts(self, number: int, alphas: Array) -> tuple[Array, Array]:
         """Coefficients of a split, (p, n_alphas * t), and their intercepts, (n_alphas * t,)."""

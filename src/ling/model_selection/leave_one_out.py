@@ -122,12 +122,12 @@ class ExactLeaveOneOut(HeldOutPredictor):
         """The tridiagonal form of X'X, if it was computed."""
         return self._formulation.gram_form
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """0, index of alpha, and predictions for all samples, (n, t)."""
+    def prediction_batches(self, alphas: Array) -> Iterator[tuple[int, slice, HeldOut]]:
+        """0, batch of alphas, and predictions for all samples."""
         samples, all_rows = self.cv_problem, slice(None)
-        for index, (residuals, bounds) in enumerate(self._formulation.residuals(alphas)):
-            P = np.subtract(samples.Y, residuals, out=residuals)
-            yield 0, index, samples.held_out(P, bounds, all_rows)
+        for batch, residuals, bounds in self._formulation.residuals(alphas):
+            P = np.subtract(samples.Y[:, None], residuals, out=residuals)
+            yield 0, batch, samples.held_out(P, bounds, all_rows)
 
 
 class _PrimalLeaveOneOut:
@@ -167,10 +167,10 @@ class _PrimalLeaveOneOut:
         """Zeros (n_alphas,), because nothing is added to X'X."""
         return np.zeros(len(alphas))
 
-    def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds (t,).
+    def residuals(self, alphas: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """For batches of alphas: leave-one-out residuals (n, k, t) in units of the problem.
 
-        The bounds are on the weighted norms of their errors.
+        They come with bounds (k, t) on the weighted norms of their errors.
         """
         full_fit, samples = self._full_fit(alphas), self.cv_problem
         n, p, t = *samples.shape, samples.n_targets
@@ -188,8 +188,7 @@ class _PrimalLeaveOneOut:
             errors = self._errors(full_fit, alphas, batch, W)
             row_bounds = partial(self._row_bounds, errors, residuals, forms, divisors)
             bounds = samples.bound_norms(row_bounds, (forms.shape[1], t))
-            for index in range(len(bounds)):
-                yield residuals[:, index], bounds[index]
+            yield batch, residuals, bounds
 
     def _row_bounds(
         self, errors: LeaveOneOutErrors, residuals: Array, forms: Array, divisors: Array,
@@ -290,10 +289,10 @@ class _DualLeaveOneOut:
         """Not available: `has_additive_scores` is False."""
         raise NotImplementedError
 
-    def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds (t,).
+    def residuals(self, alphas: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """For batches of alphas: leave-one-out residuals (n, k, t) in units of the problem.
 
-        The bounds are on the weighted norms of their errors.
+        They come with bounds (k, t) on the weighted norms of their errors.
         """
         form, samples = self.tridiagonal, self.cv_problem
         sqrt_weights = samples.sqrt_weights[:, None]
@@ -317,7 +316,7 @@ class _DualLeaveOneOut:
             )  # fmt: skip
             bounds = samples.bound_norms(row_bounds)
             self._set_zero_weight_residuals(residuals, c)
-            yield residuals, bounds
+            yield column, residuals[:, None], bounds[None]
 
     @np.errstate(divide="ignore", invalid="ignore")
     def _row_bounds(

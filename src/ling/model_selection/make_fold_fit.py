@@ -15,13 +15,14 @@ from ling.model_selection.cv_problem import CVProblem
 from ling.model_selection.fold_errors import (
     ENERGY_RATIO,
     NEGLIGIBLE_ERROR,
+    FormErrors,
     GramComparison,
     SystemScales,
     TestRows,
     form_errors,
     singular_row_error,
 )
-from ling.model_selection.fold_fit import FoldFit, Form, FormFit
+from ling.model_selection.fold_fit import FoldFit, FormFit
 from ling.model_selection.fold_scales import (
     largest_multiplicity,
     scales_of_kernel,
@@ -43,23 +44,23 @@ ROWS_PER_UPDATE = 256
 
 def gram_fold_fit(
     samples: CVProblem, splits: Splits, number: int, training: SufficientStatistics,
-    held_out: SufficientStatistics | None, smallest_alpha: float,
+    held_out: SufficientStatistics | None, alphas: Array,
 ) -> FoldFit:  # fmt: skip
-    """Fit of split `number` from the statistics of its training rows.
+    """Fit of split `number` for `alphas`, from the statistics of its training rows.
 
     `held_out` are the statistics that were removed from those of all rows, or None if the training
     rows were summed. The Gram matrices of both are overwritten.
     """
     scales = (scales_of_sums if held_out is None else scales_of_remainder)(samples, training)
     test = test_rows_of_split(samples, splits, number, training.x_mean, training.y_mean)
-    comparison, ratios = None, None
+    comparison, ratios, smallest_alpha = None, None, float(alphas.min())
     if held_out is not None and splits.tests_held_out_rows(number):
         comparison = _compare(training, held_out)
     # Without a held-out weight, the statistics are those of all rows.
     overwrite = training.gram is not samples.problem.gram_cache.formed_gram
     form = symmetric_form(training.gram, smallest_alpha, overwrite)
-    target_norms = np.sqrt(np.maximum(training.squares, 0.0))
-    if comparison and not _has_negligible_errors(form, scales, test, target_norms, smallest_alpha):
+    errors = form_errors(form, alphas, scales)
+    if comparison and not _has_negligible_errors(errors, test, training.squares):
         # The form has overwritten the Gram matrix, unless it is a CholeskyForm.
         is_free = overwrite and isinstance(form, HouseholderTridiagonal)
         ratios = comparison.ratios(smallest_alpha, training.gram.T if is_free else None)
@@ -72,20 +73,23 @@ def gram_fold_fit(
         scales,
         test,
         ratios,
+        known_errors={alphas.tobytes(): errors},
     )
 
 
-def _has_negligible_errors(
-    form: Form, scales: SystemScales, test: TestRows, target_norms: Array, smallest_alpha: float
-) -> bool:
-    """True if errors of predictions are negligible for every y with these norms (t,).
+def _has_negligible_errors(errors: FormErrors, test: TestRows, target_squares: Array) -> bool:
+    """True if errors of predictions are negligible for every y with these squared norms (t,).
 
-    `smallest_alpha` has the largest errors. ||w|| <= ||y|| / sqrt(floor), as w is the product of
+    The smallest alpha has the largest errors. ||w|| <= ||y|| / sqrt(floor), as w is the product of
     X'(X X' + alpha I)^-1 and y.
     """
-    if not isinstance(form, HouseholderTridiagonal):
+    if (
+        errors.column_scales is not None
+    ):  # of a CholeskyForm, whose errors depend on more than ||w||
         return False
-    errors = form_errors(form, np.array([smallest_alpha]), scales)
+    target_norms = np.sqrt(np.maximum(target_squares, 0.0))
+    smallest = int(np.argmin(errors.floors))
+    errors = errors.take(slice(smallest, smallest + 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         coef_norms = target_norms / np.sqrt(errors.floors)[:, None]
         energy = errors.constants + errors.slopes[:, None] * coef_norms

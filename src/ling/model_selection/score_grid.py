@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
@@ -48,7 +49,7 @@ class ScoredGrid:
     tie_std_errors: float = 0.0
     sample_values: Array | None = None
 
-    @property
+    @cached_property
     def best(self) -> NDArray[np.intp]:
         """Index of the best alpha: a scalar array, or (n_targets,) if each target has its own.
 
@@ -229,32 +230,28 @@ def _scores_from_predictions(
     errors, (n_alphas, ...), are NaN if there are several splits. The values per sample, with the
     alphas as last axis, are None unless `store` is True.
     """
-    std_errors: list[Array] = [np.array(np.nan)] * len(alphas)
+    is_single = validation.n_splits == 1
     stored: list[Array] = []
     split_scores, split_errors = [], []
-    for number, results in groupby(validation.predictions(alphas), itemgetter(0)):
+    std_error = np.full(len(alphas), np.nan)
+    for number, results in groupby(validation.prediction_batches(alphas), itemgetter(0)):
         part = scoring.take(validation.test_index(number))
-        scores, bounds, margins = [], [], []
-        for _, index, held_out in results:
+        batches: list[tuple[Array, ...]] = []
+        for _, _, held_out in results:
             P = held_out.predictions
-            if validation.n_splits == 1:
-                score, std_errors[index] = part.score_with_std_error(P)
-            else:
-                score = part.score(P)
-            scores.append(score)
-            bounds.append(held_out.bounds)
-            margins.append(part.margins(P))
+            scored = part.score_with_std_error(P) if is_single else (part.score(P),)
+            batches.append((held_out.bounds, part.margins(P), *scored))
             if store:
                 stored.append(part.sample_values(P))
-        split_scores.append(np.array(scores))
-        split_errors.append(
-            _score_errors(
-                validation, part, number, split_scores[-1], np.array(bounds), np.array(margins)
-            )
-        )
+        columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+        bounds, margins, scores, *std_errors = columns
+        split_scores.append(scores)
+        split_errors.append(_score_errors(validation, part, number, scores, bounds, margins))
+        std_error = std_errors[0] if is_single else std_error
     errors, mean_bounds = (np.stack(parts, axis=1) for parts in zip(*split_errors, strict=True))
-    table = np.stack(split_scores, axis=1), np.array(std_errors), errors, mean_bounds
-    return table, np.stack(stored, axis=-1) if store else None
+    table = np.stack(split_scores, axis=1), std_error, errors, mean_bounds
+    values = np.moveaxis(np.concatenate(stored, axis=1), 1, 2).copy() if store else None
+    return table, values
 
 
 def undecided_alphas(scored: ScoredGrid) -> Array:
@@ -266,6 +263,8 @@ def undecided_alphas(scored: ScoredGrid) -> Array:
     alpha, a null model. Otherwise at most ALPHAS_PER_REFINEMENT of them are named at a time.
     """
     scores = scored.scores
+    if scores.certified.all():
+        return np.empty(0)
     order = np.argsort(scores.alphas)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))

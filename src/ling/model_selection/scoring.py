@@ -28,8 +28,10 @@ N_SCORE_GROUPS = 10
 class Scoring(ABC):
     """Interface: scores of predictions for some samples, where higher is better.
 
-    There is one score, or one per target if `per_target`. `take` gives the scoring of the test rows
-    of a split. Implementations are dataclasses, with per-sample arrays declared by `per_row`.
+    Predictions P (n, k, t) are those of k fits, for n samples and t targets. There is one score for
+    each fit, (k,), or one for each target, (k, t), if `per_target`. `take` gives the scoring of the
+    test rows of a split. Implementations are dataclasses, with per-sample arrays declared by
+    `per_row`.
     """
 
     per_target: bool
@@ -49,10 +51,10 @@ class Scoring(ABC):
 
     @abstractmethod
     def score(self, P: Array) -> Array:
-        """Score of the predictions `P` (n, t): a scalar, or (t,) if `per_target`."""
+        """Scores of the predictions `P` (n, k, t)."""
 
     def sample_values(self, P: Array) -> Array:
-        """Values that `store_cv_results` keeps per sample, (n, t): predictions."""
+        """Values that `store_cv_results` keeps per sample, (n, k, t): predictions."""
         return P
 
     @property
@@ -61,18 +63,14 @@ class Scoring(ABC):
         return None
 
     def scores_from_sums(self, sums: Array) -> tuple[Array, Array]:
-        """Scores and standard errors of all alphas from the sums (n_alphas, s, 3) over samples.
-
-        Both have shape (n_alphas,), or (n_alphas, t) if `per_target`.
-        """
+        """Scores and standard errors of all fits from the sums (k, s, 3) over samples."""
         raise NotImplementedError
 
     def score_errors(self, scores: Array, bounds: Array, margins: Array) -> Array:
         """Bounds on |score - exact score|, in the shape of `scores`; NaN if unknown.
 
-        The exact score is that of exact ridge fits. `scores` has shape (n_alphas,), or
-        (n_alphas, t) if `per_target`. `bounds` (n_alphas, t) are those of `HeldOut`, with the
-        weights that samples have in the score. `margins` (n_alphas, m) are what `margins` returns.
+        The exact score is that of exact ridge fits. `bounds` (k, t) are those of `HeldOut`, with
+        the weights that samples have in the score. `margins` (k, m) are what `margins` returns.
         """
         return np.full_like(scores, np.nan)
 
@@ -98,20 +96,20 @@ class Scoring(ABC):
         """Weights (n,) of the samples in the score; None stands for weights of 1."""
 
     def margins(self, P: Array) -> Array:
-        """What errors of scores that jump depend on, (m,); m is 0 for scores that do not jump."""
-        return np.zeros(0)
+        """What errors of scores that jump depend on, (k, m); m is 0 for scores without jumps."""
+        return np.zeros((P.shape[1], 0))
 
     def margins_from_sums(self, sums: Array, margin_weights: Array) -> Array:
-        """`margins` of all alphas, (n_alphas, m), from sums over samples.
+        """`margins` (k, m) from sums over samples.
 
-        They are `sums` (n_alphas, s, 3) and the `margin_weights` (n_alphas, n_bins) of the loss.
+        They are `sums` (k, s, 3) and the `margin_weights` (k, n_bins) of the loss.
         """
         return margin_weights
 
     def score_with_std_error(self, P: Array) -> tuple[Array, Array]:
-        """Score of all samples, and its standard error from the spread of the scores of groups.
+        """Scores, and their standard errors from the spread of the scores of groups of samples.
 
-        The standard error is NaN if there are too few samples, or if the scorer fails on a group.
+        The standard errors are NaN if there are too few samples, or if the scorer fails on a group.
         """
         score = self.score(P)
         if len(P) < 2 * N_SCORE_GROUPS:
@@ -197,12 +195,16 @@ class SklearnScorer(Scoring):
         return (sizes if self.per_target else sizes.max(axis=-1, initial=0.0)) <= tol
 
     def score(self, P: Array) -> Array:
-        """Score of all targets together, or of each target if `per_target`."""
-        X = self._rows_or_x
-        if self.per_target:
-            target_scores = [self._score_one(P[:, t], X, self.y[:, t]) for t in range(P.shape[1])]
-            return np.asarray(target_scores, dtype=np.float64)
-        return np.asarray(self._score_one(P, X, self.y), dtype=np.float64)
+        """Scores of all targets together, or of each target if `per_target`."""
+        X, y, (_, k, t) = self._rows_or_x, self.y, P.shape
+        if not self.per_target:
+            return np.array([self._score_one(P[:, fit], X, y) for fit in range(k)])
+        return np.array(
+            [
+                [self._score_one(P[:, fit, target], X, y[:, target]) for target in range(t)]
+                for fit in range(k)
+            ]
+        )
 
     def _score_one(self, P: Array, X: Any, y: Array) -> float:
         if self.label_decoder is not None:
@@ -244,7 +246,7 @@ class MeanScore(Scoring):
         return np.ones(self.n_samples) if self.loss.weights is None else self.loss.weights
 
     def score_errors(self, scores: Array, bounds: Array, margins: Array) -> Array:
-        """The largest weighted means of changes of the loss within the bounds, for all alphas.
+        """The largest weighted means of changes of the loss within the bounds.
 
         A decision with margin m changes only if its decision values change by m or more. Decisions
         with the smallest margins change first, until the sum of w m^2 exceeds the squared bound.
@@ -266,18 +268,16 @@ class MeanScore(Scoring):
         return np.asarray(errors <= tol)
 
     def score(self, P: Array) -> Array:
-        """Score of all samples."""
+        """Scores of all samples."""
         return self.score_with_std_error(P)[0]
 
     def score_with_std_error(self, P: Array) -> tuple[Array, Array]:
-        """Score of all samples, and its standard error from the spread over the samples."""
-        sums, _ = self.loss.loss_sums(P[:, None, :])
-        score, error = self.scores_from_sums(sums)
-        return score[0], error[0]
+        """Scores, and their standard errors from the spread over the samples."""
+        return self.scores_from_sums(self.loss.loss_sums(P)[0])
 
     def margins(self, P: Array) -> Array:
-        """`margin_weights` of the loss, (n_bins,)."""
-        return np.asarray(self.loss.margin_weights(P[:, None, :])[0])
+        """`margin_weights` of the loss, (k, n_bins)."""
+        return self.loss.margin_weights(P)
 
     def scores_from_sums(self, sums: Array) -> tuple[Array, Array]:
         """Weighted means sum(w v) / sum(w), and their standard errors as ratios of two sums."""

@@ -101,12 +101,8 @@ class NegMeanSquaredError(SquaredErrorScore):
         return self.y
 
     def sample_values(self, P: Array) -> Array:
-        """Weighted squared errors, (n, t)."""
-        errors = self.y - P
-        errors *= errors
-        if self.weights is not None:
-            errors *= self.weights[:, None]
-        return errors
+        """Weighted squared errors of every target, (n, k, t)."""
+        return SquaredError(weights=self.weights, y=self.y, per_target=True)(P)
 
     @property
     def score_weights(self) -> Array | None:
@@ -140,21 +136,23 @@ class NegMeanSquaredError(SquaredErrorScore):
         return each if self.per_target else each[:, 0]
 
     def score(self, P: Array) -> Array:
-        """Negative mean squared error, over all targets or per target."""
-        return np.asarray(-self.sample_values(P).mean(axis=0 if self.per_target else None))
+        """Negative mean squared errors, over all targets or per target."""
+        return self.score_with_std_error(P)[0]
 
     def score_with_std_error(self, P: Array) -> tuple[Array, Array]:
-        """Score of all samples, and its standard error from the spread of the squared errors."""
-        errors, n = self.sample_values(P), self.n_samples
-        errors = errors if self.per_target else errors.mean(axis=1)
-        score = np.asarray(-errors.mean(axis=0))
+        """Scores, and their standard errors from the spread of the squared errors."""
+        losses, n = self.sample_loss(P), self.n_samples
+        losses = losses if self.per_target else losses[:, :, 0]
+        scores = np.asarray(-losses.mean(axis=0))
         if n < 2:
-            return score, np.full_like(score, np.nan)
-        errors += score
-        unit = float(np.abs(errors).max()) or 1.0  # squares of large errors would overflow
-        errors /= unit
-        error = np.sqrt(np.einsum("i...,i...->...", errors, errors) / (n - 1) / n)
-        return score, np.asarray(unit * error)
+            return scores, np.full_like(scores, np.nan)
+        losses += scores
+        # Squares of large errors would overflow.
+        units = np.maximum(losses.max(axis=0), -losses.min(axis=0))
+        units = np.where(units > 0, units, 1.0)
+        losses /= units
+        errors = np.sqrt(np.einsum("i...,i...->...", losses, losses) / (n - 1) / n)
+        return scores, np.asarray(units * errors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,13 +219,13 @@ class R2Score(SquaredErrorScore):
         return SquaredError(weights=self.weights, y=self.y, per_target=True)
 
     def margins(self, P: Array) -> Array:
-        """Norms (t,) of the residuals if a target is constant, where the score jumps at 0."""
+        """Norms (k, t) of the residuals if a target is constant, where the score jumps at 0."""
         if not self._is_constant.any():
             return super().margins(P)
         return np.asarray(np.sqrt(self._residual_squares(P)))
 
     def margins_from_sums(self, sums: Array, margin_weights: Array) -> Array:
-        """Norms (n_alphas, t) of the residuals if a target is constant."""
+        """Norms (k, t) of the residuals if a target is constant."""
         if not self._is_constant.any():
             return margin_weights
         return np.asarray(np.sqrt(sums[..., 0]))
@@ -239,14 +237,17 @@ class R2Score(SquaredErrorScore):
 
     def score(self, P: Array) -> Array:
         """R^2 of all samples."""
-        return np.asarray(self._r2(self._residual_squares(P)[None])[0])
+        return self._r2(self._residual_squares(P))
 
     def _residual_squares(self, P: Array) -> Array:
-        squares = (self.y - P) ** 2
-        return np.asarray(squares.sum(axis=0) if self.weights is None else self.weights @ squares)
+        """Weighted sums (k, t) of squared residuals."""
+        residuals = self.y[:, None] - P
+        if self.weights is None:
+            return np.asarray(np.einsum("ikt,ikt->kt", residuals, residuals))
+        return np.asarray(np.einsum("i,ikt,ikt->kt", self.weights, residuals, residuals))
 
     def _r2(self, residual_squares: Array) -> Array:
-        """R^2 from weighted sums of squared residuals, (n_alphas, t)."""
+        """R^2 from weighted sums of squared residuals, (k, t)."""
         if self.n_samples < MIN_R2_SAMPLES:
             r2 = np.full_like(residual_squares, np.nan)
         else:

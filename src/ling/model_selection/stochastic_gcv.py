@@ -68,13 +68,14 @@ class StochasticGCV(IteratedFolds):
         """Ones: errors of predictions for training rows are at most the energy norm."""
         return np.ones(len(alphas))
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """Yield (0, alpha index, predictions for all samples as if each had been left out)."""
+    def prediction_batches(self, alphas: Array) -> Iterator[tuple[int, slice, HeldOut]]:
+        """Yield (0, batch, predictions for all samples as if each had been left out)."""
         samples, divisors = self.cv_problem, self._residual_divisors(alphas)
         bounds, rows = self._error_bounds(0, alphas), self.test_rows(0)
-        for index, P in enumerate(self._split_predictions(0, alphas)):
-            held_out = samples.Y - (samples.Y - P) / divisors[index]
-            yield 0, index, samples.held_out(held_out, bounds[index], rows)
+        Y = samples.Y[:, None]
+        for batch, P in self._split_predictions(0, alphas):
+            held_out = Y - (Y - P) / divisors[batch, None]
+            yield 0, batch, samples.held_out(held_out, bounds[batch], rows)
 
     def _error_bounds(self, number: int, alphas: Array) -> Array:
         """Bounds on the errors of held-out predictions, given the degrees of freedom."""
