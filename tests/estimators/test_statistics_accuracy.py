@@ -153,6 +153,26 @@ def test_degrees_of_freedom_of_a_choice_have_an_error():
     assert model.noise_variance_error_ >= 0
 
 
+@pytest.mark.parametrize("shape", [(400, 100), (150, 300)])
+@pytest.mark.parametrize("alpha", [1e-2, 1.0, 30.0])
+def test_degrees_of_freedom_from_random_vectors_have_a_standard_error(shape, alpha):
+    errors = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal(shape) / np.sqrt(np.arange(1, shape[1] + 1))
+        Y = X @ rng.standard_normal((shape[1], 2)) + rng.standard_normal((shape[0], 2))
+        model = RidgeCV([alpha], gcv_mode="stochastic", random_state=seed).fit(X, Y)
+        eigenvalues = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2
+        edf = float((eigenvalues / (eigenvalues + alpha)).sum())
+        assert model.edf_error_.shape == model.edf_.shape == (2,)
+        assert (model.edf_error_ > 0).all()
+        assert (model.edf_error_ < 0.1 * edf).all()
+        errors.append((model.edf_ - edf) / model.edf_error_)
+        assert np.isfinite(model.noise_variance_error_).all()
+    assert np.abs(errors).max() < 4
+    assert np.abs(errors).mean() > 0.1
+
+
 def test_errors_have_the_shape_of_their_statistics(tmp_path):
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((50, 4)), rng.standard_normal((50, 2))

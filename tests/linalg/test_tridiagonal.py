@@ -56,6 +56,26 @@ def test_quadratic_forms(matrix, rng, compiled, n_alphas):
         assert np.allclose(found[:, at], np.einsum("ij,ji->i", X, exact), rtol=1e-8)
 
 
+@pytest.mark.parametrize("n_alphas", [1, 8])
+def test_quadratic_forms_of_a_matrix_that_rounding_makes_indefinite(rng, n_alphas):
+    A = rng.standard_normal((60, 3))
+    form = tridiagonalize(A @ A.T)
+    alphas = np.geomspace(1e-6, 1.0, n_alphas)
+    X = A.T  # rows in the range of the matrix
+    found = form.quadratic_forms(X @ form.Q, alphas)
+    inverse = np.linalg.inv(A.T @ A + alphas[:, None, None] * np.eye(3))  # by the push-through rule
+    assert np.allclose(found.T, 1 - alphas[:, None] * np.einsum("aii->ai", inverse), rtol=1e-6)
+
+
+def test_the_memory_of_the_matrix_may_be_used(matrix):
+    form, copy = tridiagonalize(matrix), matrix.copy()
+    in_place = tridiagonalize(copy, overwrite=True)
+    np.testing.assert_array_equal(in_place.diagonal, form.diagonal)
+    np.testing.assert_array_equal(in_place.off_diagonal, form.off_diagonal)
+    np.testing.assert_array_equal(in_place.Q, form.Q)
+    assert np.array_equal(copy, matrix) == (len(matrix) <= 2)  # which are tridiagonal
+
+
 def test_eigenvalues(matrix):
     exact = np.linalg.eigvalsh(matrix)
     assert np.allclose(tridiagonalize(matrix).eigenvalues, exact, atol=1e-10 * exact[-1])

@@ -1,11 +1,15 @@
 """Cross-validation is what a loop of exact fits gives, split by split and alpha by alpha."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
+from ling.linalg.cholesky import CholeskyForm
 from ling.linalg.singular_values import SingularForm
 from ling.model_selection import DirectFolds, ExactLeaveOneOut, IteratedFolds, StochasticGCV
-from tests.model_selection.problems import ALPHAS, DATA, SPLITTERS, splits_of
+from tests.model_selection.problems import ALPHAS, DATA, SPLITTERS, Data, splits_of
 
 every_data = pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 every_splitter = pytest.mark.parametrize("splitter", SPLITTERS.values(), ids=SPLITTERS)
@@ -52,7 +56,8 @@ def test_iterated_folds_are_within_their_certificate(data, splitter):
     assert folds.is_refined(ALPHAS)
     held_out = {(number, at): each for number, at, each in folds.predictions(ALPHAS)}
     for number, (train, test) in enumerate(splits):
-        space, x, y = folds.spaces[number], folds.x_shifts[number], folds.y_shifts[number]
+        space, system = folds.spaces[number], folds.systems[number]
+        x, y = system.x_shift, system.y_shift
         # The certificate is about training predictions.
         samples = folds.cv_problem
         W = space.basis @ space.solution_coordinates(ALPHAS).reshape(space.dimension, -1)
@@ -115,6 +120,37 @@ def test_folds_by_singular_values_are_a_loop_of_exact_fits(data, splitter):
         error = np.abs(held_out.predictions - exact).max()
         assert error <= 1e-9 * max(1.0, np.abs(exact).max())
         data.assert_within_bounds(held_out, exact, splits[number][1])
+
+
+@pytest.mark.parametrize(("weakest", "is_needed"), [(1.0, False), (1e-4, True)])
+def test_test_rows_are_compared_only_if_errors_are_not_negligible(weakest, is_needed):
+    """A weak direction makes the norm of a test row a poor bound on its leverage."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4)) * [1, 1, 1, weakest]
+    data = Data(X @ np.linalg.qr(rng.standard_normal((4, 4)))[0], rng.standard_normal((60, 1)))
+    folds = DirectFolds(data.cv_problem(), data.splits(splits_of(KFold(3), data)))
+    alphas = np.array([0.01 * weakest**2])
+    fold_fit = folds._fold_fit(0, alphas)
+    assert (fold_fit.ratios is not None) == is_needed
+    bounds, plain = (
+        fit.coefs(alphas, slice(0, 1)).bounds for fit in (fold_fit, replace(fold_fit, ratios=None))
+    )
+    assert (bounds < 0.1 * plain).all() == is_needed
+    assert (plain < 1e-11 * fold_fit.test.spread).all() != is_needed
+
+
+def test_rounding_errors_of_a_form_are_computed_once_for_all_batches():
+    """For columns of very different norms, factors of a `CholeskyForm` bound them."""
+    rng = np.random.default_rng(0)
+    data = Data(rng.standard_normal((60, 4)) * [1e9, 1, 1, 1], rng.standard_normal((60, 1)))
+    folds = DirectFolds(data.cv_problem(), data.splits(splits_of(KFold(3), data)))
+    fold_fit = folds._fold_fit(0, ALPHAS)
+    assert isinstance(fold_fit.form, CholeskyForm)
+    errors = fold_fit.errors(ALPHAS)
+    whole = fold_fit.coefs(ALPHAS, slice(None)).bounds
+    parts = [fold_fit.coefs(ALPHAS, slice(at, at + 3)).bounds for at in range(0, len(ALPHAS), 3)]
+    assert fold_fit.errors(ALPHAS) is errors
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
 @every_data

@@ -35,6 +35,7 @@ from ling.estimators.cv_fit import (
     SELECT_BEST,
     SELECT_ONE_STD_ERROR,
     check_store_cv_results,
+    checked_alphas,
     fit_with_cv,
     set_cv_attributes,
     warn_about_choice,
@@ -439,13 +440,14 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         X may be a `ling.Dataset`; y is then its target and is not passed.
         """
         check_store_cv_results(self)
+        alphas = checked_alphas(self)
         with fit_session(self, X, y, sample_weight) as progress:
             data, y, decision = self._prepare_training_data(X, y, sample_weight, progress)
             to_scorer, to_splitter = route_fit_params(self, data.weights, params)
             splits = make_splits(self, data.X, y, to_splitter)
             scoring = self._make_scoring(data, y, to_scorer, decision)
             with checkpoint_session(self, data, splits) as (data, options):
-                chosen = fit_with_cv(self, data, splits, scoring, options)
+                chosen = fit_with_cv(self, data, splits, scoring, options, alphas)
             set_fit_attributes(self, chosen.fit, 2)
             self._set_label_decoder(decision)
             set_cv_attributes(self, chosen, 2, data.design.dtype)
@@ -474,6 +476,6 @@ class RidgeClassifierCV(MetadataRoutingMixin, BaseRidgeClassifier):
         scorer = get_scorer("accuracy") if self.scoring is None else self._check_scorer()
         if self.scoring in (None, "accuracy") and not decision.is_multilabel:
             loss = Accuracy(weights=parameters.get("sample_weight"), Y=Y)
-            return MeanScore(loss, len(Y))
+            return MeanScore(loss)
         scorer_X = None if is_prediction_scorer(scorer) else data.X
         return SklearnScorer(scorer, y, decision, scorer_X, False, parameters, Y)

@@ -44,6 +44,7 @@ from ling.solvers.cv_cost import cv_vector_bytes, direct_cv_passes, fold_factori
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
+from ling.solvers.posterior import dof_rounding
 from ling.solvers.problem import Problem, Standardization, TrainingData, build_problem
 
 log = logging.getLogger("ling")
@@ -56,7 +57,8 @@ class CVFitResult:
     """Result of a fit with cross-validated alpha.
 
     `alpha_indices` are the positions of the chosen alphas in the grid: a scalar, or (t,) with an
-    alpha for each target. `effective_dof` (t,) is None if cross-validation does not yield it.
+    alpha for each target. `effective_dof` and its errors, both (t,), are None if cross-validation
+    does not yield it.
     """
 
     fit: FitResult
@@ -65,20 +67,26 @@ class CVFitResult:
     problem: Problem
     standardization: Standardization
     effective_dof: Array | None
+    effective_dof_error: Array | None
+
+
+def checked_alphas(model: Any) -> Array | None:
+    """`model.alphas` as an array, None for the default grid; raises if they cannot be used."""
+    if model.alphas is None:
+        return None
+    return check_alphas(model.alphas, allow_zero=model.cv is not None)
 
 
 def fit_with_cv(
-    model: Any, data: TrainingData, splits: Splits | None, scoring: Scoring, options: FitOptions
-) -> CVFitResult:
+    model: Any, data: TrainingData, splits: Splits | None, scoring: Scoring, options: FitOptions,
+    user_alphas: Array | None,
+) -> CVFitResult:  # fmt: skip
     """Score all alphas, choose one (or one per target), and fit to all samples with it.
 
-    `splits` is None for leave-one-out. The alphas are `model.alphas`, or a default grid. Raises
-    OptionError if memory does not allow a choice.
+    `splits` is None for leave-one-out, and `user_alphas` for the default grid. Raises OptionError
+    if memory does not allow a choice.
     """
     started = time.perf_counter()
-    user_alphas = (
-        None if model.alphas is None else check_alphas(model.alphas, allow_zero=splits is not None)
-    )
     plan = plan_training(data, 1, options)
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: _expected_cost(model, plan, splits, user_alphas))
@@ -220,8 +228,8 @@ def _fit_chosen_alpha(
         problem, standardization, plan, options, context, bool(model.fit_intercept),
         find_candidate=find_candidate,
     )  # fmt: skip
-    dof = _chosen_dof(strategy, problem)
-    return CVFitResult(fit, scored, alpha_indices, problem, standardization, dof)
+    dof, dof_error = _chosen_dof(strategy, problem)
+    return CVFitResult(fit, scored, alpha_indices, problem, standardization, dof, dof_error)
 
 
 def _scoring_bytes(strategy: CVStrategy, samples: CVProblem) -> float:
@@ -287,15 +295,18 @@ def warn_about_choice(model: Any, chosen: CVFitResult, scoring: Scoring) -> None
         warnings.warn(f"{type(model).__name__}: {message}", ConvergenceWarning, stacklevel=5)
 
 
-def _chosen_dof(strategy: CVStrategy, problem: Problem) -> Array | None:
-    """Effective degrees of freedom (t,) of the chosen alphas, if cross-validation yields them."""
+def _chosen_dof(strategy: CVStrategy, problem: Problem) -> tuple[Array | None, Array | None]:
+    """Effective degrees of freedom (t,) of the chosen alphas, and their errors, if they are known.
+
+    The errors include that of rounding.
+    """
     distinct_alphas = problem.distinct_alphas
     dof_and_error = strategy.predictor.effective_dof(distinct_alphas)
-    return (
-        None
-        if dof_and_error is None
-        else dof_and_error[0][np.searchsorted(distinct_alphas, problem.alphas)]
-    )
+    if dof_and_error is None:
+        return None, None
+    indices = np.searchsorted(distinct_alphas, problem.alphas)
+    dof, error = (values[indices] for values in dof_and_error)
+    return dof, error + dof_rounding(problem, dof)
 
 
 def check_two_samples(samples: CVProblem) -> None:

@@ -28,8 +28,8 @@ from ling.estimators.checkpoint import checkpoint_session
 from ling.estimators.cv_fit import (
     SELECT_BEST,
     SELECT_ONE_STD_ERROR,
-    CVFitResult,
     check_store_cv_results,
+    checked_alphas,
     fit_with_cv,
     set_cv_attributes,
     warn_about_choice,
@@ -53,7 +53,6 @@ from ling.model_selection import (
     R2Score,
     Scoring,
     SklearnScorer,
-    check_alphas,
 )
 from ling.model_selection.score_accumulators import SquaredError
 from ling.solvers.problem import TrainingData
@@ -220,22 +219,23 @@ class RidgeCV(
         the routing says.
         """
         check_store_cv_results(self)
-        if self.alphas is not None:
-            self._check_store_covariance(check_alphas(self.alphas, allow_zero=self.cv is not None))
+        alphas = checked_alphas(self)
+        if alphas is not None:
+            self._check_store_covariance(alphas)
         with fit_session(self, X, y, sample_weight) as progress:
             data, y = training_data(self, X, y, sample_weight, progress, y_numeric=True)
             to_scorer, to_splitter = route_fit_params(self, data.weights, params)
             splits = make_splits(self, data.X, y, to_splitter)
             scoring = self._make_scoring(data, to_scorer)
             with checkpoint_session(self, data, splits) as (data, options):
-                chosen = fit_with_cv(self, data, splits, scoring, options)
+                chosen = fit_with_cv(self, data, splits, scoring, options, alphas)
                 uncertainty = self._compute_uncertainty_state(
                     chosen.problem,
                     chosen.standardization,
                     chosen.fit,
                     options,
                     chosen.effective_dof,
-                    _unknown_dof_error(chosen),
+                    chosen.effective_dof_error,
                 )
             set_fit_attributes(self, chosen.fit, y.ndim)
             set_cv_attributes(self, chosen, y.ndim, data.design.dtype)
@@ -270,7 +270,7 @@ class RidgeCV(
         scorer = self._check_scorer()
         if self.scoring == "neg_mean_squared_error":
             loss = SquaredError(weights=score_weights, y=Y, per_target=per_target)
-            return NegMeanSquaredLoss(loss, len(Y), per_target=per_target)
+            return NegMeanSquaredLoss(loss, per_target=per_target)
         scorer_X = None if is_prediction_scorer(scorer) else data.X
         return SklearnScorer(scorer, Y, None, scorer_X, per_target, parameters)
 
@@ -278,10 +278,3 @@ class RidgeCV(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _unknown_dof_error(chosen: CVFitResult) -> Array | None:
-    """NaN (t,) if the degrees of freedom were estimated with random vectors, else None."""
-    if chosen.effective_dof is None or "estimated" not in chosen.scored.scores.method:
-        return None
-    return np.full(len(chosen.effective_dof), np.nan)

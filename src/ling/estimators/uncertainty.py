@@ -25,7 +25,7 @@ from ling.solvers.engine import as_generator
 from ling.solvers.gram_problem import GramProblem
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
-from ling.solvers.posterior import Posterior, compute_posterior, dof_rounding
+from ling.solvers.posterior import Posterior, compute_posterior
 from ling.solvers.problem import Problem, Standardization
 from ling.solvers.residual_statistics import Refine, exact_residual_norms
 from ling.solvers.solve import solve
@@ -56,7 +56,7 @@ class UncertaintyState:
     known_dof : array of shape (t,) or None
         Effective degrees of freedom that cross-validation has computed; used without `posterior`.
     known_dof_error : array of shape (t,) or None
-        Their errors; NaN where they are not known.
+        Their errors: bounds, or standard errors of random estimates.
     posterior : Posterior or None
         The covariance of the coefficients; stored with store_covariance=True only.
     standardization : Standardization or None
@@ -242,10 +242,7 @@ class UncertaintyMixin(BlockPredictionMixin):
 
     @property
     def edf_error_(self) -> float | Array:
-        """How far `edf_` may be off: a bound or, for random draws, a standard error.
-
-        NaN if the degrees of freedom come from cross-validation with random vectors.
-        """
+        """How far `edf_` may be off: a bound or, for random draws or vectors, a standard error."""
         return self._per_target_value("edf_error_", lambda state: state.effective_dof_error)
 
     @property
@@ -332,8 +329,8 @@ class UncertaintyMixin(BlockPredictionMixin):
         """The state that statistics need, or None if the fit stores none.
 
         `known_dof` (t,) are the effective degrees of freedom, if cross-validation has computed
-        them; then a state is stored with store_covariance=False too. `known_dof_error` (t,) are
-        their errors, or None for that of rounding in a Gram matrix.
+        them, and `known_dof_error` (t,) their errors. A state is then stored with
+        store_covariance=False too.
         """
         if fit.solution.estimate.engine == "nonnegative":
             return None
@@ -349,8 +346,6 @@ class UncertaintyMixin(BlockPredictionMixin):
                 as_generator(options.random_state),
             )
             refine = _residual_solver(problem, options, fit.memory)
-        if known_dof is not None and known_dof_error is None:
-            known_dof_error = dof_rounding(problem, known_dof)
         residual = exact_residual_norms(
             problem, fit.solution.coef, fit.solution.certificate.bounds, refine
         )

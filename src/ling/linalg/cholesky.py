@@ -190,14 +190,21 @@ class CholeskyForm:
         raise linalg.LinAlgError("the matrix is not finite")
 
 
-def symmetric_form(A: Array, least: float) -> HouseholderTridiagonal | CholeskyForm:
-    """Tridiagonal form of A, or `CholeskyForm` where it is too inaccurate for alphas >= least."""
+def symmetric_form(
+    A: Array, least: float, overwrite: bool = False
+) -> HouseholderTridiagonal | CholeskyForm:
+    """Tridiagonal form of A, or `CholeskyForm` where it is too inaccurate for alphas >= least.
+
+    With `overwrite`, the memory of A may be used; it may not be changed afterwards.
+    """
     squares = np.diag(A)
     smallest = float(squares[squares > 0].min(initial=np.inf))
     too_inaccurate = (
         MIN_COLUMN_TO_NOISE_RATIO * EIGENVALUE_NOISE * float(squares.sum()) > smallest + least
     )
-    return CholeskyForm(A) if too_inaccurate and len(A) <= MAX_CHOLESKY_SIZE else tridiagonalize(A)
+    if too_inaccurate and len(A) <= MAX_CHOLESKY_SIZE:
+        return CholeskyForm(A)
+    return tridiagonalize(A, overwrite)
 
 
 def potrf(

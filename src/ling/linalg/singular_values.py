@@ -19,12 +19,12 @@ from ling._typing import Array
 class SingularForm:
     """X'X = V diag(d^2) V' from X = U diag(d) V'; the interface of `HouseholderTridiagonal`.
 
-    `left` is U (n, k), `values` is d (k,) in descending order, `Q` is V (p, k), k = min(n, p).
+    `values` is d (k,) in descending order, `Q` is V (p, k), k = min(n, p), and `n_rows` is n.
     """
 
-    left: Array
     values: Array
     Q: Array
+    n_rows: int
 
     def __len__(self) -> int:
         return len(self.values)
@@ -45,7 +45,7 @@ class SingularForm:
     def solve(self, C: Array, alpha: float) -> Array:
         """diag(d^2 + alpha)^-1 C for C (k, t); with alpha = 0 directions below rounding are 0."""
         shifted = self.eigenvalues + alpha
-        rounding = max(len(self.left), len(self.Q)) * np.finfo(np.float64).eps
+        rounding = max(self.n_rows, len(self.Q)) * np.finfo(np.float64).eps
         usable = (self.values > rounding * self.values.max(initial=0.0)) | (alpha > 0)
         inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=usable & (shifted > 0))
         return np.asarray(inverse[:, None] * C)
@@ -60,10 +60,13 @@ class SingularForm:
         return np.asarray((theta / (theta + alphas)).sum(axis=0))
 
 
-def singular_form(X: Array) -> SingularForm:
-    """The singular value decomposition of X (n, p), by LAPACK's gesdd, or by gesvd if it fails."""
+def singular_form(X: Array, Y: Array) -> tuple[SingularForm, Array]:
+    """The form of X'X from the singular values of X (n, p), and V'X'Y (k, t) for Y (n, t).
+
+    V'X'Y is computed as diag(d) U'Y, without X'Y.
+    """
     U, d, Vt = thin_svd_with_fallback(X)
-    return SingularForm(U, d, Vt.T)
+    return SingularForm(d, Vt.T, len(X)), d[:, None] * (U.T @ Y)
 
 
 def thin_svd_with_fallback(X: Array) -> tuple[Array, Array, Array]:

@@ -112,7 +112,7 @@ class CVProblem:
         return float(np.linalg.norm(self.problem.safe_column_norms))
 
     def held_out(self, P: Array, bounds: Array, rows: RowIndices | slice) -> HeldOut:
-        """Predictions `P` (n_test, t) of centred y for `rows`, and their bounds (t,).
+        """Predictions `P` (n_test, k, t) of centred y for `rows`, and their bounds (k, t).
 
         The result is in the units of y; `P` is overwritten.
         """
@@ -124,8 +124,12 @@ class CVProblem:
 
     @cached_property
     def rounding_of_y(self) -> Array:
-        """Rounding errors (t,) of adding the mean of y to a prediction, in the units of y."""
-        return np.asarray(2 * EPS * np.abs(self.standardization.y_mean))
+        """Rounding errors (t,) of adding the mean of y to a prediction, in the units of y.
+
+        They are 0 for a constant y, whose mean is exact and to which 0 is added.
+        """
+        is_constant = self.problem.target_norms == 0
+        return np.where(is_constant, 0.0, 2 * EPS * np.abs(self.standardization.y_mean))
 
     def root_weight(self, rows: RowIndices | slice) -> float:
         """The square root of the total weight of `rows`."""
@@ -147,16 +151,15 @@ class CVProblem:
         # If factorisations do not fit, there are none.
         return self.memory.after(vectors + factors if self.memory.allows(factors) else vectors)
 
-    def alpha_batches(self, alphas: Array, numbers: float) -> Iterator[Array]:
+    def alpha_batches(self, n_alphas: int, numbers: float) -> Iterator[slice]:
         """Batches of alphas that fit in memory, if each alpha takes `numbers` float64 numbers.
 
         A batch may use ALPHA_BATCH_BUDGET_FRACTION of the memory budget.
         """
-        step = self.batch_memory.count(8.0 * numbers, len(alphas), ALPHA_BATCH_BUDGET_FRACTION)
-        for first in range(0, len(alphas), step):
-            yield alphas[first : first + step]
+        step = self.batch_memory.count(8.0 * numbers, n_alphas, ALPHA_BATCH_BUDGET_FRACTION)
+        return row_slices(n_alphas, step)
 
-    def prediction_batches(self, alphas: Array, numbers: float) -> Iterator[Array]:
+    def prediction_batches(self, n_alphas: int, numbers: float) -> Iterator[slice]:
         """Batches of alphas whose coefficients and predictions fit in memory.
 
         They have `numbers` elements for each alpha.
@@ -164,8 +167,7 @@ class CVProblem:
         most = max(1, int(PREDICTION_BATCH_ELEMENTS / max(1.0, numbers)))
         n_bytes = 8.0 * N_PREDICTION_COPIES * max(1.0, numbers)
         step = self.batch_memory.count(n_bytes, most, PREDICTION_BUDGET_FRACTION)
-        for first in range(0, len(alphas), step):
-            yield alphas[first : first + step]
+        return row_slices(n_alphas, step)
 
     def bound_norms(
         self, row_bounds: Callable[[slice], Array], shape: tuple[int, ...] | None = None
@@ -198,18 +200,18 @@ class CVProblem:
         return P
 
     def accumulate_fold_scores(
-        self, splits: Splits, fold_coefs: Callable[[int, Array], FoldCoefs],
+        self, splits: Splits, fold_coefs: Callable[[int, slice], FoldCoefs],
         alphas: Array, sample_loss: SampleLoss,
     ) -> tuple[tuple[Array, ...], Array]:  # fmt: skip
         """Score sums over the test rows of every split, and bounds (n_splits, n_alphas, t).
 
         See `ScoreAccumulator` for the sums; the bounds are those of `HeldOut`.
-        `fold_coefs(number, alphas)` returns the fits of a split. One pass over X for each batch of
-        alphas, shared by all splits.
+        `fold_coefs(number, batch)` returns the fits of a split for `alphas[batch]`. One pass over X
+        for each batch of alphas, shared by all splits.
         """
         bounds: list[list[Array]] = []
 
-        def make_accumulator(batch: Array) -> ScoreAccumulator:
+        def make_accumulator(batch: slice) -> ScoreAccumulator:
             coefs = [fold_coefs(number, batch) for number in range(len(splits))]
             bounds.append(
                 [
@@ -221,7 +223,7 @@ class CVProblem:
                 sample_loss=sample_loss,
                 y_mean=self.standardization.y_mean,
                 y_scale=self.standardization.y_scale,
-                n_alphas=len(batch),
+                n_alphas=len(alphas[batch]),
                 test_membership=splits.test_membership,
                 W=np.stack([fold.W for fold in coefs]),
                 intercepts=np.stack([fold.intercepts for fold in coefs]),
@@ -232,14 +234,14 @@ class CVProblem:
         )
 
     def accumulate_scores(
-        self, alphas: Array, make_accumulator: Callable[[Array], ScoreAccumulator], n_fits: int = 1
+        self, alphas: Array, make_accumulator: Callable[[slice], ScoreAccumulator], n_fits: int = 1
     ) -> tuple[Array, ...]:
         """The sums of an accumulator, with all alphas along axis 1; one pass per batch of alphas.
 
-        `make_accumulator(alphas)` returns the accumulator of a batch. Batches are so small that
-        `n_fits` sets of coefficients per alpha fit in memory.
+        `make_accumulator(batch)` returns the accumulator of `alphas[batch]`. Batches are so small
+        that `n_fits` sets of coefficients per alpha fit in memory.
         """
-        batches = self.alpha_batches(alphas, n_fits * self.n_targets * self.shape[1])
+        batches = self.alpha_batches(len(alphas), n_fits * self.n_targets * self.shape[1])
         results = [self.design.reduce_rows(make_accumulator(batch)) for batch in batches]
         return tuple(np.concatenate(parts, axis=1) for parts in zip(*results, strict=True))
 
@@ -305,13 +307,23 @@ class HeldOutPredictor(ABC):
         raise NotImplementedError
 
     @abstractmethod
+    def prediction_batches(self, alphas: Array) -> Iterator[tuple[int, slice, HeldOut]]:
+        """Yield (split index, batch, predictions for the test rows of that split).
+
+        They are those of `alphas[batch]`. Split by split, and alphas in their order.
+        """
+
     def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """Yield (split index, alpha index, predictions for the test rows of that split)."""
+        """Yield (split index, alpha index, predictions (n_test, t) for its test rows)."""
+        for number, batch, held_out in self.prediction_batches(alphas):
+            for index, bounds in enumerate(held_out.bounds):
+                yield number, batch.start + index, HeldOut(held_out.predictions[:, index], bounds)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array] | None:
-        """Effective degrees of freedom of a fit to all samples, and their standard errors.
+        """Effective degrees of freedom of a fit to all samples, and their errors without rounding.
 
-        Both have shape (n_alphas,). None if they are not known.
+        Both have shape (n_alphas,). The errors are standard errors of random estimates, and 0 for
+        those from a factorisation. None if the degrees of freedom are not known.
         """
         return None
 

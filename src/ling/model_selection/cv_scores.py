@@ -39,7 +39,8 @@ class CVScores:
     score_error : array of the shape of mean_score
         Proven bound on the difference between a mean score and that of exact ridge fits. NaN for
         scorers other than R^2, accuracy and the mean squared error; `certified` then says that the
-        held-out predictions are accurate.
+        held-out predictions are accurate. R^2 of a split whose test samples have all the same y is
+        1 if they are predicted exactly, and otherwise 0; its error is 1 if it is not known which.
     gap : float
         It is proved that no certified alpha has an exact score that is higher than the exact score
         of the chosen alpha by more than this, for any target. Infinite if nothing is proved.

@@ -124,4 +124,5 @@ def _test_rows(
         intercept_error=noise * target_scales(problem) / mean_scale,
         intercept_slope=noise * float(np.linalg.norm(problem.raw_column_norms)) / mean_scale,
         noise=sum_noise(samples.shape[1]),
+        spread=np.sqrt(samples.weights[rows] @ (samples.Y[rows] - y_shift) ** 2),
     )

@@ -1,8 +1,7 @@
 """Iterative cross-validation: one Davidson subspace for every training set, no factorisations.
 
 Training sets differ only by a mask of rows, so one pass over X extends all subspaces. Each subspace
-contains the solutions for all alphas. With all rows as the only training set, random probes among
-the right-hand sides estimate the effective degrees of freedom for generalised cross-validation.
+contains the solutions for all alphas.
 """
 
 from __future__ import annotations
@@ -15,30 +14,25 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design import FoldMask
-from ling.linalg.rounding import product_noise, sum_noise
+from ling.linalg.rounding import product_noise
 from ling.linalg.threads import single_threaded_blas
 from ling.model_selection.alpha_grid import gram_trace
-from ling.model_selection.cv_problem import (
-    CVProblem,
-    FoldCoefs,
-    HeldOutPredictor,
-)
+from ling.model_selection.cv_problem import CVProblem, FoldCoefs, HeldOutPredictor
 from ling.model_selection.davidson import (
     N_RESIDUAL_COPIES,
     RESIDUAL_BATCH_ELEMENTS,
     DavidsonSubspace,
 )
 from ling.model_selection.fold_errors import TestRows
-from ling.model_selection.fold_scales import (
-    largest_multiplicity,
-    target_scales,
-    test_rows_of_all,
-    test_rows_of_split,
-)
+from ling.model_selection.fold_scales import test_rows_of_split
 from ling.model_selection.held_out import HeldOut
 from ling.model_selection.leverage_bounds import LeverageBound, leverage_bounds
-from ling.model_selection.right_hand_sides import TrainingRightHandSides
-from ling.model_selection.score_accumulators import GCVScores, SampleLoss, ScoreAccumulator
+from ling.model_selection.right_hand_sides import (
+    TrainingRightHandSides,
+    TrainingSystem,
+    training_systems,
+)
+from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cv_cost import subspace_bytes
 from ling.solvers.engine import as_generator
@@ -51,8 +45,6 @@ MAX_INITIAL_DIRECTIONS = 32
 # Alpha, as a fraction of trace(X'X), with which initial directions are chosen. Directions that are
 # weaker than this are not worth starting with.
 MIN_DIRECTION_OVER_TRACE = 1e-6
-# A target counts as constant in a training set if ||y - mean|| is at most this fraction of ||y||.
-CONSTANT_TARGET_RTOL = 1e-13
 # The error bounds of a subspace are computed again when its dimension has grown by this factor.
 CHECK_GROWTH_FACTOR = 1.15
 # Relative error of held-out predictions to which they are certified, as a multiple of that of
@@ -98,92 +90,49 @@ class IteratedFolds(HeldOutPredictor):
         return self.splits.test_rows(number)
 
     def _init_spaces(self, n_probes: int, rng: np.random.Generator) -> None:
-        """Compute the means and right-hand sides of all training sets and create their subspaces.
+        """Set up the systems of all training sets and create their subspaces.
 
         One pass for the right-hand sides. If rows can be sampled, the subspaces start with leading
         directions of a sample, which takes a second pass.
         """
-        samples, n, t = self.cv_problem, self.cv_problem.shape[0], self.cv_problem.n_targets
-        right_hand_sides = TrainingRightHandSides.from_problem(
+        samples, n = self.cv_problem, self.cv_problem.shape[0]
+        columns = TrainingRightHandSides.from_problem(
             samples, self.training_membership, self.n_splits, n_probes, rng
         )
-        products = self._right_hand_sides(right_hand_sides)
-        total_weights, column_totals = right_hand_sides.column_sums()
-        column_squares = samples.problem.column_norms**2
-        raw_norm = float(np.linalg.norm(samples.problem.raw_column_norms))
-        noise = product_noise(samples.shape) * raw_norm**2
-        residual_elements = samples.memory.count(
-            8.0 * N_RESIDUAL_COPIES, RESIDUAL_BATCH_ELEMENTS, RESIDUAL_BUDGET_FRACTION
-        )
-        self.x_shifts: list[Array] = []
-        self.y_shifts: list[Array] = []
-        self.tols: list[Array] = []
-        self.spaces: list[DavidsonSubspace] = []
-        self.test_rows_scales: list[TestRows] = []
-        self.test_spreads: list[Array] = []
-        self.rhs_errors: list[tuple[Array, Array]] = []
-        y_shifts = np.zeros((self.n_splits, t))
-        if samples.fit_intercept:
-            y_shifts = column_totals[:, :t] / total_weights[:, None]
-        spreads, target_lengths = right_hand_sides.target_norms(y_shifts)
-        for number, split_products in enumerate(products):
-            total_weight, spread, y_shift = (
-                float(total_weights[number]),
-                spreads[number],
-                y_shifts[number],
-            )
-            x_sums, xy, probe_rhs = (
-                split_products[:, 0],
-                split_products[:, 1 : 1 + t],
-                split_products[:, 1 + t :],
-            )
-            repeats = self._training_multiplicity(number)
-            x_shift = np.zeros_like(x_sums)
-            if samples.fit_intercept:
-                x_shift = x_sums / total_weight
-                probe_rhs = probe_rhs - np.outer(x_shift, column_totals[number, t:])
-            self.x_shifts.append(x_shift)
-            self.y_shifts.append(y_shift)
-            self.tols.append(
-                np.append(self.tol * spread, np.full(n_probes, PROBE_RTOL * np.sqrt(n)))
-            )
-            self.test_rows_scales.append(self._test_rows_of(number, x_shift, y_shift))
-            self.test_spreads.append(self._test_spread(number, y_shift))
-            # A target that is constant in a training set, up to rounding, gets a zero right-hand
-            # side, so that its coefficients are 0. The energy of the exact ones is at most ||y||.
-            is_constant = spread <= CONSTANT_TARGET_RTOL * target_lengths[number]
-            xy = np.where(is_constant, np.outer(x_sums, y_shift), xy)
-            rhs_errors = repeats * 4 * sum_noise(n) * raw_norm * target_scales(samples.problem)
-            self.rhs_errors.append(
-                (np.where(is_constant, 0.0, rhs_errors), np.where(is_constant, spread, 0.0))
-            )
-            rhs = np.hstack([xy - np.outer(x_sums, y_shift), probe_rhs])
-            weight_fraction = total_weight / max(float(samples.weights.sum()), 1e-300)
-            self.spaces.append(
-                DavidsonSubspace(rhs, weight_fraction * column_squares, noise, residual_elements)
-            )
+        products = self._right_hand_sides(columns)
+        self.systems = training_systems(samples, self.splits, columns, products)
+        self.spaces = [self._make_subspace(system) for system in self.systems]
+        probe_tols = np.full(n_probes, PROBE_RTOL * np.sqrt(n))
+        self.tols = [np.append(self.tol * system.spread, probe_tols) for system in self.systems]
+        self.tests = [self._test_rows_of(number) for number in range(self.n_splits)]
         if samples.can_sample_rows:
             # The alphas are not known yet: use all directions that exceed rounding and noise.
-            min_alphas = np.full(t, MIN_DIRECTION_OVER_TRACE * gram_trace(samples.problem))
-            directions = leading_directions(
-                replace(samples.problem, alphas=min_alphas), rng, MAX_INITIAL_DIRECTIONS
-            )
+            min_alpha = MIN_DIRECTION_OVER_TRACE * gram_trace(samples.problem)
+            problem = replace(samples.problem, alphas=np.full(samples.n_targets, min_alpha))
+            directions = leading_directions(problem, rng, MAX_INITIAL_DIRECTIONS)
             if directions.shape[1]:
                 self._extend_spaces([directions] * len(self.spaces))
 
-    def _test_rows_of(self, number: int, x_shift: Array, y_shift: Array) -> TestRows:
-        return test_rows_of_split(self.cv_problem, self.splits, number, x_shift, y_shift)
+    def _make_subspace(self, system: TrainingSystem) -> DavidsonSubspace:
+        """An empty subspace for the solutions of a training set."""
+        samples, problem = self.cv_problem, self.cv_problem.problem
+        raw_norm = float(np.linalg.norm(problem.raw_column_norms))
+        residual_elements = samples.memory.count(
+            8.0 * N_RESIDUAL_COPIES, RESIDUAL_BATCH_ELEMENTS, RESIDUAL_BUDGET_FRACTION
+        )
+        return DavidsonSubspace(
+            system.rhs,
+            system.weight_fraction * problem.column_norms**2,
+            product_noise(samples.shape) * raw_norm**2,
+            residual_elements,
+        )
 
-    def _training_multiplicity(self, number: int) -> int:
-        """How often a row may occur in the training set of a split."""
-        if self.splits.test_fold is not None:
-            return 1
-        return largest_multiplicity(self.splits.train_rows(number))
-
-    def _test_spread(self, number: int, y_shift: Array) -> Array:
-        """Weighted norms ||y - y_shift|| (t,) of the test rows of a split."""
-        samples, rows = self.cv_problem, self.test_rows(number)
-        return np.asarray(np.sqrt(samples.weights[rows] @ (samples.Y[rows] - y_shift) ** 2))
+    def _test_rows_of(self, number: int) -> TestRows:
+        """What bounds need to know about the test rows of a split."""
+        system = self.systems[number]
+        return test_rows_of_split(
+            self.cv_problem, self.splits, number, system.x_shift, system.y_shift
+        )
 
     def _right_hand_sides(self, columns: TrainingRightHandSides) -> list[Array]:
         """For each training set with weights w: X'w, X'(w y) and X'(sqrt(w) signs), side by side.
@@ -251,7 +200,8 @@ class IteratedFolds(HeldOutPredictor):
         """Bound the leverages of the test rows with the current subspaces; one pass."""
         self.passes += 1
         minorants = [space.minorant() for space in self.spaces]
-        self.leverages = leverage_bounds(self.cv_problem, self.splits, minorants, self.x_shifts)
+        x_shifts = [system.x_shift for system in self.systems]
+        self.leverages = leverage_bounds(self.cv_problem, self.splits, minorants, x_shifts)
 
     def _extend_to_tol(self, alphas: Array) -> None:
         """Extend the subspaces until these alphas are within tol, if possible."""
@@ -271,42 +221,39 @@ class IteratedFolds(HeldOutPredictor):
                     and self.spaces[n].dimension < CHECK_GROWTH_FACTOR * dimensions_at_check[n]
                 ]
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """Yield (split index, alpha index, predictions for the test rows of that split)."""
+    def prediction_batches(self, alphas: Array) -> Iterator[tuple[int, slice, HeldOut]]:
+        """Yield (split index, batch, predictions for the test rows of that split)."""
         for number in range(len(self.spaces)):
             rows, bounds = self.test_rows(number), self._error_bounds(number, alphas)
-            for index, P in enumerate(self._split_predictions(number, alphas)):
-                yield number, index, self.cv_problem.held_out(P, bounds[index], rows)
+            for batch, P in self._split_predictions(number, alphas):
+                yield number, batch, self.cv_problem.held_out(P, bounds[batch], rows)
 
-    def _split_predictions(self, number: int, alphas: Array) -> Iterator[Array]:
+    def _split_predictions(self, number: int, alphas: Array) -> Iterator[tuple[slice, Array]]:
+        """Batches of alphas, and predictions of centred y (n_test, n_batch, t)."""
         samples, rows = self.cv_problem, self.test_index(number)
         n_test = samples.shape[0] if isinstance(rows, slice) else len(rows)
         numbers = float(samples.n_targets * (n_test + samples.shape[1]))
-        for batch in samples.prediction_batches(alphas, numbers):
-            W, intercepts = self._coef_and_intercepts(number, batch)
+        for batch in samples.prediction_batches(len(alphas), numbers):
+            W, intercepts = self._coef_and_intercepts(number, alphas[batch])
             P = samples.predict_rows(rows, W)
             P += intercepts
-            yield from np.split(P, len(batch), axis=1)
+            yield batch, P.reshape(n_test, -1, samples.n_targets)
 
     def _coef_and_intercepts(self, number: int, alphas: Array) -> tuple[Array, Array]:
         """Coefficients of a split, (p, n_alphas * t), and their intercepts, (n_alphas * t,)."""
         space, t = self.spaces[number], self.cv_problem.n_targets
+        system = self.systems[number]
         Y = space.solution_coordinates(alphas)[:, :, :t]
         W = space.basis @ Y.reshape(len(Y), len(alphas) * t)
-        return W, np.tile(self.y_shifts[number], len(alphas)) - self.x_shifts[number] @ W
+        return W, np.tile(system.y_shift, len(alphas)) - system.x_shift @ W
 
     def _error_bounds(self, number: int, alphas: Array) -> Array:
         """Bounds (n_alphas, t) on the norms of errors of predictions for the test rows."""
         space, t = self.spaces[number], self.cv_problem.n_targets
         energy = self._energy_bounds(number, alphas)[:, :t]
         coef_norms = np.linalg.norm(space.solution_coordinates(alphas)[:, :, :t], axis=0)
-        return self.test_rows_scales[number].norm_bounds(
-            energy, alphas, coef_norms, alphas, self._leverages(number, alphas)
-        )
-
-    def _fold_coefs(self, number: int, alphas: Array) -> FoldCoefs:
-        bounds = self._error_bounds(number, alphas)
-        return FoldCoefs(*self._coef_and_intercepts(number, alphas), bounds)
+        leverages = self._leverages(number, alphas)
+        return self.tests[number].norm_bounds(energy, alphas, coef_norms, leverages)
 
     @property
     def has_additive_scores(self) -> bool:
@@ -315,9 +262,12 @@ class IteratedFolds(HeldOutPredictor):
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
         """Score sums of all splits, and bounds; one pass for all splits."""
-        return self.cv_problem.accumulate_fold_scores(
-            self.splits, self._fold_coefs, alphas, sample_loss
-        )
+
+        def fold_coefs(number: int, batch: slice) -> FoldCoefs:
+            W, intercepts = self._coef_and_intercepts(number, alphas[batch])
+            return FoldCoefs(W, intercepts, self._error_bounds(number, alphas[batch]))
+
+        return self.cv_problem.accumulate_fold_scores(self.splits, fold_coefs, alphas, sample_loss)
 
     def is_refined(self, alphas: Array) -> bool:
         """True if all subspaces have reached tol for these alphas, or cannot grow."""
@@ -336,9 +286,8 @@ class IteratedFolds(HeldOutPredictor):
         """
         with single_threaded_blas():
             energy = self.spaces[number].bounds(alphas)
-        rhs_errors, constant_errors = self.rhs_errors[number]
-        t = len(rhs_errors)
-        energy[:, :t] += rhs_errors / np.sqrt(alphas)[:, None] + constant_errors
+        system, t = self.systems[number], self.cv_problem.n_targets
+        energy[:, :t] += system.rhs_errors / np.sqrt(alphas)[:, None] + system.constant_errors
         return energy
 
     def _tols(self, number: int, alphas: Array) -> Array:
@@ -351,7 +300,7 @@ class IteratedFolds(HeldOutPredictor):
         tols = np.broadcast_to(self.tols[number], (len(alphas), len(self.tols[number]))).copy()
         leverages = self._leverages(number, alphas)
         if leverages is not None and leverages.any():
-            held_out_tols = HELD_OUT_TOL_FACTOR * self.tol * self.test_spreads[number]
+            held_out_tols = HELD_OUT_TOL_FACTOR * self.tol * self.tests[number].spread
             limits = held_out_tols / np.sqrt(leverages)[:, None]
             tols[:, :t] = np.minimum(tols[:, :t], limits)
         return tols / TIGHTENING_FACTOR**self.n_tightenings
@@ -380,7 +329,7 @@ class IteratedFolds(HeldOutPredictor):
         products = np.zeros_like(V)
         if V.shape[1]:
             shifts = np.concatenate(
-                [self.x_shifts[n] @ block for n, block in zip(numbers, blocks, strict=True)]
+                [self.systems[n].x_shift @ block for n, block in zip(numbers, blocks, strict=True)]
             )
             # Without a mask, X'X V needs no callback from inside the sweep over X.
             mask = None if self._is_unmasked else FoldMask(
@@ -391,85 +340,3 @@ class IteratedFolds(HeldOutPredictor):
         with single_threaded_blas():
             for number, block in zip(numbers, blocks, strict=True):
                 self.spaces[number].extend(block, products[:, owner == number])
-
-
-class StochasticGCV(IteratedFolds):
-    """Generalised cross-validation: leave-one-out with every leverage replaced by their mean.
-
-    The held-out residual of sample i is r_i / (1 - edf / n). The effective degrees of freedom edf
-    are the trace of the hat matrix H, estimated by the mean of z'H z over random sign vectors z
-    (Hutchinson 1990).
-    """
-
-    def __init__(
-        self, samples: CVProblem, tol: float, n_probes: int, rng: np.random.Generator
-    ) -> None:
-        super().__init__(samples, Splits.all_training(samples.shape[0]), tol, n_probes, rng)
-
-    def test_rows(self, number: int) -> RowIndices:
-        """Indices of all rows."""
-        return np.arange(self.cv_problem.shape[0])
-
-    def test_index(self, number: int) -> slice:
-        """All rows, as a slice."""
-        return slice(None)
-
-    def effective_dof(self, alphas: Array) -> tuple[Array, Array]:
-        """Effective degrees of freedom without the intercept, and their standard errors.
-
-        Both have shape (n_alphas,).
-        """
-        space, t = self.spaces[0], self.cv_problem.n_targets
-        Y = space.solution_coordinates(alphas)[:, :, t:]
-        projected_probes = space.basis.T @ space.rhs[:, t:]
-        probe_dof = np.einsum("mat,mt->at", Y, projected_probes)
-        return probe_dof.mean(axis=1), probe_dof.std(axis=1, ddof=1) / np.sqrt(probe_dof.shape[1])
-
-    def _update_leverages(self) -> None:
-        """Not needed: the test rows are the training rows."""
-
-    def _test_rows_of(self, number: int, x_shift: Array, y_shift: Array) -> TestRows:
-        """All rows, which are also the training rows: their errors have the energy as norm."""
-        return replace(test_rows_of_all(self.cv_problem), dominated_from=0.0)
-
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """Yield (0, alpha index, predictions for all samples as if each had been left out)."""
-        samples, divisors = self.cv_problem, self._residual_divisors(alphas)
-        bounds, rows = self._error_bounds(0, alphas), self.test_rows(0)
-        for index, P in enumerate(self._split_predictions(0, alphas)):
-            held_out = samples.Y - (samples.Y - P) / divisors[index]
-            yield 0, index, samples.held_out(held_out, bounds[index], rows)
-
-    def _error_bounds(self, number: int, alphas: Array) -> Array:
-        """Bounds on the errors of held-out predictions, given the degrees of freedom."""
-        return super()._error_bounds(number, alphas) / self._residual_divisors(alphas)[:, None]
-
-    def _residual_divisors(self, alphas: Array) -> Array:
-        """Divisors 1 - edf / n of the residuals, (n_alphas,), at least 1 / n.
-
-        The edf include the intercept, and n counts the samples of nonzero weight.
-        """
-        n = self.cv_problem.standardization.n_counted
-        effective_dof, _ = self.effective_dof(alphas)
-        return np.maximum(1 - (effective_dof + self.cv_problem.fit_intercept) / n, 1 / n)
-
-    def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
-        """Score sums of all samples, and bounds; one pass for each batch of alphas."""
-        samples = self.cv_problem
-
-        def make_accumulator(batch: Array) -> ScoreAccumulator:
-            W, intercepts = self._coef_and_intercepts(0, batch)
-            return GCVScores(
-                sample_loss=sample_loss,
-                y_mean=samples.standardization.y_mean,
-                y_scale=samples.standardization.y_scale,
-                n_alphas=len(batch),
-                Y=samples.Y,
-                W=W,
-                intercepts=intercepts,
-                residual_divisors=self._residual_divisors(batch),
-            )
-
-        sums = samples.accumulate_scores(alphas, make_accumulator)
-        bounds = self._error_bounds(0, alphas)[None]
-        return sums, samples.bounds_in_data_units(bounds, slice(None))

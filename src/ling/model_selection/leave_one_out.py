@@ -14,28 +14,18 @@ from functools import cached_property, partial
 import numpy as np
 
 from ling._typing import Array
-from ling.linalg.cholesky import symmetric_form
 from ling.linalg.rounding import EPS, sum_noise
-from ling.linalg.singular_values import singular_form
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
-from ling.model_selection.direct_folds import (
-    FoldFit,
-    Form,
+from ling.model_selection.fold_errors import LeaveOneOutErrors, form_errors, leave_one_out_errors
+from ling.model_selection.fold_fit import Form, FormFit
+from ling.model_selection.fold_scales import scales_of_kernel
+from ling.model_selection.held_out import HeldOut
+from ling.model_selection.make_fold_fit import (
+    gram_fit_of_all,
+    singular_fit_of_all,
     unweighted_kernel,
 )
-from ling.model_selection.fold_errors import (
-    LeaveOneOutErrors,
-    energy_errors,
-    leave_one_out_errors,
-)
-from ling.model_selection.fold_scales import (
-    scales_of_kernel,
-    scales_of_problem,
-    scales_of_rows,
-    test_rows_of_all,
-)
-from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import LeaveOneOutScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices
 from ling.solvers.cost_model import is_svd_affordable
@@ -132,12 +122,12 @@ class ExactLeaveOneOut(HeldOutPredictor):
         """The tridiagonal form of X'X, if it was computed."""
         return self._formulation.gram_form
 
-    def predictions(self, alphas: Array) -> Iterator[tuple[int, int, HeldOut]]:
-        """0, index of alpha, and predictions for all samples, (n, t)."""
+    def prediction_batches(self, alphas: Array) -> Iterator[tuple[int, slice, HeldOut]]:
+        """0, batch of alphas, and predictions for all samples."""
         samples, all_rows = self.cv_problem, slice(None)
-        for index, (residuals, bounds) in enumerate(self._formulation.residuals(alphas)):
-            P = np.subtract(samples.Y, residuals, out=residuals)
-            yield 0, index, samples.held_out(P, bounds, all_rows)
+        for batch, residuals, bounds in self._formulation.residuals(alphas):
+            P = np.subtract(samples.Y[:, None], residuals, out=residuals)
+            yield 0, batch, samples.held_out(P, bounds, all_rows)
 
 
 class _PrimalLeaveOneOut:
@@ -151,32 +141,20 @@ class _PrimalLeaveOneOut:
     def __init__(self, samples: CVProblem, uses_singular_values: bool = False) -> None:
         self.cv_problem = samples
         self.uses_singular_values = uses_singular_values
-        self.full_fit: FoldFit | None = None
+        self.full_fit: FormFit | None = None
 
     def form(self, alphas: Array) -> Form:
         """Form of X'X (p, p). The first call chooses its kind, by the smallest of its alphas."""
         return self._full_fit(alphas).form
 
-    def _full_fit(self, alphas: Array) -> FoldFit:
+    def _full_fit(self, alphas: Array) -> FormFit:
         """The fit to all rows, which are also the rows to predict; cached."""
-        if self.full_fit is None:
-            samples = self.cv_problem
-            p, t = samples.shape[1], samples.n_targets
-            if self.uses_singular_values:
-                singular = singular_form(samples.problem.design.take(np.arange(samples.shape[0])))
-                form: Form = singular
-                projected = singular.left.T @ samples.problem.targets
-                rotated_rhs: Array = singular.values[:, None] * projected
-                scales = scales_of_rows(samples.problem)
-            else:
-                form = symmetric_form(samples.problem.gram(), float(alphas.min()))
-                rotated_rhs = form.rotate(samples.problem.moments)
-                scales = scales_of_problem(samples.problem)
-                samples.problem.design.meter.add(4 / 3 * float(len(form)) ** 3)
-            self.full_fit = FoldFit(
-                form, rotated_rhs, lambda: samples.design, np.zeros(p), np.zeros(t),
-                scales, test_rows_of_all(samples),
-            )  # fmt: skip
+        if self.full_fit is None and self.uses_singular_values:
+            self.full_fit = singular_fit_of_all(self.cv_problem)
+        elif self.full_fit is None:
+            self.full_fit = gram_fit_of_all(self.cv_problem, float(alphas.min()))
+            meter = self.cv_problem.problem.design.meter
+            meter.add(4 / 3 * float(len(self.full_fit.form)) ** 3)
         return self.full_fit
 
     @property
@@ -189,29 +167,28 @@ class _PrimalLeaveOneOut:
         """Zeros (n_alphas,), because nothing is added to X'X."""
         return np.zeros(len(alphas))
 
-    def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds (t,).
+    def residuals(self, alphas: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """For batches of alphas: leave-one-out residuals (n, k, t) in units of the problem.
 
-        The bounds are on the weighted norms of their errors.
+        They come with bounds (k, t) on the weighted norms of their errors.
         """
         full_fit, samples = self._full_fit(alphas), self.cv_problem
         n, p, t = *samples.shape, samples.n_targets
         rotate_rows = full_fit.rotates_rows(samples, n, len(alphas))
         # For each alpha: quadratic forms, divisors, residuals, coefficients, and copies of them.
-        for batch in samples.alpha_batches(alphas, 3 * n + 2 * p * t + 3 * n * t):
-            forms = self._quadratic_forms(full_fit, batch)
+        for batch in samples.alpha_batches(len(alphas), 3 * n + 2 * p * t + 3 * n * t):
+            forms = self._quadratic_forms(full_fit, alphas[batch])
             divisors = forms + self._intercept_leverage
             divisors *= -samples.weights[:, None]
             divisors += 1
-            W = full_fit.rotated_coef(batch)
-            P = full_fit.predict(W, samples, slice(None), rotate_rows).reshape(n, len(batch), t)
+            W = full_fit.rotated_coef(alphas[batch])
+            P = full_fit.predict(W, samples, slice(None), rotate_rows).reshape(n, -1, t)
             residuals = np.subtract(samples.Y[:, None], P, out=P)
             residuals /= divisors[:, :, None]
-            errors = self._errors(full_fit, batch, W)
+            errors = self._errors(full_fit, alphas, batch, W)
             row_bounds = partial(self._row_bounds, errors, residuals, forms, divisors)
-            bounds = samples.bound_norms(row_bounds, (len(batch), t))
-            for index in range(len(batch)):
-                yield residuals[:, index], bounds[index]
+            bounds = samples.bound_norms(row_bounds, (forms.shape[1], t))
+            yield batch, residuals, bounds
 
     def _row_bounds(
         self, errors: LeaveOneOutErrors, residuals: Array, forms: Array, divisors: Array,
@@ -224,30 +201,33 @@ class _PrimalLeaveOneOut:
             samples.weights[rows],
         )  # fmt: skip
 
-    def _errors(self, full_fit: FoldFit, alphas: Array, W: Array) -> LeaveOneOutErrors:
-        W = W.reshape(len(W), len(alphas), -1)
-        root_weight = self.cv_problem.root_weight(slice(None))
+    def _errors(
+        self, full_fit: FormFit, alphas: Array, batch: slice, W: Array
+    ) -> LeaveOneOutErrors:
+        """Errors of leave-one-out for a batch of `alphas`, whose coefficients are W."""
+        W = W.reshape(len(W), len(alphas[batch]), -1)
         return leave_one_out_errors(
-            full_fit.form, W, alphas, full_fit.scales, root_weight, self._intercept_leverage
-        )
+            full_fit.form, full_fit.errors(alphas).take(batch), W, alphas[batch], full_fit.scales,
+            self.cv_problem.root_weight(slice(None)), self._intercept_leverage,
+        )  # fmt: skip
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
         """Score sums over all samples, and bounds; one pass for each batch of alphas."""
         samples, full_fit = self.cv_problem, self._full_fit(alphas)
 
-        def make_accumulator(batch: Array) -> ScoreAccumulator:
-            W = full_fit.rotated_coef(batch)
+        def make_accumulator(batch: slice) -> ScoreAccumulator:
+            W = full_fit.rotated_coef(alphas[batch])
             return LeaveOneOutScores(
                 sample_loss=sample_loss,
                 y_mean=samples.standardization.y_mean,
                 y_scale=samples.standardization.y_scale,
-                n_alphas=len(batch),
+                n_alphas=len(alphas[batch]),
                 form=full_fit.form,
                 Q=full_fit.form.Q,
                 W=W,
-                alphas=batch,
+                alphas=alphas[batch],
                 intercept_leverage=self._intercept_leverage,
-                errors=self._errors(full_fit, batch, W),
+                errors=self._errors(full_fit, alphas, batch, W),
                 Y=samples.Y,
                 weights=samples.weights,
             )
@@ -261,7 +241,7 @@ class _PrimalLeaveOneOut:
         samples = self.cv_problem
         return 1 / float(samples.weights.sum()) if samples.fit_intercept else 0.0
 
-    def _quadratic_forms(self, full_fit: FoldFit, alphas: Array) -> Array:
+    def _quadratic_forms(self, full_fit: FormFit, alphas: Array) -> Array:
         """x'(X'X + alpha I)^-1 x of all samples, (n, n_alphas)."""
         samples, form = self.cv_problem, full_fit.form
         # Predictions for so many columns use rotated rows, which are cached.
@@ -309,10 +289,10 @@ class _DualLeaveOneOut:
         """Not available: `has_additive_scores` is False."""
         raise NotImplementedError
 
-    def residuals(self, alphas: Array) -> Iterator[tuple[Array, Array]]:
-        """For each alpha: leave-one-out residuals (n, t) in units of the problem, and bounds (t,).
+    def residuals(self, alphas: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """For batches of alphas: leave-one-out residuals (n, k, t) in units of the problem.
 
-        The bounds are on the weighted norms of their errors.
+        They come with bounds (k, t) on the weighted norms of their errors.
         """
         form, samples = self.tridiagonal, self.cv_problem
         sqrt_weights = samples.sqrt_weights[:, None]
@@ -320,6 +300,7 @@ class _DualLeaveOneOut:
         diagonals = full_diagonals
         if samples.fit_intercept:
             diagonals = full_diagonals - self.u[:, None] ** 2 / (self.null_eigenvalue + alphas)
+        all_errors = form_errors(form, alphas, self.scales)
         for index, alpha in enumerate(alphas):
             column = slice(index, index + 1)
             c = form.Q @ form.solve(self.rotated_targets, float(alpha))
@@ -327,14 +308,15 @@ class _DualLeaveOneOut:
                 c, sqrt_weights * diagonals[:, column],
                 out=np.zeros_like(c), where=sqrt_weights > 0,
             )  # fmt: skip
-            errors, floors = energy_errors(form, c[:, None], np.array([alpha]), self.scales)
+            errors = all_errors.take(column)
+            energy = errors.energy(c[:, None], np.linalg.norm(c, axis=0, keepdims=True))
             row_bounds = partial(
-                self._row_bounds, errors, float(floors[0]), residuals, full_diagonals[:, column],
-                diagonals[:, column],
+                self._row_bounds, energy, float(errors.floors[0]), residuals,
+                full_diagonals[:, column], diagonals[:, column],
             )  # fmt: skip
             bounds = samples.bound_norms(row_bounds)
             self._set_zero_weight_residuals(residuals, c)
-            yield residuals, bounds
+            yield column, residuals[:, None], bounds[None]
 
     @np.errstate(divide="ignore", invalid="ignore")
     def _row_bounds(
@@ -345,7 +327,7 @@ class _DualLeaveOneOut:
 
         With an error rho in the system, c_i is off by at most ||rho|| sqrt(d_i / floor), where
         K + alpha I >= floor I. d_i has the relative error of the inverse. `errors` (1, t) are those
-        of `energy_errors`, which divides by the root of the floor once; c needs it as well.
+        of `FormErrors.energy`, which is divided by the root of the floor once; c needs it twice.
         """
         residuals, full_diagonals, diagonals = (
             residuals[rows],

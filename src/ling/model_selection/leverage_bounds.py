@@ -1,4 +1,4 @@
-"""Bounds on the leverages of test rows in iterated fits, whose Gram matrices are not formed.
+"""Bounds on the leverages of test rows, from minorants of the Gram matrix of the training rows.
 
 A minorant B <= X'X of the training rows gives x'(X'X + alpha I)^-1 x <= x'(B + alpha I)^-1 x. With
 B = U diag(v) U' the latter is sum_j (u_j'x)^2 / (v_j + alpha) + (||x||^2 - ||U'x||^2) / alpha, so
@@ -8,7 +8,7 @@ that sums of (u_j'x)^2 and of ||x||^2 over the test rows give the sum of leverag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ling.design.rows import RowReduction, per_row
 from ling.linalg.rounding import EPS, sum_noise
 from ling.model_selection.cv_problem import CVProblem
 from ling.model_selection.fold_scales import largest_multiplicity
-from ling.model_selection.splits import Splits, tested_rows
+from ling.model_selection.splits import RowIndices, Splits, tested_rows
 from ling.solvers.certificate import LowRankMinorant, Minorant
 
 
@@ -29,23 +29,41 @@ class LeverageBound:
     """A bound on the sum of w x'(X'X + alpha I)^-1 x over the test rows of a split.
 
     `values` are v (rank,), `squares` (rank,) the sums of w (u_j'x)^2, and `total` is that of
-    w ||x||^2. The minorant lies below X'X + slack I.
+    w ||x||^2. The minorant lies below X'X + slack I. Its vectors, and products with them, have
+    errors of at most `noise` in norm. `is_complete` says that its rank is the number of features.
     """
 
     values: Array
     squares: Array
     total: float
     slack: float
+    noise: float
+    is_complete: bool
 
     def __call__(self, alphas: Array) -> Array:
         """The bounds (n_alphas,)."""
+        smallest = float(self.values.min()) if self.is_complete else 0.0
         shifts = alphas - self.slack
-        is_usable = shifts > alphas / 2  # as in LowRankMinorant
+        is_usable = smallest + shifts > (smallest + alphas) / 2  # as in LowRankMinorant
         shifts = np.where(is_usable, shifts, 1.0)
-        inside = (self.squares[:, None] / (self.values[:, None] + shifts)).sum(axis=0)
-        outside = max(self.total - float(self.squares.sum()), 0.0) / shifts
+        forms = (self.squares[:, None] / (self.values[:, None] + shifts)).sum(axis=0)
+        if not self.is_complete:
+            forms = forms + max(self.total - float(self.squares.sum()), 0.0) / shifts
+        # An error d of U'x adds at most ||d|| / sqrt(smallest + shift) to the root of a form.
+        roots = np.sqrt(forms) + self.noise * np.sqrt(self.total / (smallest + shifts))
         with np.errstate(divide="ignore"):
-            return np.where(is_usable, inside + outside, self.total / alphas)
+            return np.where(is_usable, roots**2, self.total / alphas)
+
+
+def leverage_bound(
+    samples: CVProblem, rows: RowIndices, minorant: LowRankMinorant, x_shift: Array
+) -> LeverageBound:
+    """The bound for one split with the test rows `rows`, which are read.
+
+    `x_shift` (p,) is the mean of its training rows, about the mean of all rows.
+    """
+    sums = _squares_in_memory(samples, rows, minorant.vectors, x_shift)
+    return _bound_from_sums(samples, minorant, sums)
 
 
 def leverage_bounds(
@@ -55,14 +73,8 @@ def leverage_bounds(
 
     `x_shifts` (p,) are the means of the training rows, about the mean of all rows.
     """
-    p = samples.shape[1]
-    parts = [
-        (minorant.vectors, minorant.values, minorant.slack)
-        if isinstance(minorant, LowRankMinorant)
-        else (np.zeros((p, 0)), np.zeros(0), 0.0)
-        for minorant in minorants
-    ]
-    vectors = tuple(U for U, _, _ in parts)
+    low_rank = [_as_low_rank(minorant, samples.shape[1]) for minorant in minorants]
+    vectors = tuple(minorant.vectors for minorant in low_rank)
     if samples.is_out_of_core:
         reduction = TestRowSquares(
             test_membership=splits.test_membership, weights=samples.weights,
@@ -74,21 +86,39 @@ def leverage_bounds(
             _squares_in_memory(samples, splits.test_rows(number), U, x_shifts[number])
             for number, U in enumerate(vectors)
         ]
-    inflation = 1 + 4 * sum_noise(*samples.shape)
     bounds = []
-    for number, (split_sums, (_, values, slack)) in enumerate(zip(sums, parts, strict=True)):
+    for number, (split_sums, minorant) in enumerate(zip(sums, low_rank, strict=True)):
         # Out of core, the sums have every row once.
         repeats = 1
         if samples.is_out_of_core and splits.has_repeated_test_rows:
             repeats = largest_multiplicity(splits.test_rows(number))
-        squares = repeats * split_sums[1 : 1 + len(values)]
-        rounding = 16 * EPS * float(values.max(initial=0.0))  # of the minorant's vectors
-        total = repeats * inflation * float(split_sums[0])
-        bounds.append(LeverageBound(values, squares, total, slack + rounding))
+        bounds.append(_bound_from_sums(samples, minorant, repeats * split_sums))
     return bounds
 
 
-def _squares_in_memory(samples: CVProblem, rows: Any, U: Array, shift: Array) -> Array:
+def _as_low_rank(minorant: Minorant, p: int) -> LowRankMinorant:
+    """A Nyström minorant with the rounding of its decomposition as slack; rank 0 for others."""
+    if not isinstance(minorant, LowRankMinorant):
+        return LowRankMinorant(np.zeros((p, 0)), np.zeros(0), 0.0)
+    rounding = 16 * EPS * float(minorant.values.max(initial=0.0))
+    return replace(minorant, slack=minorant.slack + rounding)
+
+
+def _bound_from_sums(samples: CVProblem, minorant: LowRankMinorant, sums: Array) -> LeverageBound:
+    """The bound from the sums of w ||x||^2 and of w (u_j'x)^2; those after the rank are ignored."""
+    n, p = samples.shape
+    rank = len(minorant.values)
+    return LeverageBound(
+        values=minorant.values,
+        squares=sums[1 : 1 + rank],
+        total=(1 + 4 * sum_noise(n, p)) * float(sums[0]),
+        slack=minorant.slack,
+        noise=2 * sum_noise(p) * float(np.sqrt(rank)),
+        is_complete=rank == p,
+    )
+
+
+def _squares_in_memory(samples: CVProblem, rows: RowIndices, U: Array, shift: Array) -> Array:
     """The sums of `TestRowSquares` for one split, without dense copies of sparse rows."""
     total, squares = 0.0, np.zeros(U.shape[1])
     shift_products = shift @ U

@@ -10,8 +10,9 @@ import numpy as np
 from ling._typing import Array
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.model_selection.cv_problem import CVProblem
-from ling.model_selection.iterated_folds import IteratedFolds, StochasticGCV
+from ling.model_selection.iterated_folds import IteratedFolds
 from ling.model_selection.splits import Splits
+from ling.model_selection.stochastic_gcv import StochasticGCV
 from ling.model_selection.strategy import (
     TYPICAL_PASSES_PER_TARGET,
     direct_and_pass_seconds,

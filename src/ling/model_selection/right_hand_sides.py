@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design.arrays import row_slices
 from ling.design.rows import GeneratedColumns, per_row, training_multiplicity
+from ling.linalg.rounding import sum_noise
 from ling.model_selection.cv_problem import CVProblem
-from ling.model_selection.splits import ROWS_PER_SLICE
+from ling.model_selection.fold_scales import largest_multiplicity, target_scales
+from ling.model_selection.splits import ROWS_PER_SLICE, Splits
+
+# A target counts as constant in a training set if ||y - mean|| is at most this fraction of ||y||.
+CONSTANT_TARGET_RTOL = 1e-13
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,3 +109,65 @@ class TrainingRightHandSides(GeneratedColumns):
                 self.training_membership[rows], np.array([number])
             )[:, 0]
             yield multiplicity * self.weights[rows], signs
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSystem:
+    """The system (X'X + alpha I) W = `rhs` of one training set, without X'X.
+
+    `rhs` (p, t + n_probes) are X'y and X'z of the training rows about their means `x_shift` (p,)
+    and `y_shift` (t,), with the probes z. `spread` (t,) are the norms ||y - y_shift||, and
+    `weight_fraction` is the part of the total weight that the training set has. `rhs_errors` (t,)
+    bound the rounding of X'y, and `constant_errors` (t,) the energy norm of solutions that were
+    replaced by 0.
+    """
+
+    rhs: Array
+    x_shift: Array
+    y_shift: Array
+    spread: Array
+    weight_fraction: float
+    rhs_errors: Array
+    constant_errors: Array
+
+
+def training_systems(
+    samples: CVProblem, splits: Splits, columns: TrainingRightHandSides, products: list[Array]
+) -> list[TrainingSystem]:
+    """The systems of all training sets, from X'`columns` (p, 1 + t + n_probes) of each."""
+    t = samples.n_targets
+    weights, column_totals = columns.column_sums()
+    y_shifts = np.zeros((len(products), t))
+    if samples.fit_intercept:
+        y_shifts = column_totals[:, :t] / weights[:, None]
+    spreads, lengths = columns.target_norms(y_shifts)
+    raw_norm = float(np.linalg.norm(samples.problem.raw_column_norms))
+    rounding = 4 * sum_noise(samples.shape[0]) * raw_norm * target_scales(samples.problem)
+    systems = []
+    for number, (sums, y_shift, spread) in enumerate(zip(products, y_shifts, spreads, strict=True)):
+        x_sums, xy, probe_rhs = sums[:, 0], sums[:, 1 : 1 + t], sums[:, 1 + t :]
+        x_shift = np.zeros_like(x_sums)
+        if samples.fit_intercept:
+            x_shift = x_sums / float(weights[number])
+            probe_rhs = probe_rhs - np.outer(x_shift, column_totals[number, t:])
+        # A target that is constant in a training set, up to rounding, gets a zero right-hand side,
+        # so that its coefficients are 0. The energy of the exact ones is at most ||y||.
+        is_constant = spread <= CONSTANT_TARGET_RTOL * lengths[number]
+        xy = np.where(is_constant, 0.0, xy - np.outer(x_sums, y_shift))
+        systems.append(
+            TrainingSystem(
+                rhs=np.hstack([xy, probe_rhs]),
+                x_shift=x_shift,
+                y_shift=y_shift,
+                spread=spread,
+                weight_fraction=float(weights[number]) / max(float(samples.weights.sum()), 1e-300),
+                rhs_errors=np.where(is_constant, 0.0, _multiplicity(splits, number) * rounding),
+                constant_errors=np.where(is_constant, spread, 0.0),
+            )
+        )
+    return systems
+
+
+def _multiplicity(splits: Splits, number: int) -> int:
+    """How often a row may occur in the training set of split `number`."""
+    return 1 if splits.test_fold is not None else largest_multiplicity(splits.train_rows(number))

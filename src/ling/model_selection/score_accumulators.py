@@ -53,6 +53,11 @@ class SampleLoss(ABC):
 
     @property
     @abstractmethod
+    def n_samples(self) -> int:
+        """Number of samples."""
+
+    @property
+    @abstractmethod
     def n_values(self) -> int:
         """Number s of values per sample and fit."""
 
@@ -67,6 +72,11 @@ class SquaredError(SampleLoss):
 
     y: Array = per_row()
     per_target: bool
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.y)
 
     @property
     def n_values(self) -> int:
@@ -87,6 +97,11 @@ class Accuracy(SampleLoss):
     """
 
     Y: Array = per_row()
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.Y)
 
     @property
     def n_values(self) -> int:

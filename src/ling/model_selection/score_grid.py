@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
+from ling.linalg.rounding import sum_noise
 from ling.model_selection.alpha_grid import default_alpha_grid, extend_grid, extension_limits
 from ling.model_selection.cv_problem import HeldOutPredictor
 from ling.model_selection.cv_scores import CVScores, best_indices
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.scoring import Scoring
-from ling.model_selection.splits import RowIndices
 from ling.solvers.problem import Problem
 
 # Number of smaller alphas that are certified at a time, as long as the certified scores do not fall
@@ -46,7 +49,7 @@ class ScoredGrid:
     tie_std_errors: float = 0.0
     sample_values: Array | None = None
 
-    @property
+    @cached_property
     def best(self) -> NDArray[np.intp]:
         """Index of the best alpha: a scalar array, or (n_targets,) if each target has its own.
 
@@ -144,11 +147,13 @@ def _score_table(
         table, sample_values = _scores_from_predictions(validation, scoring, alphas, store)
     else:
         table, sample_values = _scores_from_sums(validation, scoring, alphas, sample_loss), None
-    split_scores, std_error, sizes = table
+    split_scores, std_error, split_errors, mean_bounds = table
     if validation.n_splits > 1:
         std_error = split_scores.std(axis=1, ddof=1) / np.sqrt(validation.n_splits)
-    score_error = scoring.score_errors(split_scores, sizes).mean(axis=1)
-    is_certified = scoring.is_certified(split_scores, sizes, tol)
+    # The mean over splits is rounded.
+    rounding = sum_noise(validation.n_splits) * np.abs(split_scores).mean(axis=1)
+    score_error = split_errors.mean(axis=1) + rounding
+    is_certified = scoring.is_certified(split_scores, split_errors, mean_bounds, tol)
     certified = np.asarray(is_certified.reshape(len(alphas), -1).all(axis=1))
     mean = split_scores.mean(axis=1)
     stored = split_scores if validation.n_splits > 1 else None
@@ -163,38 +168,53 @@ def _rounded_up(bounds: Array) -> NDArray[np.float32]:
     return np.asarray(np.where(single < bounds, np.nextafter(single, np.float32(np.inf)), single))
 
 
-ScoreTable = tuple[Array, Array, Array]
+ScoreTable = tuple[Array, Array, Array, Array]
 
 
 def _scores_from_sums(
     validation: HeldOutPredictor, scoring: Scoring, alphas: Array, sample_loss: SampleLoss
 ) -> ScoreTable:
-    """Scores (n_alphas, n_splits, ...), standard errors, and error sizes, from sums over samples.
+    """The table of `_scores_from_predictions`, from sums over samples.
 
     The standard errors are those of the last split; they are used if there is only one.
     """
-    (sums, margins, *_), bounds = validation.score_sums(alphas, sample_loss)
-    split_scores, sizes = [], []
+    (sums, margin_weights, *_), bounds = validation.score_sums(alphas, sample_loss)
+    split_scores, split_errors = [], []
     for number in range(validation.n_splits):
-        rows = validation.test_index(number)
-        score, std_error = scoring.scores_from_sums(sums[number], rows)
-        split_scores.append(score)
-        score_bounds = bounds[number] * _weight_factor(validation, scoring, rows)
-        sizes.append(scoring.error_sizes(score_bounds, margins[number], rows))
-    return np.stack(split_scores, axis=1), std_error, np.stack(sizes, axis=1)
+        part = scoring.take(validation.test_index(number))
+        scores, std_error = part.scores_from_sums(sums[number])
+        margins = part.margins_from_sums(sums[number], margin_weights[number])
+        split_scores.append(scores)
+        split_errors.append(
+            _score_errors(validation, part, number, scores, bounds[number], margins)
+        )
+    errors, mean_bounds = (np.stack(parts, axis=1) for parts in zip(*split_errors, strict=True))
+    return np.stack(split_scores, axis=1), std_error, errors, mean_bounds
 
 
-def _weight_factor(
-    validation: HeldOutPredictor, scoring: Scoring, rows: RowIndices | slice
-) -> float:
+def _score_errors(
+    validation: HeldOutPredictor, scoring: Scoring, number: int, scores: Array, bounds: Array,
+    margins: Array,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Errors of the scores of split `number`, and root mean squares (n_alphas, t) of `bounds`.
+
+    `scoring` is that of its test rows.
+    """
+    rows = validation.test_index(number)
+    bounds = bounds * _weight_factor(validation.cv_problem.weights[rows], scoring)
+    errors = scoring.score_errors(scores, bounds, margins)
+    return errors, bounds / np.sqrt(scoring.n_samples)
+
+
+def _weight_factor(fit_weights: Array, scoring: Scoring) -> float:
     """Factor for bounds on the norms of errors if samples have other weights in the score.
 
     It is the square root of the largest ratio of a sample's weight in the score to that in the fit.
     """
     if not scoring.has_score_bounds:
         return 1.0
-    fit_weights, score_weights = validation.cv_problem.weights[rows], scoring.score_weights
-    score = np.ones_like(fit_weights) if score_weights is None else score_weights[rows]
+    score_weights = scoring.score_weights
+    score = np.ones_like(fit_weights) if score_weights is None else score_weights
     with np.errstate(divide="ignore"):
         ratios = np.divide(score, fit_weights, out=np.zeros_like(score), where=score > 0)
     return float(np.sqrt(ratios.max(initial=0.0)))
@@ -203,37 +223,35 @@ def _weight_factor(
 def _scores_from_predictions(
     validation: HeldOutPredictor, scoring: Scoring, alphas: Array, store: bool
 ) -> tuple[ScoreTable, Array | None]:
-    """Scores (n_alphas, n_splits, ...), standard errors, error sizes; and stored values.
+    """A table of the scores of all splits, and stored values.
 
-    The standard errors, (n_alphas, ...), are NaN if there are several splits. The values per
-    sample, with the alphas as last axis, are None unless `store` is True.
+    The table has the scores (n_alphas, n_splits, ...), their standard errors, bounds on their
+    errors, and root mean squares (n_alphas, n_splits, t) of the bounds of predictions. The standard
+    errors, (n_alphas, ...), are NaN if there are several splits. The values per sample, with the
+    alphas as last axis, are None unless `store` is True.
     """
-    n_splits = validation.n_splits
-    scores: list[list[Array]] = [[np.array(np.nan)] * n_splits for _ in alphas]
-    bounds = [[np.array(np.nan)] * len(alphas) for _ in range(n_splits)]
-    margins = [[np.array(np.nan)] * len(alphas) for _ in range(n_splits)]
-    errors: list[Array] = [np.array(np.nan)] * len(alphas)
+    is_single = validation.n_splits == 1
     stored: list[Array] = []
-    current_split = -1
-    for split, alpha_index, held_out in validation.predictions(alphas):
-        if split != current_split:
-            current_split, rows = split, validation.test_rows(split)
-        P = held_out.predictions
-        if n_splits == 1:
-            scores[alpha_index][split], errors[alpha_index] = scoring.score_with_std_error(P, rows)
-        else:
-            scores[alpha_index][split] = scoring.score(P, rows)
-        bounds[split][alpha_index] = held_out.bounds
-        margins[split][alpha_index] = scoring.margin_weights(P, rows)
-        if store:
-            stored.append(scoring.sample_values(P, rows))
-    sizes = []
-    for split in range(n_splits):
-        index = validation.test_index(split)
-        split_bounds = np.array(bounds[split]) * _weight_factor(validation, scoring, index)
-        sizes.append(scoring.error_sizes(split_bounds, np.array(margins[split]), index))
-    table = np.array(scores), np.array(errors), np.stack(sizes, axis=1)
-    return table, np.stack(stored, axis=-1) if store else None
+    split_scores, split_errors = [], []
+    std_error = np.full(len(alphas), np.nan)
+    for number, results in groupby(validation.prediction_batches(alphas), itemgetter(0)):
+        part = scoring.take(validation.test_index(number))
+        batches: list[tuple[Array, ...]] = []
+        for _, _, held_out in results:
+            P = held_out.predictions
+            scored = part.score_with_std_error(P) if is_single else (part.score(P),)
+            batches.append((held_out.bounds, part.margins(P), *scored))
+            if store:
+                stored.append(part.sample_values(P))
+        columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+        bounds, margins, scores, *std_errors = columns
+        split_scores.append(scores)
+        split_errors.append(_score_errors(validation, part, number, scores, bounds, margins))
+        std_error = std_errors[0] if is_single else std_error
+    errors, mean_bounds = (np.stack(parts, axis=1) for parts in zip(*split_errors, strict=True))
+    table = np.stack(split_scores, axis=1), std_error, errors, mean_bounds
+    values = np.moveaxis(np.concatenate(stored, axis=1), 1, 2).copy() if store else None
+    return table, values
 
 
 def undecided_alphas(scored: ScoredGrid) -> Array:
@@ -245,6 +263,8 @@ def undecided_alphas(scored: ScoredGrid) -> Array:
     alpha, a null model. Otherwise at most ALPHAS_PER_REFINEMENT of them are named at a time.
     """
     scores = scored.scores
+    if scores.certified.all():
+        return np.empty(0)
     order = np.argsort(scores.alphas)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))

@@ -10,9 +10,10 @@ from ling._typing import Array
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.cv_problem import CVProblem, HeldOutPredictor
 from ling.model_selection.direct_folds import DirectFolds
-from ling.model_selection.iterated_folds import DIRECTIONS_PER_PASS, IteratedFolds, StochasticGCV
+from ling.model_selection.iterated_folds import DIRECTIONS_PER_PASS, IteratedFolds
 from ling.model_selection.leave_one_out import ExactLeaveOneOut
 from ling.model_selection.splits import Splits
+from ling.model_selection.stochastic_gcv import StochasticGCV
 from ling.progress import RemainingWork
 from ling.solvers.cv_cost import (
     direct_cv_passes,
@@ -65,8 +66,7 @@ def leave_one_out_strategy(
         return CVStrategy(ExactLeaveOneOut(samples), "exact leave-one-out", True)
     method = (
         f"generalised cross-validation, its degrees of freedom estimated with {N_GCV_PROBES} "
-        f"random "
-        "vectors"
+        "random vectors"
     )
     return CVStrategy(StochasticGCV(samples, CV_TOL_FACTOR * tol, N_GCV_PROBES, rng), method, False)
 

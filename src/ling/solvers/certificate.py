@@ -148,6 +148,16 @@ def nystrom_minorant(factor: Array, theta: Array, noise: float) -> Minorant:
     return LowRankMinorant(U, S**2, slack)
 
 
+def singular_minorant(d: Array, V: Array, x_error: float) -> LowRankMinorant:
+    """A minorant of X'X from the computed singular values d (k,) and vectors V (p, k).
+
+    They are those of X + dX, where ||dX|| <= x_error is a few eps ||X||. For every c > 0,
+    (X + dX)'(X + dX) <= (1 + c) X'X + (1 + 1 / c) ||dX||^2 I. With c = 0.1 the values are divided
+    by 1.1, and the slack is 10 ||dX||^2.
+    """
+    return LowRankMinorant(V, d**2 / 1.1, 10 * x_error**2)
+
+
 @dataclass(frozen=True, eq=False)
 class CholeskyMinorant(Minorant):
     """Minorant from a Cholesky factor: X'X + alpha I >= D^1/2 L L' D^1/2 / inflation.

@@ -29,8 +29,8 @@ def cv_vector_bytes(n: int, n_targets: int, is_out_of_core: bool) -> float:
 def fold_factorization_bytes(n: int, p: int) -> float:
     """Bytes of the four m x m float64 matrices that a fold's factorisation needs, m = min(n, p).
 
-    These are X'X (or X X'), the Gram matrix of the held-out rows, the tridiagonal form, and its
-    Householder reflections.
+    These are X'X (or X X'), the Gram matrix of the held-out rows, that of the training rows, which
+    their tridiagonal form overwrites, and the Householder reflections of the form.
     """
     return 8.0 * 4 * float(min(n, p)) ** 2
 

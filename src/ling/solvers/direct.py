@@ -13,12 +13,12 @@ from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.solvers.certificate import (
     BestOf,
     CholeskyMinorant,
-    LowRankMinorant,
     Minorant,
     ZeroMinorant,
     cholesky_with_minorant,
     dual_rounding,
     evaluate_bound,
+    singular_minorant,
 )
 from ling.solvers.cost_model import MemoryBudget, is_svd_affordable, svd_bytes
 from ling.solvers.engine import Candidate, EngineBudget
@@ -213,7 +213,8 @@ def solve_by_singular_values(problem: Problem, memory: MemoryBudget, note: str) 
             d[:, None]
             * _apply_ridge_filter(U.T @ problem.targets, d, problem.alphas, max(n, p) * EPS)
         )
-        minorant = _singular_minorant(problem, d, Vt.T)
+        x_error = sum_noise(n, p) * float(np.linalg.norm(problem.raw_column_norms))
+        minorant = singular_minorant(d, Vt.T, x_error)
     elif p <= n:
         theta, Z = linalg.eigh(problem.design.gram(np.float64), check_finite=False)
         d = np.sqrt(np.maximum(theta, 0.0))
@@ -224,17 +225,6 @@ def solve_by_singular_values(problem: Problem, memory: MemoryBudget, note: str) 
         c = Z @ _apply_ridge_filter(Z.T @ problem.targets, d, problem.alphas, np.sqrt(n * EPS))
         W = problem.design.rmatmat(c)
     return Candidate(np.asarray(W), minorant, note=note)
-
-
-def _singular_minorant(problem: Problem, d: Array, V: Array) -> LowRankMinorant:
-    """A minorant of X'X from the computed singular values d (k,) and vectors V (p, k).
-
-    They are those of X + dX, where ||dX|| is a few eps ||X||. For every c > 0,
-    (X + dX)'(X + dX) <= (1 + c) X'X + (1 + 1 / c) ||dX||^2 I. With c = 0.1 the values are divided
-    by 1.1, and the slack is 10 ||dX||^2.
-    """
-    x_error = sum_noise(*problem.shape) * float(np.linalg.norm(problem.raw_column_norms))
-    return LowRankMinorant(V, d**2 / 1.1, 10 * x_error**2)
 
 
 def _apply_ridge_filter(C: Array, d: Array, alphas: Array, rounding: float) -> Array:

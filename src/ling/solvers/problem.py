@@ -396,7 +396,7 @@ def center_targets(Y: Array, weights: Array | None, total_weight: float) -> tupl
     if not np.isfinite(y_mean).all():
         raise NonFiniteError("y", "the sum of `y` overflows float64", "divide `y` by a constant")
     # The mean of a constant target may differ from its value by rounding.
-    constant = _constant_columns(centered, weights)
+    constant = constant_columns(centered, weights)
     first = 0 if weights is None else int(np.argmax(weights > 0))
     y_mean[constant] = Y[first, constant]
     centered[:, constant] = Y[:, constant] - Y[first, constant]
@@ -407,7 +407,7 @@ def _weighted_mean(Y: Array, weights: Array | None, total_weight: float) -> Arra
     return np.asarray(Y.mean(axis=0) if weights is None else weights @ Y / total_weight)
 
 
-def _constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:
+def constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:
     """Mask (t,) of the columns of Y (n, t) that are constant in all rows with a weight above 0."""
     rows = None if weights is None else np.flatnonzero(weights)
     # Up to three rows show for most columns that they are not constant. All rows are compared only
