@@ -310,8 +310,8 @@ class IteratedFolds(HeldOutPredictor):
 
     @property
     def has_additive_scores(self) -> bool:
-        """True if X is out of core, unless a split tests a row more than once."""
-        return self.cv_problem.is_out_of_core and not self.splits.has_repeated_test_rows
+        """True unless memory is plentiful or a split tests a row more than once."""
+        return self.cv_problem.sums_scores and not self.splits.has_repeated_test_rows
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
         """Score sums of all splits, and bounds; one pass for all splits."""
@@ -437,8 +437,11 @@ class StochasticGCV(IteratedFolds):
         samples, divisors = self.cv_problem, self._residual_divisors(alphas)
         bounds, rows = self._error_bounds(0, alphas), self.test_rows(0)
         for index, P in enumerate(self._split_predictions(0, alphas)):
-            held_out = samples.Y - (samples.Y - P) / divisors[index]
-            yield 0, index, samples.held_out(held_out, bounds[index], rows)
+            # y - (y - P) / divisor, without further arrays of the size of P.
+            np.subtract(samples.Y, P, out=P)
+            P /= divisors[index]
+            np.subtract(samples.Y, P, out=P)
+            yield 0, index, samples.held_out(P, bounds[index], rows)
 
     def _error_bounds(self, number: int, alphas: Array) -> Array:
         """Bounds on the errors of held-out predictions, given the degrees of freedom."""

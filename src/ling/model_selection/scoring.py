@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import Storage
+from ling.design.arrays import row_slices
 from ling.design.rows import take_rows
 from ling.linalg.rounding import EPS, sum_noise
 from ling.model_selection.fixed_predictions import FixedClassifier, FixedRegressor
@@ -24,6 +25,8 @@ from ling.model_selection.splits import RowIndices
 N_SCORE_GROUPS = 10
 # Smallest spread of y, relative to its norm, that is not rounding.
 MIN_RELATIVE_SPREAD = 1e-12
+# Numbers of y that are squared at a time.
+SQUARED_ELEMENTS = 2**16
 # R^2 of fewer samples is not defined.
 MIN_R2_SAMPLES = 2
 
@@ -124,8 +127,17 @@ class Scoring(ABC):
 
 def weighted_spread(y: Array, weights: Array | None) -> Array:
     """Norms (t,) of y (n, t) minus its mean, with `weights` (n,)."""
-    deviations = (y - np.average(y, axis=0, weights=weights)) ** 2
-    return np.asarray(np.sqrt(deviations.sum(axis=0) if weights is None else weights @ deviations))
+    return np.sqrt(_sums_of_squares(y, weights, np.average(y, axis=0, weights=weights)))
+
+
+def _sums_of_squares(y: Array, weights: Array | None, shift: Array) -> Array:
+    """Weighted sums (t,) of the squares of y (n, t) minus shift (t,), without a copy of y."""
+    total = np.zeros(y.shape[1])
+    for rows in row_slices(len(y), max(1, SQUARED_ELEMENTS // max(1, y.shape[1]))):
+        squares = y[rows] - shift
+        squares *= squares
+        total += squares.sum(axis=0) if weights is None else weights[rows] @ squares
+    return total
 
 
 class SquaredErrorScore(Scoring):
@@ -179,9 +191,7 @@ class SquaredErrorScore(Scoring):
 def _loss_of_mean(score: SquaredErrorScore, y: Array, weights: Array | None) -> Array:
     """What predicting the mean of y loses, at least its rounding: a scalar, or (t,)."""
     # Rounding of a constant y: its squared deviations would be 0.
-    floor = MIN_RELATIVE_SPREAD * np.linalg.norm(
-        y if weights is None else np.sqrt(weights)[:, None] * y, axis=0
-    )
+    floor = MIN_RELATIVE_SPREAD * np.sqrt(_sums_of_squares(y, weights, np.zeros(y.shape[1])))
     spread = np.maximum(weighted_spread(y, weights), floor)
     squares = (spread * score._residual_scales(slice(None))) ** 2
     return np.asarray(squares if score.per_target else squares.sum())
@@ -298,7 +308,8 @@ class R2Score(SquaredErrorScore):
 
     def score(self, P: Array, rows: RowIndices) -> Array:
         """R^2 of `rows`."""
-        squares = (self.y[rows] - P) ** 2
+        squares = self.y[rows] - P
+        squares *= squares
         residual_squares = (
             squares.sum(axis=0) if self.weights is None else self.weights[rows] @ squares
         )
@@ -313,8 +324,7 @@ class R2Score(SquaredErrorScore):
         if len(y) < MIN_R2_SAMPLES:
             r2 = np.full_like(residual_squares, np.nan)
         else:
-            deviations = (y - np.average(y, axis=0, weights=weights)) ** 2
-            total_squares = deviations.sum(axis=0) if weights is None else weights @ deviations
+            total_squares = _sums_of_squares(y, weights, np.average(y, axis=0, weights=weights))
             r2 = np.where(
                 total_squares == 0,
                 np.where(residual_squares == 0, 1.0, 0.0),
