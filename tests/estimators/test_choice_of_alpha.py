@@ -33,12 +33,14 @@ def test_the_default_grid_reaches_a_direction_far_below_the_columns(cv, nearly_c
     assert model.report_.certificate.holds
 
 
-def test_what_singular_values_would_take_too_long_for_is_a_warning(nearly_collinear):
+@pytest.mark.parametrize("cv", [None, 5])
+def test_what_singular_values_would_take_too_much_for_is_a_warning(cv, nearly_collinear):
     X, y = nearly_collinear
     too_little = "20kB"  # enough for X'X, but not for a copy of X
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        RidgeCV(cv=5, memory_budget=too_little).fit(X, y)
+        model = RidgeCV(cv=cv, memory_budget=too_little).fit(X, y)
+    assert model.score(X, y) > 0.98
     messages = [str(warning.message) for warning in caught]
     assert any("choice of alpha is not proved" in message for message in messages)
     assert any("the fits that scored the alphas from" in message for message in messages)

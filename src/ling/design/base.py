@@ -13,7 +13,13 @@ from scipy import sparse
 
 from ling._typing import Array
 from ling.design.affine import AffineMap, column_magnitudes, scale_symmetric
-from ling.design.arrays import as_numeric_array, broadcast_scalar, n_columns, scale_rows
+from ling.design.arrays import (
+    as_numeric_array,
+    broadcast_scalar,
+    n_columns,
+    row_slices,
+    scale_rows,
+)
 from ling.design.dense import DenseStorage
 from ling.design.quantized import QuantizedMatrix
 from ling.design.rows import (
@@ -36,6 +42,9 @@ log = logging.getLogger("ling")
 # this ratio before, whose squares have to stay in the range of the dtype. With a larger ratio, rows
 # are scaled first.
 MAX_SCALE_EXPONENTS = {4: 20, 8: 200}
+# Numbers of a product with X to which an affine map is applied at a time; they stay in a core's
+# second-level cache.
+FINISHED_ELEMENTS = 2**16
 
 
 class Meter:
@@ -187,7 +196,12 @@ class Design:
         V = self._check_operand(V, "V", 1, "n_features")
         scaled = scale_rows(V, self.affine.column_scale)
         low = self.affine.right_product(scaled)
-        U = self.affine.finish_rows(self.storage.matmat(scaled), low).astype(V.dtype, copy=False)
+        U = self.storage.matmat(scaled).astype(V.dtype, copy=False)
+        if not self.affine.is_identity:
+            # In blocks and in place: there is one array of all rows, not three.
+            U = np.require(U, requirements="W")  # what another process has sent may be read-only
+            for rows in row_slices(len(U), max(1, FINISHED_ELEMENTS // max(1, n_columns(U)))):
+                U[rows] = self.affine.finish_rows(U[rows], low, rows)
         self._count_products(V, 1)
         return U
 

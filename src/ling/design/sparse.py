@@ -51,9 +51,9 @@ class SparseStorage(MemoryStorage):
 
     def matmat(self, V: Array) -> Array:
         """Return X V; one pass."""
-        return np.concatenate(
-            threads.parallel_map(lambda part: self._matmat_rows(V, part), self._thread_slices())
-        )
+        U = np.zeros((self.shape[0], *V.shape[1:]), V.dtype)
+        threads.parallel_map(lambda part: self._add_matmat(V, part, U[part]), self._thread_slices())
+        return U
 
     def rmatmat(self, U: Array) -> Array:
         """Return X'U; one pass."""
@@ -214,12 +214,16 @@ class SparseStorage(MemoryStorage):
         return threads.parallel_sum(sweep, self._thread_slices(v.nbytes)).reshape(V.shape)
 
     def _matmat_rows(self, V: Array, rows: slice) -> Array:
+        U = np.zeros((rows.stop - rows.start, *V.shape[1:]), V.dtype)
+        self._add_matmat(V, rows, U)
+        return U
+
+    def _add_matmat(self, V: Array, rows: slice, out: Array) -> None:
+        """Add the given rows of X V to `out`."""
         from ling.design.kernels import csr_matmat, csr_matvec
 
-        U = np.zeros((rows.stop - rows.start, *V.shape[1:]), V.dtype)
         kernel = csr_matvec if V.ndim == 1 else csr_matmat
-        kernel(*self._csr_arrays(), np.ascontiguousarray(V), rows.start, rows.stop, U)
-        return U
+        kernel(*self._csr_arrays(), np.ascontiguousarray(V), rows.start, rows.stop, out)
 
     def _add_rmatmat(self, U: Array, rows: slice, out: Array) -> None:
         from ling.design.kernels import csr_rmatmat, csr_rmatvec

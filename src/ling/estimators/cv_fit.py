@@ -40,7 +40,7 @@ from ling.model_selection.strategy import (
     leave_one_out_strategy,
 )
 from ling.progress import RemainingWork
-from ling.solvers.cv_cost import cv_vector_bytes, direct_cv_passes, fold_factorization_bytes
+from ling.solvers.cv_cost import direct_cv_passes, fold_factorization_bytes
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
@@ -234,9 +234,8 @@ def _fit_chosen_alpha(
 
 def _scoring_bytes(strategy: CVStrategy, samples: CVProblem) -> float:
     """Bytes without which alphas cannot be scored: arrays of all rows, and factorisations."""
-    n, p = samples.shape
-    vectors = cv_vector_bytes(n, samples.n_targets, samples.is_out_of_core)
-    return vectors + (fold_factorization_bytes(n, p) if strategy.is_direct else 0.0)
+    factors = fold_factorization_bytes(*samples.shape) if strategy.is_direct else 0.0
+    return samples.vector_bytes + factors
 
 
 def check_store_cv_results(model: Any) -> None:

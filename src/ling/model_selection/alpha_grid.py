@@ -112,17 +112,18 @@ def gram_trace(problem: Problem) -> float:
 
 
 def extension_limits(
-    grid: Array, problem: Problem, smallest_direction: float | None, can_refine: bool
+    grid: Array, problem: Problem, smallest_direction: float | None, from_singular_values: bool
 ) -> tuple[float, float]:
     """Smallest and largest alpha to which the default grid `grid` may be extended.
 
-    Below the smallest direction fits hardly change. `can_refine` says that alphas too small for
-    X'X can be certified from singular values of X.
+    Below the smallest direction fits hardly change. Smaller alphas than those that can be certified
+    are left out: by fits from X'X, or by those from singular values of X.
     """
     smallest, largest = gram_trace(problem) * np.array(EXTENSION_LIMITS_OVER_TRACE)
     if smallest_direction is not None:
         smallest = max(
-            ALPHA_OVER_SMALLEST * smallest_direction, certifiable_alpha(problem, can_refine)
+            ALPHA_OVER_SMALLEST * smallest_direction,
+            certifiable_alpha(problem, from_singular_values),
         )
         return min(float(smallest), float(grid[0])), float(largest)
     # A grid that was extended for a tiny column may start below the usual limit.

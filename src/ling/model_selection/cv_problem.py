@@ -65,11 +65,14 @@ class CVProblem:
         """Cross-validation problem from a problem and from the data that it was built of."""
         targets, row_weights = problem.targets, broadcast_scalar(len(data.targets))
         if data.weights is not None:
-            row_weights, targets = data.weights, np.asarray(data.targets, dtype=np.float64)
+            row_weights = data.weights
+            targets = np.asarray(data.targets, dtype=np.float64)
             if fit_intercept:
                 total_weight = standardization.total_weight
-                targets = center_targets_exactly(targets, row_weights, total_weight)[1]
-            targets = targets / standardization.y_scale
+                is_copy = targets is not data.targets
+                targets = center_targets_exactly(targets, row_weights, total_weight, is_copy)[1]
+            if (standardization.y_scale != 1).any():
+                targets = targets / standardization.y_scale
         return cls(problem, standardization, targets, row_weights, fit_intercept, memory)
 
     @property
@@ -100,6 +103,23 @@ class CVProblem:
     def is_out_of_core(self) -> bool:
         """True if X is read block by block, from disk or elsewhere."""
         return self.problem.design.is_out_of_core
+
+    @cached_property
+    def sums_scores(self) -> bool:
+        """True if scores are summed in the pass that predicts, without predictions of all rows.
+
+        That is so if X is read block by block, or if memory is short.
+        """
+        return self.is_out_of_core or not self.memory.allows(self._vector_bytes(False))
+
+    def _vector_bytes(self, sums_scores: bool) -> float:
+        n, is_weighted = self.shape[0], self.weights.strides != (0,)
+        return cv_vector_bytes(n, self.n_targets, is_weighted, sums_scores)
+
+    @property
+    def vector_bytes(self) -> float:
+        """Bytes of the arrays of all rows."""
+        return self._vector_bytes(self.sums_scores)
 
     @cached_property
     def sqrt_weights(self) -> Array:
@@ -146,8 +166,7 @@ class CVProblem:
     def batch_memory(self) -> MemoryBudget:
         """Memory for batches of alphas: what factorisations and arrays of all rows leave."""
         n, p = self.shape
-        vectors = cv_vector_bytes(n, self.n_targets, self.is_out_of_core)
-        factors = fold_factorization_bytes(n, p)
+        vectors, factors = self.vector_bytes, fold_factorization_bytes(n, p)
         # If factorisations do not fit, there are none.
         return self.memory.after(vectors + factors if self.memory.allows(factors) else vectors)
 

@@ -73,9 +73,9 @@ class DirectFolds(HeldOutPredictor):
 
     @property
     def has_additive_scores(self) -> bool:
-        """True if X is out of core and p <= n: scores are then summed in the pass that predicts."""
+        """True if p <= n, unless memory is plentiful or a split tests a row more than once."""
         n, p = self.cv_problem.shape
-        return self.cv_problem.is_out_of_core and p <= n and not self.splits.has_repeated_test_rows
+        return self.cv_problem.sums_scores and p <= n and not self.splits.has_repeated_test_rows
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
         """Score sums of all splits, and bounds; one pass for a batch of alphas."""

@@ -128,37 +128,38 @@ def statistics_of_rows(
     p, t = samples.shape[1], samples.n_targets
     centred, weights = samples.fit_intercept, samples.weights[rows]
     shift = _mean_of_rows(samples, rows) if about_mean and centred else np.zeros(p + t)
-    Y, sqrt_weights = samples.Y[rows] - shift[p:], np.sqrt(weights)[:, None]
-    right_hand_sides = np.hstack([sqrt_weights, sqrt_weights * Y])
     gram, products = np.zeros((p, p)), np.zeros((p, 1 + t))
-    start = 0
+    y_sums, squares = np.zeros(t), np.zeros(t)
     for batch in samples.row_batches(rows):
-        block = samples.problem.design.subset(batch)
-        batch_slice = slice(start, start + len(batch))
+        block, sqrt_weights = samples.problem.design.subset(batch), samples.sqrt_weights[batch]
         if shift[:p].any():
-            block = block.low_rank_corrected(sqrt_weights[batch_slice], shift[:p, None])
+            block = block.low_rank_corrected(sqrt_weights[:, None], shift[:p, None])
         gram += block.gram(np.float64)
-        products += block.rmatmat(right_hand_sides[batch_slice])
-        start += len(batch)
+        Y = samples.Y[batch] - shift[p:]
+        Y *= sqrt_weights[:, None]
+        products += block.rmatmat(np.column_stack([sqrt_weights, Y]))
+        y_sums += sqrt_weights @ Y
+        squares += np.einsum("ij,ij->j", Y, Y)
     return SufficientStatistics.from_sums(
         float(weights.sum()),
         int(np.count_nonzero(weights)),
         centred,
         shift=shift,
-        sums=np.concatenate([products[:, 0], weights @ Y]) if centred else None,
+        sums=np.concatenate([products[:, 0], y_sums]) if centred else None,
         gram=gram,
         cross=products[:, 1:],
-        squares=np.einsum("i,ij,ij->j", weights, Y, Y),
+        squares=squares,
     )
 
 
 def _mean_of_rows(samples: CVProblem, rows: RowIndices) -> Array:
     """Weighted mean (p + t,) of x and y over `rows`; one pass over them."""
     weights = samples.weights[rows]
-    x_sums = np.zeros(samples.shape[1])
+    x_sums, y_sums = np.zeros(samples.shape[1]), np.zeros(samples.n_targets)
     for batch in samples.row_batches(rows):
         x_sums += samples.problem.design.subset(batch).rmatmat(samples.sqrt_weights[batch])
-    return np.concatenate([x_sums, weights @ samples.Y[rows]]) / float(weights.sum())
+        y_sums += samples.weights[batch] @ samples.Y[batch]
+    return np.concatenate([x_sums, y_sums]) / float(weights.sum())
 
 
 def training_weight(samples: CVProblem, splits: Splits, number: int) -> float:

@@ -257,8 +257,8 @@ class IteratedFolds(HeldOutPredictor):
 
     @property
     def has_additive_scores(self) -> bool:
-        """True if X is out of core, unless a split tests a row more than once."""
-        return self.cv_problem.is_out_of_core and not self.splits.has_repeated_test_rows
+        """True unless memory is plentiful or a split tests a row more than once."""
+        return self.cv_problem.sums_scores and not self.splits.has_repeated_test_rows
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
         """Score sums of all splits, and bounds; one pass for all splits."""

@@ -69,8 +69,8 @@ class ExactLeaveOneOut(HeldOutPredictor):
 
     @property
     def has_additive_scores(self) -> bool:
-        """True if X is out of core and the fits come from X'X."""
-        return self.cv_problem.is_out_of_core and self._formulation.has_additive_scores
+        """True if the fits come from X'X, unless memory is plentiful."""
+        return self.cv_problem.sums_scores and self._formulation.has_additive_scores
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
         """Score sums over all samples, and bounds; one pass for each batch of alphas."""

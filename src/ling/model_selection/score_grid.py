@@ -87,7 +87,7 @@ def score_alphas(
     faster.
     """
     tol *= ITERATED_SCORE_TOL_FACTOR if validation.is_iterated else SCORE_TOL_FACTOR
-    grid, limits = (alphas, None) if alphas is not None else default_grid(validation, problem)
+    grid, limits = (alphas, ()) if alphas is not None else default_grid(validation, problem)
     if validation.is_iterated:
         validation.refine(np.sort(grid)[len(grid) // 2 :])
     while True:
@@ -102,9 +102,13 @@ def score_alphas(
         if undecided.size and validation.refine(undecided):
             continue
         # For a constant y all alphas score the same, so extending the grid is useless.
-        if limits is None or not problem.target_norms.any() or _is_inside(scored):
+        if not limits or not problem.target_norms.any() or _is_inside(scored):
             return scored
-        extended_grid = extend_grid(grid, limits)
+        extended_grid = extend_grid(grid, limits[0])
+        if len(extended_grid) == len(grid) and (scored.best == 0).any():
+            # The best alpha is the smallest that can be certified. Smaller ones may be better, and
+            # are scored without a proof, which is a warning if the choice depends on them.
+            extended_grid = extend_grid(grid, limits[1])
         if len(extended_grid) == len(grid):
             return scored
         grid = extended_grid
@@ -112,14 +116,21 @@ def score_alphas(
 
 def default_grid(
     validation: HeldOutPredictor, problem: Problem
-) -> tuple[Array, tuple[float, float]]:
-    """The default grid of alphas, and the limits up to which it may be extended."""
+) -> tuple[Array, tuple[tuple[float, float], ...]]:
+    """The default grid of alphas, and two pairs of limits up to which it may be extended.
+
+    The first ones are for alphas that can be certified. The others are for alphas that could be if
+    memory, or time, were enough for singular values of X.
+    """
     grid = default_alpha_grid(problem)
     smallest_direction = None
     if problem.varying_columns.any():
         smallest_direction = validation.smallest_direction(grid)
         grid = default_alpha_grid(problem, smallest_direction)
-    return grid, extension_limits(grid, problem, smallest_direction, validation.can_refine)
+    return grid, tuple(
+        extension_limits(grid, problem, smallest_direction, from_singular_values)
+        for from_singular_values in (validation.can_refine, True)
+    )
 
 
 def _is_inside(scored: ScoredGrid) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import Storage
+from ling.design.arrays import row_slices
 from ling.design.rows import take_rows
 from ling.linalg.rounding import EPS
 from ling.model_selection.fixed_predictions import FixedClassifier, FixedRegressor
@@ -23,6 +24,8 @@ from ling.solvers.problem import constant_columns
 
 # Number of groups of samples whose scores give the standard error of a score of all samples.
 N_SCORE_GROUPS = 10
+# Numbers of y that are squared at a time.
+SQUARED_ELEMENTS = 2**16
 
 
 class Scoring(ABC):
@@ -124,14 +127,17 @@ class Scoring(ABC):
 
 
 def squared_deviations(y: Array, weights: Array | None) -> Array:
-    """Sums (t,) of w (y - mean)^2 for y (n, t); exactly 0 for a constant y."""
-    deviations = y - np.average(y, axis=0, weights=weights)
-    # The mean is rounded, which shows if y hardly varies. The second term corrects it (Chan,
-    # Golub & LeVeque 1983); only that of a constant y would be all rounding.
-    if weights is None:
-        squares = (deviations**2).sum(axis=0) - deviations.sum(axis=0) ** 2 / len(y)
-    else:
-        squares = weights @ deviations**2 - (weights @ deviations) ** 2 / weights.sum()
+    """Sums (t,) of w (y - mean)^2 for y (n, t), without a copy of y; exactly 0 for a constant y."""
+    mean = np.average(y, axis=0, weights=weights)
+    sums, squares = np.zeros(y.shape[1]), np.zeros(y.shape[1])
+    for rows in row_slices(len(y), max(1, SQUARED_ELEMENTS // max(1, y.shape[1]))):
+        deviations = y[rows] - mean
+        w = np.ones(len(deviations)) if weights is None else weights[rows]
+        sums += w @ deviations
+        squares += w @ deviations**2
+    # The mean is rounded, which shows if y hardly varies. This term corrects it (Chan, Golub &
+    # LeVeque 1983); only that of a constant y would be all rounding.
+    squares -= sums**2 / (len(y) if weights is None else weights.sum())
     return np.where(constant_columns(y, weights), 0.0, np.maximum(squares, 0.0))
 
 

@@ -80,9 +80,11 @@ def _loss_of_mean(score: SquaredErrorScore) -> Array:
     """What predicting the mean of y loses, at least its rounding: a scalar, or (t,)."""
     y, weights = score._y, score.score_weights
     # Rounding of a constant y: its squared deviations would be 0.
-    floor = MIN_RELATIVE_SPREAD * np.linalg.norm(
-        y if weights is None else np.sqrt(weights)[:, None] * y, axis=0
-    )
+    if weights is None:
+        squares = np.einsum("ij,ij->j", y, y)
+    else:
+        squares = np.einsum("i,ij,ij->j", weights, y, y)
+    floor = MIN_RELATIVE_SPREAD * np.sqrt(squares)
     spread = np.maximum(np.sqrt(squared_deviations(y, weights)), floor)
     squares = (spread * score._residual_scales) ** 2
     return np.asarray(squares if score.per_target else squares.sum())

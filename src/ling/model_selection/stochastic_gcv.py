@@ -74,8 +74,11 @@ class StochasticGCV(IteratedFolds):
         bounds, rows = self._error_bounds(0, alphas), self.test_rows(0)
         Y = samples.Y[:, None]
         for batch, P in self._split_predictions(0, alphas):
-            held_out = Y - (Y - P) / divisors[batch, None]
-            yield 0, batch, samples.held_out(held_out, bounds[batch], rows)
+            # y - (y - P) / divisor, without further arrays of the size of P.
+            np.subtract(Y, P, out=P)
+            P /= divisors[batch, None]
+            np.subtract(Y, P, out=P)
+            yield 0, batch, samples.held_out(P, bounds[batch], rows)
 
     def _error_bounds(self, number: int, alphas: Array) -> Array:
         """Bounds on the errors of held-out predictions, given the degrees of freedom."""

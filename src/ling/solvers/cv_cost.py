@@ -17,13 +17,15 @@ SECONDS_PER_SPACE, SECONDS_PER_FEATURE = 4e-3, 8e-7
 TRIDIAGONAL_SLOWDOWN_SMALL, TRIDIAGONAL_LARGE_ORDER, TRIDIAGONAL_SLOWDOWN_LARGE = 2.0, 4000, 3.5
 
 
-def cv_vector_bytes(n: int, n_targets: int, is_out_of_core: bool) -> float:
+def cv_vector_bytes(n: int, n_targets: int, is_weighted: bool, sums_scores: bool) -> float:
     """Bytes of arrays with a number for every row, or for every row and target.
 
-    These are the centred targets, the predictions of one alpha, their errors and squares, and
-    quadratic forms. If X is out of core, predictions are never in memory all at once.
+    These are the centred targets, with and without weights, and quadratic forms. The predictions of
+    one alpha and their squared errors are not in memory all at once if scores are summed in the
+    pass that predicts (`sums_scores`).
     """
-    return 8.0 * n * (2 * n_targets + 3 if is_out_of_core else 5 * n_targets + 6)
+    per_target = (1 if sums_scores else 3) + is_weighted
+    return 8.0 * n * (per_target * n_targets + (4 if sums_scores else 7))
 
 
 def fold_factorization_bytes(n: int, p: int) -> float:

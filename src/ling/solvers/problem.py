@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import Design, QuantizedMatrix
-from ling.design.arrays import FLOAT64_MAX
+from ling.design.arrays import FLOAT64_MAX, row_slices
 from ling.errors import NonFiniteError
 from ling.linalg.rounding import sum_noise
 from ling.plain_state import register_plain
@@ -32,6 +32,8 @@ MIN_SCALE_TO_ROOT_ALPHA = 1e-145
 # If ||y - X w||^2 is below this fraction of ||y||^2, its expansion into sums of squares has
 # cancelled, and it is computed from X itself.
 CANCELLATION_THRESHOLD = 1e-6
+# Numbers of y that are compared at a time, to find constant targets without a copy of all of y.
+COMPARED_ELEMENTS = 2**16
 # Relative rounding error of ||y - X w||^2 up to which statistics are computed from X'X.
 MAX_EXPANSION_ERROR = 1e-8
 
@@ -47,6 +49,7 @@ class TrainingData:
     design : Design
         X before centring and weighting. Its meter counts the passes of the fit.
     targets : array of shape (n, t)
+        In any real dtype; classes are -1 and 1 in int8.
     weights : array of shape (n,) or None
     encoding : Encoding or None
         How the columns of a table became the columns of X.
@@ -58,7 +61,7 @@ class TrainingData:
 
     X: Any
     design: Design
-    targets: Array
+    targets: NDArray[Any]
     weights: Array | None = None
     encoding: Any = None
     resident_bytes: float = 0.0
@@ -330,6 +333,7 @@ def build_problem(
     storage, weights = data.design.storage, data.weights
     n, p = storage.shape
     Y: Array = np.asarray(data.targets, dtype=np.float64)
+    is_copy = Y is not data.targets
     with np.errstate(over="ignore"):
         raw_target_norms = _weighted_column_norms(Y, weights)
     if not np.isfinite(raw_target_norms).all():
@@ -338,7 +342,7 @@ def build_problem(
     n_counted = n if weights is None else int(np.count_nonzero(weights))
     y_mean: Array = np.zeros(Y.shape[1])
     if fit_intercept:
-        y_mean, Y = center_targets_exactly(Y, weights, total_weight)
+        y_mean, Y = center_targets_exactly(Y, weights, total_weight, is_copy)
     weighted = Y if weights is None else weights[:, None] * Y
     with np.errstate(over="ignore", invalid="ignore"):  # non-finite sums are rejected
         sums, products, squares = storage.moments(weights, weighted)
@@ -347,6 +351,7 @@ def build_problem(
     # Without rounding the centred y would sum to 0, and this term would vanish. A large x_mean
     # magnifies the rounding error of the sum, so the term is subtracted.
     moments = products - np.outer(x_mean, weighted.sum(axis=0))
+    del weighted
     # Without rounding, squares >= total_weight x_mean^2 by the Cauchy-Schwarz inequality.
     squares = np.maximum(squares, total_weight * x_mean**2)
     norms = np.sqrt(squares - total_weight * x_mean**2)
@@ -357,10 +362,9 @@ def build_problem(
     if fit_intercept or weights is not None or scale is not None:
         shift = x_mean if fit_intercept else None
         design = design.standardized(shift, scale, weights)
-    targets = Y if weights is None else np.sqrt(weights)[:, None] * Y
     problem = Problem(
         design,
-        targets / y_scale if (y_scale != 1.0).any() else targets,
+        _scaled_targets(Y, weights, y_scale, is_copy or fit_intercept),
         moments / x_scale / y_scale,
         alphas,
         norms / x_scale,
@@ -371,35 +375,50 @@ def build_problem(
     return problem, Standardization(x_mean, y_mean, x_scale, y_scale, total_weight, n_counted)
 
 
+def _scaled_targets(Y: Array, weights: Array | None, y_scale: Array, is_copy: bool) -> Array:
+    """sqrt(weights) Y / y_scale (n, t); overwrites Y with `is_copy`, and copies it otherwise."""
+    if weights is None and (y_scale == 1.0).all():
+        return Y
+    targets = Y if is_copy else Y.copy()
+    if weights is not None:
+        targets *= np.sqrt(weights)[:, None]
+    if (y_scale != 1.0).any():
+        targets /= y_scale
+    return targets
+
+
 def center_targets_exactly(
-    Y: Array, weights: Array | None, total_weight: float
+    Y: Array, weights: Array | None, total_weight: float, overwrite: bool = False
 ) -> tuple[Array, Array]:
     """The rounded weighted mean of each target (t,), and Y minus its mean (n, t).
 
     The mean of the result is 0 up to the rounding of small numbers. Y minus the *rounded* mean
-    would have a mean that is as large as the rounding error of a large mean.
+    would have a mean that is as large as the rounding error of a large mean. With `overwrite`, the
+    result is Y itself.
     """
-    y_mean, centered = center_targets(Y, weights, total_weight)
+    y_mean, centered = center_targets(Y, weights, total_weight, overwrite)
     mean_correction = _weighted_mean(centered, weights, total_weight)
     centered -= mean_correction
     return y_mean + mean_correction, centered
 
 
-def center_targets(Y: Array, weights: Array | None, total_weight: float) -> tuple[Array, Array]:
-    """The rounded weighted mean of each target (t,), and Y minus it (n, t).
+def center_targets(
+    Y: Array, weights: Array | None, total_weight: float, overwrite: bool = False
+) -> tuple[Array, Array]:
+    """The rounded weighted mean of each target (t,), and Y minus it (n, t), in Y if `overwrite`.
 
     A constant target becomes exactly 0.
     """
+    first = Y[0 if weights is None else int(np.argmax(weights > 0))].copy()
     with np.errstate(over="ignore", invalid="ignore"):
         y_mean = _weighted_mean(Y, weights, total_weight)
-        centered = Y - y_mean
+        centered = np.subtract(Y, y_mean, out=Y if overwrite else None)
     if not np.isfinite(y_mean).all():
         raise NonFiniteError("y", "the sum of `y` overflows float64", "divide `y` by a constant")
     # The mean of a constant target may differ from its value by rounding.
     constant = constant_columns(centered, weights)
-    first = 0 if weights is None else int(np.argmax(weights > 0))
-    y_mean[constant] = Y[first, constant]
-    centered[:, constant] = Y[:, constant] - Y[first, constant]
+    centered[:, constant] -= first[constant] - y_mean[constant]
+    y_mean[constant] = first[constant]
     return y_mean, centered
 
 
@@ -416,8 +435,12 @@ def constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:
     sample = counted_rows[:: max(1, len(counted_rows) // 2)]
     constant = np.asarray((sample == sample[0]).all(axis=0))
     if constant.any():
-        candidates = Y[:, constant] if rows is None else Y[:, constant][rows]
-        constant[constant] = np.ptp(candidates, axis=0) == 0
+        candidates = np.flatnonzero(constant)
+        for some in row_slices(len(Y), max(1, COMPARED_ELEMENTS // len(candidates))):
+            is_equal = Y[some][:, candidates] == sample[0, candidates]
+            if weights is not None:
+                is_equal[weights[some] == 0] = True
+            constant[candidates] &= is_equal.all(axis=0)
     return constant
 
 
