@@ -81,9 +81,9 @@ def _loss_of_mean(score: SquaredErrorScore) -> Array:
     y, weights = score._y, score.score_weights
     # Rounding of a constant y: its squared deviations would be 0.
     if weights is None:
-        squares = np.einsum("ij,ij->j", y, y)
+        squares = np.einsum("ij,ij->j", y, y, dtype=np.float64)  # y may be integers
     else:
-        squares = np.einsum("i,ij,ij->j", weights, y, y)
+        squares = np.einsum("i,ij,ij->j", weights, y, y, dtype=np.float64)
     floor = MIN_RELATIVE_SPREAD * np.sqrt(squares)
     spread = np.maximum(np.sqrt(squared_deviations(y, weights)), floor)
     squares = (spread * score._residual_scales) ** 2
