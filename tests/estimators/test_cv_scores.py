@@ -253,10 +253,37 @@ def test_both_ends_of_the_grid_are_noted_for_targets():
     assert high.startswith("The best alpha of 2 of 3 targets is the largest of alphas, 10:")
 
 
+@every_cv
+@pytest.mark.parametrize("cv", [None, 5])
+@pytest.mark.parametrize(("signal", "end"), [(1.0, "smallest"), (0.0, "largest")])
+@pytest.mark.parametrize("alphas", [[1.0, 1e3], [1e3, 1.0], [1e3, 1.0, 1e3]], ids=str)
+def test_the_better_of_two_alphas_is_at_an_end(name, cv, signal, end, alphas):
+    rng = np.random.default_rng(1)
+    y = signal * X[:, 0] + 0.1 * rng.standard_normal(N)
+    y = y if name == "RidgeCV" else y > 0
+    model = getattr(ling, name)(alphas, cv=cv).fit(X, y)
+    (note,) = edge_notes(model)
+    assert note.startswith(f"The best alpha is the {end} of alphas, {model.alpha_:g}:")
+
+
 @pytest.mark.parametrize(
     "options",
-    [{"alphas": None}, {"alphas": [1.0, 1e4]}, {"alphas": [0.0, 1e3, 1e4], "cv": 4}, {"y": 0.0}],
-    ids=["default grid", "two alphas", "nothing below 0", "equal scores"],
+    [
+        {"alphas": None},
+        {"alphas": [1.0]},
+        {"alphas": [1.0, 1.0]},
+        {"alphas": [0.0, 1e3, 1e4], "cv": 4},
+        {"alphas": [1e-20, 1e-19, 1e4]},
+        {"y": 0.0},
+    ],
+    ids=[
+        "default grid",
+        "one alpha",
+        "one alpha twice",
+        "nothing below 0",
+        "flat at the end",
+        "equal scores",
+    ],
 )
 def test_where_no_other_grid_would_help_there_is_no_note(options):
     y = ONE if options.pop("y", None) is None else np.zeros(N)

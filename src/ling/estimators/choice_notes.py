@@ -92,7 +92,10 @@ def nonfinite_scores_message(scores: CVScores) -> str:
 
 
 def grid_edge_notes(model: Any, scores: CVScores) -> list[str]:
-    """Notes for a best alpha at an end of the user's grid; none for the default grid."""
+    """Notes for a best alpha at an end of the user's grid, towards which the score still rises.
+
+    There are none for the default grid, which is extended.
+    """
     notes: list[str] = []
     if model.alphas is None:
         return notes

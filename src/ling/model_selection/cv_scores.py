@@ -122,20 +122,24 @@ class CVScores:
 
 
 def grid_ends_with_best(scores: CVScores) -> dict[str, int]:
-    """Ends of a user's grid that have the best score: "smallest", "largest", or none of them.
+    """Ends of a user's grid towards which the score still rises: "smallest", "largest", or none.
 
-    The values are the numbers of targets whose best alpha it is. A target without a finite score,
-    or with the same score for all alphas, does not count. There is nothing below alpha = 0, and
-    fewer than three alphas are no grid.
+    The values are the numbers of targets whose best alpha it is. Scores rise if the one at the end
+    is higher than that of the next alpha by more than the errors of both. However little that is,
+    a better alpha may be far away. There is nothing below alpha = 0.
     """
-    alphas = scores.alphas
-    if len(alphas) < 3:
-        return {}
-    mean = scores.mean_score.reshape(len(alphas), -1)
-    mean = mean[:, np.isfinite(mean).any(axis=0) & (mean != mean[:1]).any(axis=0)]
-    best = alphas[best_indices(mean)]
-    ends = {"smallest": alphas.min(), "largest": alphas.max()}
-    counts = {name: int(np.count_nonzero(best == end)) for name, end in ends.items() if end > 0}
+    alphas, indices = np.unique(scores.alphas, return_index=True)
+    mean, errors = (
+        np.nan_to_num(values.reshape(len(scores.alphas), -1)[indices], True, nan, np.inf, -np.inf)
+        for values, nan in ((scores.mean_score, -np.inf), (scores.score_error, 0.0))
+    )
+    best, counts = best_indices(mean), {}
+    for name, end, inwards in (("smallest", 0, 1), ("largest", len(alphas) - 1, -1)):
+        if len(alphas) == 1 or alphas[end] == 0:
+            continue
+        with np.errstate(invalid="ignore"):  # scores of -inf
+            rises = mean[end] - mean[end + inwards] > errors[end] + errors[end + inwards]
+        counts[name] = int(np.count_nonzero(rises & (best == end)))
     return {name: count for name, count in counts.items() if count}
 
 
