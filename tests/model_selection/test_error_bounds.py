@@ -17,13 +17,13 @@ from ling.model_selection import DirectFolds, ExactLeaveOneOut, IteratedFolds
 from ling.model_selection.fold_errors import (
     LeaveOneOutErrors,
     SystemScales,
-    energy_errors,
+    form_errors,
     leave_one_out_errors,
 )
 from ling.model_selection.fold_scales import test_rows_of_split as rows_of_split
 from ling.model_selection.leave_one_out import _DualLeaveOneOut
 from ling.model_selection.leverage_bounds import leverage_bounds
-from ling.model_selection.scoring import R2Score
+from ling.model_selection.squared_error_scores import R2Score
 from ling.solvers.certificate import LowRankMinorant
 from tests.model_selection.problems import DATA, Data
 
@@ -223,16 +223,18 @@ def test_most_bounds_are_finite():
 def test_rounding_of_a_cholesky_factor_and_of_its_solves_both_count():
     m = 9
     W, alphas, scales = np.ones((m, 1, 1)), np.ones(1), SystemScales(np.zeros(m), np.zeros(1), 0.0)
-    energy, floors = energy_errors(CholeskyForm(np.zeros((m, m))), W, alphas, scales)
+    errors = form_errors(CholeskyForm(np.zeros((m, m))), alphas, scales)
+    energy, floors = errors.energy(W, np.linalg.norm(W, axis=0)), errors.floors
     # With A + alpha I = I, ||E w|| <= 2 noise sqrt(m) sum |w|.
     np.testing.assert_allclose(energy, 2 * sum_noise(m) * np.sqrt(m) * m, rtol=1e-9)
     np.testing.assert_allclose(floors, 1.0, rtol=1e-9)
 
 
 def test_errors_of_singular_values_count_in_residuals_and_in_fits():
-    form = SingularForm(np.eye(5)[:, :2], np.array([3.0, 2.0]), np.eye(2))
+    form = SingularForm(np.array([3.0, 2.0]), np.eye(2), 5)
     W, alphas, scales = np.ones((2, 1, 1)), np.ones(1), SystemScales(np.ones(2), np.ones(1), 1e-10)
-    energy, floors = energy_errors(form, W, alphas, scales)
+    errors = form_errors(form, alphas, scales)
+    energy, floors = errors.energy(W, np.linalg.norm(W, axis=0)), errors.floors
     noise = 1e-10 + sum_noise(5, 2)
     # ||dX|| (||y|| / sqrt(floor) + ||w||), and the error of y.
     expected = noise * np.sqrt(2) * (1 / np.sqrt(2**2 + 1) + np.sqrt(2)) + noise
@@ -243,7 +245,8 @@ def test_errors_of_singular_values_count_in_residuals_and_in_fits():
 def test_the_error_of_means_is_relative_to_the_weight_of_all_rows():
     form, W, alphas = CholeskyForm(np.eye(3)), np.ones((3, 1, 1)), np.ones(1)
     scales = SystemScales(np.ones(3), np.full(1, 2.0), 1e-10)
-    errors = leave_one_out_errors(form, W, alphas, scales, 5.0, 1 / 25)
+    fit_errors = form_errors(form, alphas, scales)
+    errors = leave_one_out_errors(form, fit_errors, W, alphas, scales, 5.0, 1 / 25)
     # ||x|| ||w|| + ||y|| for sums over all rows, divided by the root of their weight.
     expected = errors.noise * (np.sqrt(3) * np.sqrt(3) + 2) / 5
     np.testing.assert_allclose(errors.offsets, expected, rtol=1e-12)
@@ -284,7 +287,8 @@ def test_leverages_of_repeated_test_rows_are_summed_once_per_repeat():
 
 def test_a_score_of_1_is_rounded():
     scoring = R2Score(np.arange(20.0)[:, None], None, per_target=False)
-    assert scoring.score_errors(np.array(1.0), np.array(0.0)) >= 4 * EPS
+    nothing = np.zeros((1, 1))
+    assert scoring.score_errors(np.ones(1), nothing, nothing) >= 4 * EPS
 
 
 def test_residuals_of_leave_one_out_are_rounded_relative_to_y_and_to_predictions():

@@ -18,7 +18,8 @@ from ling.model_selection.score_accumulators import (
     LeaveOneOutScores,
     SquaredError,
 )
-from ling.model_selection.scoring import MeanScore, NegMeanSquaredError
+from ling.model_selection.scoring import MeanScore
+from ling.model_selection.squared_error_scores import NegMeanSquaredError
 
 N, P, T = 24, 4, 2
 ALPHAS = np.array([0.1, 1.0, 30.0])
@@ -175,7 +176,7 @@ def test_leave_one_out_adds_up_the_squared_error_bounds_of_its_rows():
 def test_the_standard_error_of_a_mean_is_that_of_a_sample():
     values = (np.arange(N) % 3 == 0).astype(float)  # 1 where the class is right
     loss = Accuracy(Y=np.ones((N, 1)), weights=None)
-    score, error = MeanScore(loss, N).score_with_std_error(2 * values[:, None] - 1, np.arange(N))
+    score, error = MeanScore(loss).score_with_std_error(2 * values[:, None, None] - 1)
     np.testing.assert_allclose(score, values.mean(), rtol=1e-12)
     np.testing.assert_allclose(error, values.std(ddof=1) / np.sqrt(N), rtol=1e-12)
 
@@ -184,7 +185,7 @@ def test_standard_errors_do_not_overflow():
     scale = 2.0**340
     y = np.array([[1.0], [5.0], [7.0]])  # the second squared error is the mean of all
     (_, error), (_, large_error) = (
-        NegMeanSquaredError(unit * y, None).score_with_std_error(0 * y, np.arange(3))
+        NegMeanSquaredError(unit * y, None).score_with_std_error(0 * y[:, None])
         for unit in (1.0, scale)
     )
     np.testing.assert_allclose(error, np.sqrt(192))  # deviations of 24, 0 and -24
