@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import ling
-from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, ridge_path, scan_parquet
+from ling import LingRegressor, Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+from ling import ridge_path, scan_parquet
 
 X: NDArray[np.float64] = np.ones((4, 2))
 y: NDArray[np.float64] = np.arange(4.0)
@@ -58,6 +59,8 @@ reveal_type(next(Ridge().predict_blocks(X)))  # reveals: tuple[slice[Any, Any, A
 reveal_type(RidgeClassifier().predict(X))  # reveals: ndarray[tuple[Any, ...], dtype[Any]]
 reveal_type(RidgeClassifier().decision_function(X))  # reveals: ndarray[
 reveal_type(Ridge().predict(X, return_bound=True))  # reveals: tuple[ndarray[tuple[Any, ...]
+reveal_type(LingRegressor().predict(X))  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
+reveal_type(LingRegressor().predict(X, return_bound=True))  # reveals: tuple[ndarray[tuple[Any
 reveal_type(RidgeClassifier().decision_function(X, True))  # reveals: tuple[ndarray[tuple[Any
 reveal_type(Ridge().report_.certificate.coef_norm_bounds)  # reveals: ndarray[tuple[Any, ...]
 reveal_type(RidgeCV().score(X, y))  # reveals: float

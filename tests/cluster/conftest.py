@@ -8,7 +8,11 @@ from tests.extras import needs
 
 needs("dask", "distributed")
 
+import dask  # noqa: E402
 import distributed  # noqa: E402
+
+# A worker that was killed takes long to start again while the machine is busy.
+dask.config.set({"ling.patience": 300.0})
 
 
 @contextmanager

@@ -3,17 +3,27 @@
 import pickle
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import ling
-from ling import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV, certify, scan_npy
+from ling import (
+    LingClassifier,
+    LingRegressor,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+    certify,
+    scan_npy,
+)
 from ling.error_region import round_up_to_float32
 from ling.errors import OptionError
 from ling.solvers.engines import ENGINES
@@ -66,6 +76,23 @@ def test_no_bound_lies(case, solver, tol, max_iter, store):
     """Condition to 1e14, large means, weights, all scales, every engine, also stopped early."""
     model = Ridge(case.alpha, fit_intercept=case.fit_intercept, solver=solver, tol=tol,
                   max_iter=max_iter, store_covariance=store)  # fmt: skip
+    quiet_fit(model, case.X, case.y, case.weights)
+    exact = reference.ExactRidge(case.X, case.y, case.alpha, case.weights, case.fit_intercept, 200)
+    assert_bounds_hold(model, exact, case.X, lambda rows: model.predict(rows, return_bound=True))
+
+
+@given(
+    case=ridge_cases(largest_scale=60.0),
+    n_iter=st.sampled_from(["auto", 0, 3]),
+    second_stage=st.sampled_from(["gradient_descent", "svrg"]),
+    shrink=st.booleans(),
+)
+@settings(max_examples=150)
+def test_no_bound_of_ling_lies(case, n_iter, second_stage, shrink):
+    """Also where LING cannot get near ridge regression, however long it runs."""
+    model = LingRegressor(case.alpha, n_components=1, n_iter=n_iter, second_stage=second_stage,
+                          shrink=shrink, fit_intercept=case.fit_intercept)  # fmt: skip
+    assume(second_stage == "gradient_descent" or len(case.y) >= 3)
     quiet_fit(model, case.X, case.y, case.weights)
     exact = reference.ExactRidge(case.X, case.y, case.alpha, case.weights, case.fit_intercept, 200)
     assert_bounds_hold(model, exact, case.X, lambda rows: model.predict(rows, return_bound=True))
@@ -138,6 +165,14 @@ def test_bounds_are_useful(solver, alpha):
     assert sizes[1] < 1e-3
 
 
+def test_bounds_of_ling_shrink_with_tol():
+    X, y = data(2000, 30)
+    models = [LingRegressor(10.0, n_components=30, n_iter=0), LingRegressor(10.0, tol=0.1)]
+    tight, loose = (model.fit(X, y).predict(X, return_bound=True)[1] for model in models)
+    assert tight.max() < 1e-6 * y.std()
+    assert tight.max() < loose.min()
+
+
 def test_a_stored_covariance_makes_bounds_tighter():
     X, y = data(2000, 100)
     plain, stored = (
@@ -176,9 +211,12 @@ def kinds(X, tmp_path):
     }
 
 
-def test_every_kind_of_data_gives_the_same_bounds(tmp_path):
+@pytest.mark.parametrize(
+    "make", [partial(Ridge, solver="two_stage"), partial(LingRegressor, n_components=3, n_iter=9)]
+)
+def test_every_kind_of_data_gives_the_same_bounds(make, tmp_path):
     X, Y = data(t=3)
-    model = Ridge([0.1, 1.0, 10.0], solver="two_stage").fit(X, Y)
+    model = make([0.1, 1.0, 10.0]).fit(X, Y)
     predicted, bounds = model.predict(X, return_bound=True)
     assert bounds.shape == predicted.shape == (200, 3)
     for name, other in kinds(X, tmp_path).items():
@@ -187,10 +225,11 @@ def test_every_kind_of_data_gives_the_same_bounds(tmp_path):
         np.testing.assert_allclose(others, bounds, rtol=1e-6, err_msg=name)
 
 
-def test_dask_arrays_have_lazy_bounds():
+@pytest.mark.parametrize("make", [Ridge, LingRegressor])
+def test_dask_arrays_have_lazy_bounds(make):
     da = pytest.importorskip("dask.array")
     X, y = data()
-    model = Ridge().fit(X, y)
+    model = make().fit(X, y)
     lazy = da.from_array(X, chunks=(70, -1))
     predicted, bounds = model.predict(lazy, return_bound=True)
     assert isinstance(predicted, da.Array)
@@ -199,7 +238,7 @@ def test_dask_arrays_have_lazy_bounds():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("make", [RidgeClassifier, RidgeClassifierCV])
+@pytest.mark.parametrize("make", [RidgeClassifier, RidgeClassifierCV, LingClassifier])
 def test_decision_values_have_bounds(make, n_classes):
     X, y = data()
     labels = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
@@ -223,9 +262,10 @@ def test_a_choice_of_alpha_has_bounds():
     assert_bounds_hold(model, exact, X, lambda rows: model.predict(rows, return_bound=True))
 
 
-def test_without_a_penalty_bounds_are_infinite():
+@pytest.mark.parametrize("make", [Ridge, partial(LingRegressor, n_components=3, n_iter=5)])
+def test_without_a_penalty_bounds_are_infinite(make):
     X, y = data()
-    model = Ridge(0.0).fit(X, y)
+    model = make(0.0).fit(X, y)
     assert np.isinf(model.report_.certificate.coef_norm_bounds).all()
     assert np.isinf(model.report_.certificate.coef_bounds()).all()
     assert np.isinf(model.predict(X, return_bound=True)[1]).all()
@@ -254,9 +294,10 @@ def test_bounds_and_standard_deviations_are_asked_for_separately():
         model.predict(X, return_std=True, return_bound=True)
 
 
-def test_bounds_survive_pickles_and_files(tmp_path):
+@pytest.mark.parametrize("make", [partial(Ridge, solver="krylov"), LingRegressor])
+def test_bounds_survive_pickles_and_files(make, tmp_path):
     X, y = data()
-    model = Ridge(solver="krylov").fit(X, y)
+    model = make().fit(X, y)
     ling.save(model, tmp_path / "model.ling")
     for again in (pickle.loads(pickle.dumps(model)), ling.load(tmp_path / "model.ling")):
         bounds = again.predict(X, return_bound=True)[1]

@@ -152,14 +152,68 @@ def test_a_flat_spectrum_needs_no_components(rng):
     assert LingRegressor(10.0).fit(X, X.sum(axis=1)).n_components_ == 1
 
 
-def test_a_limit_above_tol_is_a_warning_with_advice(rng):
-    # Eight columns of Algorithm 2 are mixtures of many directions of a power-law spectrum.
-    X = rng.standard_normal((200, 50)) * np.arange(1, 51) ** -0.5
+def strong_directions(spread, rng):
+    """A problem (600, 400) like Model 3, with 12 strong directions of eigenvalues 1 to `spread`."""
+    d = np.append(20 * np.sqrt(np.linspace(spread, 1, 12)), np.linspace(1.0, 0.5, 388))
+    Q, _ = np.linalg.qr(rng.standard_normal((600, 400)))
+    V, _ = np.linalg.qr(rng.standard_normal((400, 400)))
+    X = Q * d @ V.T
+    return X, X @ rng.standard_normal(400) + 0.05 * rng.standard_normal(600)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equal_strong_directions_need_few_components(seed):
+    """The sample of rows cannot tell, so it is measured whether they are equal."""
+    rng = np.random.default_rng(seed)
+    models = [
+        LingRegressor(1e-3, tol=0.1, fit_intercept=False).fit(*strong_directions(spread, rng))
+        for spread in (1.0, 3.0)
+    ]
+    equal, different = (model.n_components_ for model in models)
+    assert equal <= 6
+    assert different >= 12
+    assert all(model.report_.certificate.bound <= 0.1 for model in models)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_limit_above_tol_is_a_warning_with_advice_that_helps(seed):
+    # The columns of Algorithm 2 are mixtures of many directions of a power-law spectrum.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((600, 150)) * np.arange(1, 151) ** -0.5
+    y = X @ rng.standard_normal(150)
     model = LingRegressor(20.0, n_components=8, tol=1e-5)
-    with pytest.warns(ConvergenceWarning, match="approximate components"):
-        model.fit(X, X @ rng.standard_normal(50))
+    with pytest.warns(ConvergenceWarning, match="approximate components") as caught:
+        model.fit(X, y)
+    assert "power=2" in str(caught[0].message)
+    assert "n_components" not in str(caught[0].message)
     assert model.n_iter_[0] < 1000
     assert "not certified" in model.report_.status.value
+    with pytest.warns(ConvergenceWarning, match="power=3"):
+        advised = LingRegressor(20.0, n_components=8, tol=1e-5, power=2).fit(X, y)
+    assert advised.report_.certificate.bound < 0.9 * model.report_.certificate.bound
+    assert Ridge(20.0, tol=1e-5).fit(X, y).report_.certificate.bound <= 1e-5
+
+
+def test_stage_2_stops_near_its_limit(rng):
+    X = rng.standard_normal((600, 150)) * np.arange(1, 151) ** -0.5
+    y = X @ rng.standard_normal(150)
+    options = {"n_components": 8, "tol": 1e-5}
+    with pytest.warns(ConvergenceWarning):
+        stopped = LingRegressor(20.0, **options).fit(X, y)
+    limit = LingRegressor(20.0, n_iter=1000, **options).fit(X, y)
+    bounds = [model.report_.certificate.bound for model in (stopped, limit)]
+    assert bounds[0] <= 1.25 * bounds[1]
+
+
+@pytest.mark.parametrize("ratio", [0.92, 0.97])
+def test_a_limit_just_below_tol_is_enough(rng, ratio):
+    """Stage 2 would stop at 0.9 tol, and its limit is between that and tol."""
+    X = rng.standard_normal((600, 150)) * np.arange(1, 151) ** -0.5
+    y = X @ rng.standard_normal(150)
+    limit = LingRegressor(20.0, n_components=8, n_iter=1000).fit(X, y).report_.certificate.bound
+    model = LingRegressor(20.0, n_components=8, tol=limit / ratio).fit(X, y)
+    assert model.report_.certificate.bound <= model.tol
+    assert model.n_iter_[0] < 200
 
 
 def test_every_target_reaches_tol_that_does_so_alone(rng):

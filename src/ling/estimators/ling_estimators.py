@@ -17,6 +17,7 @@ from ling.estimators.fit import set_fit_attributes, warn_unless_certified
 from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.ling_fit import AUTO, LingResult, fit_ling
 from ling.estimators.prediction import BlockPredictionMixin, predictions
+from ling.estimators.prediction_bounds import predictions_with_bounds
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.sklearn_private import Interval, StrOptions
 from ling.estimators.validation import check_alpha_per_target, training_data
@@ -185,12 +186,20 @@ class LingRegressor(
         return self
 
     @overload
-    def predict(self, X: DaskCollection) -> Any: ...
+    def predict(self, X: DaskCollection, return_bound: bool = False) -> Any: ...
     @overload
-    def predict(self, X: MatrixLike) -> Array: ...
-    def predict(self, X: DaskCollection | MatrixLike) -> Any:
-        """Predict y: `X @ coef_.T + intercept_`."""
+    def predict(self, X: MatrixLike, return_bound: Literal[False] = False) -> Array: ...
+    @overload
+    def predict(self, X: MatrixLike, return_bound: Literal[True]) -> tuple[Array, Array]: ...
+    def predict(self, X: DaskCollection | MatrixLike, return_bound: bool = False) -> Any:
+        """Predict y: `X @ coef_.T + intercept_`.
+
+        With `return_bound`, also return a proven bound on the distance of each prediction from that
+        of the exact ridge solution, as `Ridge.predict` does.
+        """
         check_is_fitted(self, "coef_")
+        if return_bound:
+            return predictions_with_bounds(self, X, self.coef_.T)
         return predictions(self, X, self.coef_.T)
 
     def to_sklearn(self) -> linear_model.Ridge:
