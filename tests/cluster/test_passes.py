@@ -232,7 +232,7 @@ def no_room(rows):
 
 def test_no_memory_on_a_worker_names_rows_chunk_and_limit(client):
     with pytest.raises(
-        ClusterMemoryError, match=r"rows \d+ to \d+ .* MB; the limit .* MB\. Use smaller"
+        ClusterMemoryError, match=r"rows \d+ to \d+ .* chunk of \d+ B; the limit .*B\. Use smaller"
     ):
         as_design(DaskStorage.from_array(pair("even")[0])).map_rows(no_room)
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn import linear_model
 from sklearn.base import clone
 
-from ling import Ridge, RidgeClassifier
+from ling import Ridge, RidgeClassifier, RidgeCV
 from ling.estimators.fit import SKLEARN_SOLVERS
 from ling.results import Status
 from tests import reference
@@ -181,3 +181,28 @@ def test_alpha_0_is_the_solution_of_least_norm(rng, solver, shape):
     model = Ridge(alpha=0, solver=solver, fit_intercept=False).fit(X, y)
     assert np.allclose(model.coef_, reference.minimum_norm(X, y), atol=1e-10)
     assert "solved by direct (alpha is 0" in str(model.report_)
+
+
+Y_KINDS = {
+    "array": lambda y, folder: y.copy(),
+    "view of another array": lambda y, folder: np.column_stack([y, y])[:, 0],
+    "subclass": lambda y, folder: y.copy().view(type("Subclass", (np.ndarray,), {})),
+    "memory map": lambda y, folder: np.memmap(folder / "y", np.float64, "w+", shape=y.shape),
+    "float32": lambda y, folder: y.astype(np.float32),
+    "integers": lambda y, folder: np.round(10 * y).astype(np.int64),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("model", [Ridge(), RidgeCV(), RidgeCV(cv=3)], ids=repr)
+@pytest.mark.parametrize("kind", Y_KINDS)
+def test_a_fit_does_not_change_its_data(kind, model, weighted, tmp_path, rng):
+    X, values = rng.standard_normal((30, 4)) + 5.0, rng.standard_normal(30) + 1e3
+    y = Y_KINDS[kind](values, tmp_path)
+    if kind == "memory map":
+        y[:] = values
+    weights = rng.uniform(1, 2, 30) if weighted else None
+    before = X.tobytes(), np.asarray(y).tobytes(), None if weights is None else weights.tobytes()
+    clone(model).fit(X, y, weights)
+    after = X.tobytes(), np.asarray(y).tobytes(), None if weights is None else weights.tobytes()
+    assert before == after

@@ -69,7 +69,7 @@ class CVProblem:
             targets = np.asarray(data.targets, dtype=np.float64)
             if fit_intercept:
                 total_weight = standardization.total_weight
-                is_copy = targets is not data.targets
+                is_copy = data.targets.dtype != np.float64
                 targets = center_targets_exactly(targets, row_weights, total_weight, is_copy)[1]
             if (standardization.y_scale != 1).any():
                 targets = targets / standardization.y_scale

@@ -333,7 +333,8 @@ def build_problem(
     storage, weights = data.design.storage, data.weights
     n, p = storage.shape
     Y: Array = np.asarray(data.targets, dtype=np.float64)
-    is_copy = Y is not data.targets
+    # Only another dtype is certain to be a copy: asarray may return a view of the user's y.
+    is_copy = data.targets.dtype != np.float64
     with np.errstate(over="ignore"):
         raw_target_norms = _weighted_column_norms(Y, weights)
     if not np.isfinite(raw_target_norms).all():
