@@ -284,7 +284,7 @@ def plan_fit(
     --------
     >>> import numpy as np
     >>> print(plan_fit(np.ones((1000, 20)), np.ones(1000)))  # doctest: +ELLIPSIS
-    1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... MB
+    1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... GB
     engine ...
     """
     budget = MemoryBudget.from_option(memory_budget)
