@@ -28,6 +28,7 @@ from tests.paper.worlds import (
     NULL,
     REASONABLE,
     SOON,
+    STEEP,
     curve,
     everywhere,
     world,
@@ -43,6 +44,8 @@ AT_ONCE = {5: 1.0}
 # PCR at k = 10, ..., 70.
 BEST_AT_50 = dict(zip(range(1, 8), (9.0, 8.0, 7.0, 6.0, 1.0, 2.0, 3.0), strict=True))
 STILL_FALLING = dict(zip(range(1, 8), (9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0), strict=True))
+# Singular values that n lambda = 200 shrinks to a third.
+FLAT = (10.0,) * 1500
 WORSE_THAN_SVRG = {10: 500.0, 50: 5.0}
 
 # claim: (a world in which it holds, one in which it fails)
@@ -89,6 +92,15 @@ WORLDS = {
     "f8-fast": (world(SVRG={5: 500.0, 20: 40.0}, LING=SOON), world(SVRG=REASONABLE, LING=SOON)),
     "f8-gd": (world(GD={10: 500.0, 90: 100.0}, LING=SOON), world(GD=SOON)),
     "f8-pcr": (world(PCR=BEST_AT_50), world(PCR=STILL_FALLING)),
+    "small-k2": (
+        everywhere(*ALL, PCR=NEVER),
+        [*everywhere(*ALL[:4], PCR=NEVER), world("buzz", PCR=AT_ONCE)],
+    ),
+    "better-conditioned": (
+        everywhere(*ALL),
+        [*everywhere(*ALL[:4]), world("buzz", spectrum=FLAT)],
+    ),
+    "tiny-shrinkage": (everywhere(*MODELS), everywhere(*MODELS, spectrum=FLAT)),
     "bad-draws": ([world(draws=BAD_DRAW), *everywhere(*ALL[1:])], everywhere(*ALL)),
     "robust": (
         [world(draws=BAD_DRAW), *everywhere(*ALL[1:])],
@@ -216,6 +228,24 @@ def test_robustness_is_not_judged_without_a_bad_draw():
 def test_half_of_the_draws_are_not_occasional():
     often = GOOD_DRAWS[:2] + [replace(GOOD_DRAWS[0], pcr=5.0)] * 2
     assert judged("bad-draws", everywhere(*ALL, draws=often)) is Outcome.FAILS
+
+
+def test_the_smaller_of_two_k2_counts_if_it_comes_close():
+    """PCR comes close with k = 20."""
+    found = BY_NAME["small-k2"].check(everywhere(*ALL), HEADLINE)
+    assert found.outcome is Outcome.HOLDS
+    assert "PCR 20, LING 5" in found.measured
+    five_is_never_close = world(**{"LING k=5": NEVER})
+    assert judged("small-k2", [five_is_never_close, *everywhere(*ALL[1:])]) is Outcome.FAILS
+    neither = everywhere(*ALL, LING=NEVER, PCR=NEVER)
+    assert judged("small-k2", neither) is Outcome.FAILS
+
+
+def test_an_unknown_spectrum_is_not_judged():
+    for name, experiments in (("better-conditioned", ALL), ("tiny-shrinkage", MODELS)):
+        assert judged(name, everywhere(*experiments, spectrum=[])) is Outcome.NOT_JUDGED
+    top = everywhere(*MODELS, spectrum=STEEP[:150])
+    assert judged("tiny-shrinkage", top) is Outcome.NOT_JUDGED
 
 
 # What the paper's words do not ask for ----------------------------------------------------------

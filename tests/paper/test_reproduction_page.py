@@ -54,6 +54,24 @@ def test_the_page_quotes_every_sentence_in_its_first_table(page, reports):
     assert "errata" in text
 
 
+@pytest.mark.parametrize("n_columns", [1000, 5000])
+def test_the_first_table_says_how_much_of_gisette_was_there(page, reports, n_columns):
+    def with_columns(report):
+        headline = replace(report.headline, shape=(5000, n_columns))
+        return replace(report, headline=headline)
+
+    part = [with_columns(r) if r.headline.experiment.name == "gisette" else r for r in reports]
+    text = page.reproduction_page(part, {}, "today").split("## Verdicts")[1].split("(model1)=")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    about = [line for line in rows if "[Gisette](#gisette)" in line]
+    assert about
+    is_part = n_columns < 5000
+    assert all(("on 1,000 of 5,000 columns" in line) == is_part for line in about)
+    assert ("Figure 7 itself" in text) == is_part
+    assert any("Gisette on 1,000 of 5,000 columns" in line for line in rows) == is_part
+    assert not any("columns" in line for line in rows if "(#model1)" in line)
+
+
 def test_the_page_has_no_total(page, reports):
     text = page.reproduction_page(reports, {}, "today")
     assert " of 50 " not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +32,8 @@ DEAR = {10: 500.0, 150: 1.0}
 NEVER = {10: 500.0, 90: 400.0}
 REASONABLE = {10: 500.0, 90: 40.0}
 NAMES = ("PCR", "GD", "SVRG", "LING k=5", "LING k=15", "LING+SVRG k=5")
+# Singular values; n lambda is 200.
+STEEP = (*(1000.0,) * 5, *(300.0,) * 1495)
 GOOD_DRAWS = [SubspaceDraw(1.0, 1.0)] * 10
 BAD_DRAW = [*GOOD_DRAWS, SubspaceDraw(5.0, 1.1)]
 
@@ -49,6 +52,7 @@ def world(
     theory: dict[str, float] | None = None,
     draws: list[SubspaceDraw] = GOOD_DRAWS,
     loop_seconds: float = 1.0,
+    spectrum: Sequence[float] = STEEP,
     **curves,
 ) -> ExperimentSummary:
     """A world in which every algorithm gets from far off (500) to RR's value at cost 50.
@@ -64,8 +68,8 @@ def world(
     made = {n: c if isinstance(c, Curve) else curve(n, c) for n, c in given.items()}
     checks = [replace(FAIR, **(theory or {}))] * 3
     return ExperimentSummary(
-        EXPERIMENTS[experiment], data, (2000, 1500), 0.1, NULL, 3, made, checks, [], draws,
-        (loop_seconds,) * 3,
+        EXPERIMENTS[experiment], data, (2000, 1500), 0.1, NULL, 3, made, checks, list(spectrum),
+        draws, (loop_seconds,) * 3,
     )  # fmt: skip
 
 

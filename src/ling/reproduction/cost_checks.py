@@ -26,6 +26,7 @@ from ling.reproduction.outcomes import (
     is_true,
     largest,
     negate,
+    smallest,
     standard_error,
 )
 from ling.reproduction.summary import ClosenessCriterion, ExperimentSummary
@@ -176,6 +177,23 @@ def fewer_iterations(summary: ExperimentSummary, criterion: ClosenessCriterion) 
     ling = summary.steps_to_come_close(LING, criterion)
     outcome = is_less(ling.times(2.0), gd)
     return Finding(outcome, f"iterations to come close: GD {gd}, LING {ling}")
+
+
+def small_k2_suffices(summary: ExperimentSummary, criterion: ClosenessCriterion) -> Finding:
+    """LING comes close with less than half as many components as PCR needs for it.
+
+    Of two LING curves the one with fewer components counts, among those that come close.
+    """
+    pcr = summary.steps_to_come_close(PCR, criterion)
+    curves = summary.curves_starting_with(LING)
+    ling = smallest(
+        summary.steps_to_come_close(curve.algorithm, criterion).or_never(
+            float(curve.algorithm.removeprefix(LING))
+        )
+        for curve in curves
+    )
+    outcome = is_less(ling.times(2.0), pcr)
+    return Finding(outcome, f"components to come close: PCR {pcr}, LING {ling}")
 
 
 def gd_close_after_ling(summary: ExperimentSummary, criterion: ClosenessCriterion) -> Finding:

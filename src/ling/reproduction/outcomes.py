@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -46,6 +46,12 @@ class Range:
     def times(self, factor: float) -> Range:
         """The range scaled by a positive factor."""
         return self / (1.0 / factor)
+
+    def or_never(self, number: float) -> Range:
+        """`number` where this range is finite, and infinity elsewhere."""
+        return Range(
+            *(number if np.isfinite(r) else r for r in (self.low, self.central, self.high))
+        )
 
     def __str__(self) -> str:
         if not np.isfinite(self.low):
@@ -112,7 +118,18 @@ def any_of(*outcomes: Outcome) -> Outcome:
 
 def largest(ranges: Iterable[Range]) -> Range:
     """The range of the maximum of several numbers."""
+    return _each_end(max, ranges)
+
+
+def smallest(ranges: Iterable[Range]) -> Range:
+    """The range of the minimum of several numbers."""
+    return _each_end(min, ranges)
+
+
+def _each_end(choose: Callable[[Iterable[float]], float], ranges: Iterable[Range]) -> Range:
     found = list(ranges)
     return Range(
-        max(r.low for r in found), max(r.central for r in found), max(r.high for r in found)
+        choose(r.low for r in found),
+        choose(r.central for r in found),
+        choose(r.high for r in found),
     )

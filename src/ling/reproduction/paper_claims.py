@@ -59,6 +59,17 @@ def _close_below_rr_cost_of(
 _exact = partial(_claim, by_closeness=False)
 
 SECTION_1_TO_3 = [
+    _claim(
+        "small-k2", "Section 2.1, remark 1", ALL,
+        "it suffices to pick a very small k2 in contrast with the k1 PCs needed for PCR.",
+        cost.small_k2_suffices,
+    ),
+    _exact(
+        "better-conditioned", "Section 2.1, remark 1", ALL,
+        "In the second stage, the design matrix X_r is a much better conditioned matrix than the "
+        "original X since the directions with largest singular value have been removed.",
+        theory.residual_better_conditioned,
+    ),
     _exact(
         "bad-draws", "Section 2.1, remark 2", ALL,
         "Algorithm 2 may occasionally generate a bad subspace estimator due to randomness which "
@@ -70,6 +81,12 @@ SECTION_1_TO_3 = [
         "LING is much more robust since in the second stage it compensate for the signal missing "
         "in the first stage.",
         theory.ling_robust_to_bad_draws, where=wherever_judged,
+    ),
+    _exact(
+        "tiny-shrinkage", "Section 2.1", MODELS,
+        "the variance reduction gained from this shrinkage step is at most O(k2/n) under the fixed "
+        "design setting [...] which is a tiny number.",
+        theory.shrinkage_removes_little_variance,
     ),
     _exact(
         "gd-rate", "Section 2.2, equation (4)", MODELS, "Apply theorem 1 we have (4)",

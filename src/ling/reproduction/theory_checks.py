@@ -26,6 +26,10 @@ MUCH_FASTER = 2.0
 SAME_PREDICTION = 1e-6
 # "Very close to 1", and "significantly smaller than 1".
 CLOSE_TO_ONE, WELL_BELOW_ONE = 0.99, 0.9
+# "Much better conditioned": a condition number so many times as small.
+MUCH_BETTER_CONDITIONED = 2.0
+# "A tiny number" of variance, as a share of RR's.
+TINY = 0.01
 # Differences to RR below this share of RR's value are rounding or luck of the test rows.
 SMALLEST_EXCESS = 1e-3
 
@@ -78,6 +82,40 @@ def ling_constant_well_below_one(
     sharp = float(np.mean([t.ling_bound_from_zero for t in summary.theory]))
     said = f"1 - C of (5) is {1 - constant:.2g}; with the smallest singular value {1 - sharp:.2g}"
     return Finding(is_true(constant <= WELL_BELOW_ONE), said)
+
+
+def residual_better_conditioned(
+    summary: ExperimentSummary, criterion: ClosenessCriterion
+) -> Finding:
+    """Without the k2 strongest directions, X'X + n lambda I has at most half its condition number.
+
+    With exact components and the smallest k2. The smallest eigenvalue drops out: it is the same for
+    both, because stage 2, which starts at zero, never visits the directions that are removed.
+    """
+    k = min(summary.experiment.grid.k2)
+    shifted = _squares(summary) + summary.shape[0] * summary.lam
+    if len(shifted) <= k:
+        return Finding(Outcome.NOT_JUDGED, "the singular values are not known")
+    ratio = float(shifted[0] / shifted[k])
+    said = f"k2 = {k}: condition number {ratio:.3g} times as small"
+    return Finding(is_true(ratio >= MUCH_BETTER_CONDITIONED), said)
+
+
+def shrinkage_removes_little_variance(
+    summary: ExperimentSummary, criterion: ClosenessCriterion
+) -> Finding:
+    """Shrinking k2 components removes at most k2 of variance, and at most 1 % of RR's variance.
+
+    In units of sigma^2 / n, and by Lemma 1: the variance of a component is 1 without shrinkage and
+    (d^2 / (d^2 + n lambda))^2 with it. The largest k2 counts.
+    """
+    k, squares = max(summary.experiment.grid.k2), _squares(summary)
+    if len(squares) < min(summary.shape):
+        return Finding(Outcome.NOT_JUDGED, "not all singular values are known")
+    variances = (squares / (squares + summary.shape[0] * summary.lam)) ** 2
+    removed, total = float((1 - variances[:k]).sum()), float(variances.sum())
+    said = f"{removed:.2g} removed by k2 = {k}, RR's variance {total:.3g}, in units of sigma^2 / n"
+    return Finding(is_true(removed <= min(k, TINY * total)), said)
 
 
 def faster_than_interpreted_svrg(
@@ -156,6 +194,11 @@ def _worst_rate(pairs: list[tuple[float, float]]) -> tuple[str, Outcome]:
     # Gaps are kept while they are above 1e-8 of the objective, so they are good to about 1e-6.
     outcome = is_true(all(rate <= bound * (1 + 1e-6) for rate, bound in pairs))
     return f"least share removed by a step {1 - rate:.3g}, promised {1 - bound:.3g}", outcome
+
+
+def _squares(summary: ExperimentSummary) -> Array:
+    """The squared singular values of X that were recorded, largest first."""
+    return np.array(summary.spectrum, dtype=float) ** 2
 
 
 def _median_rate(curves: list[Curve]) -> float:
