@@ -24,8 +24,8 @@ from ling.solvers.problem import (
     Problem,
     Standardization,
     TrainingData,
-    center_targets_exactly,
 )
+from ling.solvers.targets import center_targets_exactly
 
 # Bytes of float64 rows of X that are gathered at a time.
 GATHER_BYTES = 2**25

@@ -20,7 +20,7 @@ from ling.linalg.rounding import EPS
 from ling.model_selection.fixed_predictions import FixedClassifier, FixedRegressor
 from ling.model_selection.score_accumulators import MARGIN_EDGES, SampleLoss
 from ling.model_selection.splits import RowIndices
-from ling.solvers.problem import constant_columns
+from ling.solvers.targets import constant_columns
 
 # Number of groups of samples whose scores give the standard error of a score of all samples.
 N_SCORE_GROUPS = 10

@@ -14,7 +14,7 @@ from ling.design.rows import per_row
 from ling.linalg.rounding import sum_noise
 from ling.model_selection.score_accumulators import SampleLoss, SquaredError
 from ling.model_selection.scoring import MeanScore, Scoring, squared_deviations
-from ling.solvers.problem import constant_columns
+from ling.solvers.targets import constant_columns
 
 # Smallest spread of y, relative to its norm, that is not rounding.
 MIN_RELATIVE_SPREAD = 1e-12
