@@ -28,6 +28,9 @@ MAX_REFERENCE_BOUND = 1e-5
 # Seconds that any fit may always take, and seconds that all turns of a problem should take.
 MIN_TIME_LIMIT, SECONDS_PER_PROBLEM = 0.5, 8.0
 MIN_TURNS, MAX_TURNS = 2, 7
+# An engine that is predicted to take so many times as long as ling's default is left out: a time
+# limit cannot stop a factorisation.
+MAX_PREDICTED_RATIO = 30.0
 # Left out: solvers that are never the fastest at this error, and take long to find that out.
 SLOW_PEERS = "scikit-learn svd", "scikit-learn sag", "scikit-learn saga", "glum lbfgs"
 OTHERS = tuple(peer for peer in PEERS if peer.name not in SLOW_PEERS)
@@ -62,7 +65,11 @@ def measure(draw: Draw, threads: int, turns: int | None) -> dict[str, Any]:
         notes: dict[str, str] = {}
         for peer in OTHERS:
             add_peer(peer, problem, judge, calls, seconds, notes)
+        plan = ling.plan_fit(problem.X, problem.y, alpha=problem.alpha, memory_budget=budget)
         for engine in ENGINES:
+            if plan.estimate_for(engine).seconds > MAX_PREDICTED_RATIO * max(first, MIN_TIME_LIMIT):
+                notes[engine] = "would take far longer"
+                continue
             call = partial(fit_ling, problem, budget, engine)
             add(engine, call, lambda m: judge(Fit.of(m)), calls, seconds, notes)
         contest = hopeful(calls, seconds)
