@@ -154,7 +154,7 @@ class FitReport:
         The plan of the fit in plain numbers and text. "steps" has the engine, predicted seconds,
         bytes and passes, and the largest rank, of every engine that fits the memory budget, in
         order of preference. "speeds" and "memory_budget" are values for the parameters of these
-        names; "speeds" is None for short fits that were planned with fixed speeds.
+        names; "speeds" is None for small problems, which are planned with fixed speeds.
         "threads" is the number of threads of the fit.
     """
 

@@ -47,14 +47,14 @@ def format_percent(share: float) -> str:
 
 
 def format_seconds(value: float) -> str:
-    """Of the clock."""
+    """Seconds as text."""
     if value >= 120:
         return f"{format_number(value / 60)} min"
     return f"{format_number(value)} s" if value >= 0.1 else f"{format_number(1000 * value)} ms"
 
 
 def format_bytes(value: float) -> str:
-    """Of memory.
+    """Bytes as text.
 
     >>> format_bytes(3), format_bytes(80_640), format_bytes(3.999e9)
     ('3 B', '80.6 kB', '4 GB')

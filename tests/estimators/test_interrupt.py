@@ -112,20 +112,51 @@ def test_the_reader_ends_with_the_pass_though_the_traceback_lives_on(error):
     assert readers() == []
 
 
-def test_an_abandoned_reader_ends_with_the_thread_that_consumed_it():
-    abandoned = []
-
-    def consume():
-        items = prefetch(iter(range(1000)))
-        abandoned.append(items)
-        assert next(items) == 0
-
-    consumer = threading.Thread(target=consume)
-    consumer.start()
-    consumer.join()
-    for reader in readers():
-        reader.join(timeout=60)
+def test_another_thread_may_go_on_with_blocks_of_one_that_has_ended():
+    items = prefetch(iter(range(100)))
+    first = threading.Thread(target=next, args=(items,))
+    first.start()
+    first.join()
+    assert list(items) == list(range(1, 100))
     assert readers() == []
+
+
+# The generator stays open in a daemon thread that never ends.
+PAUSED_IN_A_DAEMON = """
+import threading
+def consume():
+    blocks = ChunkedStorage(ArraySource(X), max_resident_bytes=4 * 100 * 160).blocks()
+    next(blocks)
+    taken.set()
+    threading.Event().wait()
+taken = threading.Event()
+threading.Thread(target=consume, daemon=True).start()
+taken.wait()
+print("main ends", flush=True)
+"""
+
+# A thread that is no daemon goes on after the main thread.
+FIT_AFTER_MAIN = """
+import threading
+def read():
+    design = as_design(ChunkedStorage(ArraySource(X), max_resident_bytes=4 * 100 * 160))
+    threading.main_thread().join()
+    print(design.map_rows(lambda rows: rows[:, 0]).shape, flush=True)
+threading.Thread(target=read).start()
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("code", "printed"), [(PAUSED_IN_A_DAEMON, "main ends"), (FIT_AFTER_MAIN, "(4000,)")]
+)
+def test_a_process_ends_when_its_threads_do(code, printed):
+    done = subprocess.run(
+        [sys.executable, "-c", PREPARED + code], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(Path(ling.__file__).parents[1])},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert printed in done.stdout
 
 
 def test_readers_are_joined_before_the_interpreter_is_torn_down():

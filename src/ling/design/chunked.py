@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from queue import Empty, Full, Queue
-from threading import Event, Thread, current_thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -225,11 +225,12 @@ class ChunkedStorage(BlockedStorage):
         n_groups = -(-n // GROUP_SIZE)
         codes = np.empty((n_groups * GROUP_SIZE, p), np.int16)
         scales = np.empty((n_groups, p), np.float32)
-        for rows, block in self.blocks():
-            vectors = block.map_vectors(take_rows(affine, rows))
-            part = quantize(np.ascontiguousarray(block.array), vectors, column_scales)
-            codes[rows.start : rows.start + len(part.codes)] = part.codes
-            scales[rows.start // GROUP_SIZE :][: len(part.scales)] = part.scales
+        with closing(self.blocks()) as blocks:
+            for rows, block in blocks:
+                vectors = block.map_vectors(take_rows(affine, rows))
+                part = quantize(np.ascontiguousarray(block.array), vectors, column_scales)
+                codes[rows.start : rows.start + len(part.codes)] = part.codes
+                scales[rows.start // GROUP_SIZE :][: len(part.scales)] = part.scales
         return QuantizedMatrix(codes, scales, column_scales)
 
     def _read_blocks(self) -> Iterator[Array]:
@@ -262,8 +263,9 @@ def _touch_pages(block: Array) -> int:
 def read_all(design: ChunkedStorage, tuning: Tuning = DEFAULT_TUNING) -> DenseStorage:
     """Read all rows into memory and return them as a DenseStorage; one pass."""
     array = np.empty(design.shape, design.dtype)
-    for rows, block in design.blocks():
-        array[rows] = block.array
+    with closing(design.blocks()) as blocks:
+        for rows, block in blocks:
+            array[rows] = block.array
     return DenseStorage(array, feature_names=design.feature_names, tuning=tuning)
 
 
@@ -271,13 +273,16 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
     """Yield the items of an iterator; a thread computes the next one while the current one is used.
 
     Closing the generator ends the thread as soon as its current item is complete. So does the end
-    of the thread that takes the first item, if the generator was abandoned half-way.
+    of the program, if the generator was abandoned half-way.
     """
     ready: Queue[tuple[T | None, BaseException | None]] = Queue(maxsize=1)
-    stop, consumer = Event(), current_thread()
+    stop, main, consumer = Event(), main_thread(), current_thread()
+    outlives_main = consumer is not main and not consumer.daemon
 
     def is_needed() -> bool:
-        return not stop.is_set() and consumer.is_alive()
+        # After the main thread, a program goes on until its threads that are no daemons have ended.
+        runs = main.is_alive() or (outlives_main and consumer.is_alive())
+        return runs and not stop.is_set()
 
     def put(item: T | None, error: BaseException | None) -> None:
         while is_needed():

@@ -22,9 +22,11 @@ from ling.design.pass_cache import (
 )
 from ling.errors import Change, OptionError
 from ling.estimators.fit import fit_options
+from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import as_generator, integer_seed
-from ling.solvers.machine import measured_machine, parse_memory_budget, parse_speeds
+from ling.solvers.machine import parse_memory_budget, parse_speeds
 from ling.solvers.options import FitOptions
+from ling.solvers.planning import machine_for
 from ling.solvers.problem import TrainingData
 
 log = logging.getLogger("ling")
@@ -55,13 +57,17 @@ def checkpoint_session(
     reads_source = isinstance(data.design.storage, ChunkedStorage)
     storage = _as_blocked_storage(data.design)
 
+    dimensions = problem_dimensions(
+        data.design, data.n_targets, n_alphas=1, read_bandwidth=options.read_bandwidth
+    )
+
     def make_choices() -> dict[str, Any]:
         """Choices that are made at the first start and stored in the checkpoint."""
         return {
             "seed": _integer_seed(options.random_state),
             "asked": _describe_value(options.memory_budget),
             "budget": parse_memory_budget(options.memory_budget),
-            "machine": asdict(options.machine or measured_machine()),
+            "machine": asdict(options.machine or machine_for(dimensions, options)),
             "rate": (options.read_bandwidth or storage.read_bandwidth) if reads_source else None,
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -112,9 +113,10 @@ class BlockPredictionMixin(PlainStateMixin):
         check_is_fitted(self, "coef_")
         storage = open_prediction_data(self, X)
         if isinstance(storage, ChunkedStorage):
-            for rows, block in storage.blocks():
-                block.check_finite(first=rows.start)
-                yield rows, self.predict(block)  # type: ignore[attr-defined]
+            with closing(storage.blocks()) as blocks:
+                for rows, block in blocks:
+                    block.check_finite(first=rows.start)
+                    yield rows, self.predict(block)  # type: ignore[attr-defined]
             return
         predicted = self.predict(X)  # type: ignore[attr-defined]
         yield slice(0, len(predicted)), predicted

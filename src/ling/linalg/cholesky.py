@@ -195,7 +195,7 @@ def symmetric_form(
 ) -> HouseholderTridiagonal | CholeskyForm:
     """Tridiagonal form of A, or `CholeskyForm` where it is too inaccurate for alphas >= least.
 
-    With `overwrite`, the memory of A may be used; it may not be changed afterwards.
+    With `overwrite`, A may be overwritten or kept: callers must not use it afterwards.
     """
     squares = np.diag(A)
     smallest = float(squares[squares > 0].min(initial=np.inf))

@@ -52,9 +52,9 @@ def n_threads() -> int:
 class _BlasLimiter:
     """Limits BLAS to one thread while it has at least one user.
 
-    An interrupt can come at any place of `add` and `remove`. So each step can be repeated, and a
-    user that `remove` was not called for is removed when the object is deleted, with the traceback
-    of the interrupt.
+    An interrupt can come at any place of `add` and `remove`, so each step can be repeated. If
+    `remove` is never called for a user, it is removed when its object is deleted, which is when the
+    traceback of the interrupt is.
     """
 
     def __init__(self) -> None:
@@ -64,14 +64,13 @@ class _BlasLimiter:
 
     def add(self, user: _SingleThreadedBlas) -> None:
         """Limit BLAS to one thread until `user` is removed or deleted."""
-        key = id(user)
+        key, libraries = id(user), _blas_libraries()
         with self.lock:
             for other, reference in list(self.users.items()):
                 if reference() is None:
                     del self.users[other]  # its removal was interrupted
             is_first = not self.users
             self.users[key] = weakref.ref(user, lambda _: self.remove(key))
-            libraries = _blas_libraries()
             if not self.saved_counts:
                 self.saved_counts = [int(library.num_threads) for library in libraries]
             if is_first:
@@ -86,6 +85,8 @@ class _BlasLimiter:
             if len(self.users) == 1:
                 self.restore()
             del self.users[key]
+            if not self.users:  # another user may have been deleted in the meantime
+                self.restore()
 
     def restore(self) -> None:
         """Restore the number of BLAS threads."""

@@ -116,8 +116,8 @@ def extension_limits(
 ) -> tuple[float, float]:
     """Smallest and largest alpha to which the default grid `grid` may be extended.
 
-    Below the smallest direction fits hardly change. Smaller alphas than those that can be certified
-    are left out: by fits from X'X, or by those from singular values of X.
+    Below the smallest direction fits hardly change. Alphas that cannot be certified are left
+    out. Which these are depends on whether fits come from X'X or from singular values of X.
     """
     smallest, largest = gram_trace(problem) * np.array(EXTENSION_LIMITS_OVER_TRACE)
     if smallest_direction is not None:

@@ -339,7 +339,7 @@ class HeldOutPredictor(ABC):
                 yield number, batch.start + index, HeldOut(held_out.predictions[:, index], bounds)
 
     def effective_dof(self, alphas: Array) -> tuple[Array, Array] | None:
-        """Effective degrees of freedom of a fit to all samples, and their errors without rounding.
+        """Effective degrees of freedom of a fit to all samples, and their errors.
 
         Both have shape (n_alphas,). The errors are standard errors of random estimates, and 0 for
         those from a factorisation. None if the degrees of freedom are not known.

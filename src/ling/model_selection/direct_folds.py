@@ -73,7 +73,7 @@ class DirectFolds(HeldOutPredictor):
 
     @property
     def has_additive_scores(self) -> bool:
-        """True if p <= n, unless memory is plentiful or a split tests a row more than once."""
+        """True if X is out of core or memory is short, p <= n, and no split repeats a test row."""
         n, p = self.cv_problem.shape
         return self.cv_problem.sums_scores and p <= n and not self.splits.has_repeated_test_rows
 

@@ -257,7 +257,7 @@ class IteratedFolds(HeldOutPredictor):
 
     @property
     def has_additive_scores(self) -> bool:
-        """True unless memory is plentiful or a split tests a row more than once."""
+        """True if X is out of core or memory is short, and no split repeats a test row."""
         return self.cv_problem.sums_scores and not self.splits.has_repeated_test_rows
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:

@@ -69,7 +69,7 @@ class ExactLeaveOneOut(HeldOutPredictor):
 
     @property
     def has_additive_scores(self) -> bool:
-        """True if the fits come from X'X, unless memory is plentiful."""
+        """True if X is out of core or memory is short, and the fits come from X'X."""
         return self.cv_problem.sums_scores and self._formulation.has_additive_scores
 
     def score_sums(self, alphas: Array, sample_loss: SampleLoss) -> tuple[tuple[Array, ...], Array]:
@@ -327,7 +327,7 @@ class _DualLeaveOneOut:
 
         With an error rho in the system, c_i is off by at most ||rho|| sqrt(d_i / floor), where
         K + alpha I >= floor I. d_i has the relative error of the inverse. `errors` (1, t) are those
-        of `FormErrors.energy`, which is divided by the root of the floor once; c needs it twice.
+        of `FormErrors.energy`: ||rho|| / sqrt(floor).
         """
         residuals, full_diagonals, diagonals = (
             residuals[rows],

@@ -29,28 +29,29 @@ class LeverageBound:
     """A bound on the sum of w x'(X'X + alpha I)^-1 x over the test rows of a split.
 
     `values` are v (rank,), `squares` (rank,) the sums of w (u_j'x)^2, and `total` is that of
-    w ||x||^2. The minorant lies below X'X + slack I. Its vectors, and products with them, have
-    errors of at most `noise` in norm. `is_complete` says that its rank is the number of features.
+    w ||x||^2. The minorant lies below X'X + slack I. The products U'x of all test rows, weighted,
+    have errors of at most `product_error` in norm. `is_complete` says that the rank is the number
+    of features.
     """
 
     values: Array
     squares: Array
     total: float
     slack: float
-    noise: float
+    product_error: float
     is_complete: bool
 
     def __call__(self, alphas: Array) -> Array:
         """The bounds (n_alphas,)."""
         smallest = float(self.values.min()) if self.is_complete else 0.0
         shifts = alphas - self.slack
-        is_usable = smallest + shifts > (smallest + alphas) / 2  # as in LowRankMinorant
+        is_usable = smallest + shifts > (smallest + alphas) / 2
         shifts = np.where(is_usable, shifts, 1.0)
         forms = (self.squares[:, None] / (self.values[:, None] + shifts)).sum(axis=0)
         if not self.is_complete:
             forms = forms + max(self.total - float(self.squares.sum()), 0.0) / shifts
         # An error d of U'x adds at most ||d|| / sqrt(smallest + shift) to the root of a form.
-        roots = np.sqrt(forms) + self.noise * np.sqrt(self.total / (smallest + shifts))
+        roots = np.sqrt(forms) + self.product_error / np.sqrt(smallest + shifts)
         with np.errstate(divide="ignore"):
             return np.where(is_usable, roots**2, self.total / alphas)
 
@@ -63,7 +64,7 @@ def leverage_bound(
     `x_shift` (p,) is the mean of its training rows, about the mean of all rows.
     """
     sums = _squares_in_memory(samples, rows, minorant.vectors, x_shift)
-    return _bound_from_sums(samples, minorant, sums)
+    return _bound_from_sums(samples, minorant, sums, largest_multiplicity(rows))
 
 
 def leverage_bounds(
@@ -88,11 +89,12 @@ def leverage_bounds(
         ]
     bounds = []
     for number, (split_sums, minorant) in enumerate(zip(sums, low_rank, strict=True)):
-        # Out of core, the sums have every row once.
         repeats = 1
-        if samples.is_out_of_core and splits.has_repeated_test_rows:
+        if splits.has_repeated_test_rows:
             repeats = largest_multiplicity(splits.test_rows(number))
-        bounds.append(_bound_from_sums(samples, minorant, repeats * split_sums))
+        if samples.is_out_of_core:  # the sums have every row once
+            split_sums = repeats * split_sums
+        bounds.append(_bound_from_sums(samples, minorant, split_sums, repeats))
     return bounds
 
 
@@ -104,16 +106,24 @@ def _as_low_rank(minorant: Minorant, p: int) -> LowRankMinorant:
     return replace(minorant, slack=minorant.slack + rounding)
 
 
-def _bound_from_sums(samples: CVProblem, minorant: LowRankMinorant, sums: Array) -> LeverageBound:
-    """The bound from the sums of w ||x||^2 and of w (u_j'x)^2; those after the rank are ignored."""
+def _bound_from_sums(
+    samples: CVProblem, minorant: LowRankMinorant, sums: Array, repeats: int
+) -> LeverageBound:
+    """The bound from the sums of w ||x||^2 and of w (u_j'x)^2; those after the rank are ignored.
+
+    No test row is repeated more than `repeats` times.
+    """
     n, p = samples.shape
     rank = len(minorant.values)
+    total = (1 + 4 * sum_noise(n, p)) * float(sums[0])
+    # Rows are centred by subtraction, so that errors are relative to their norms before that too.
+    raw_length = np.sqrt(repeats) * float(np.linalg.norm(samples.problem.raw_column_norms))
     return LeverageBound(
         values=minorant.values,
         squares=sums[1 : 1 + rank],
-        total=(1 + 4 * sum_noise(n, p)) * float(sums[0]),
+        total=total,
         slack=minorant.slack,
-        noise=2 * sum_noise(p) * float(np.sqrt(rank)),
+        product_error=2 * sum_noise(p) * float(np.sqrt(rank)) * (np.sqrt(total) + raw_length),
         is_complete=rank == p,
     )
 

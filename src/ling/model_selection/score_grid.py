@@ -119,8 +119,8 @@ def default_grid(
 ) -> tuple[Array, tuple[tuple[float, float], ...]]:
     """The default grid of alphas, and two pairs of limits up to which it may be extended.
 
-    The first ones are for alphas that can be certified. The others are for alphas that could be if
-    memory, or time, were enough for singular values of X.
+    The first pair is for alphas that can be certified. The second pair is for alphas that could be
+    certified if memory and time were enough for singular values of X.
     """
     grid = default_alpha_grid(problem)
     smallest_direction = None

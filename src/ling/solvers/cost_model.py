@@ -298,8 +298,10 @@ def _estimate_direct(
     seconds += n_factors * factor_flops / machine.potrf_rate / 1.8
     seconds += 2 * shape.n_bytes / machine.stream_bandwidth + solve_flops / machine.gemm_rate
     seconds += n_refinement_passes * pass_seconds(shape, machine, shape.n_targets)
+    # Where float32 is too coarse, float64 takes over.
+    n_bytes = max(_direct_bytes(shape, True), float64_estimate.n_bytes)
     float32_estimate = EngineEstimate(
-        "direct", seconds, _direct_bytes(shape, True), 2.0 + n_refinement_passes, low_precision=True
+        "direct", seconds, n_bytes, 2.0 + n_refinement_passes, low_precision=True
     )
     if precision == "float32":
         return [float32_estimate]

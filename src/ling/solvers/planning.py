@@ -137,7 +137,7 @@ def plan_solve(
     Without `options.machine`, speeds of the machine come from the cache. If it has none, they are
     measured for long fits, and DEFAULT_MACHINE is used for others.
     """
-    machine = options.machine or _machine_for(shape, options)
+    machine = options.machine or machine_for(shape, options)
     if memory is None:
         memory = MemoryBudget.from_option(options.memory_budget)
     predictions = estimate_all(shape, machine, options.precision, options.tol)
@@ -150,7 +150,7 @@ def plan_solve(
     return Plan(shape, tuple(estimates), memory, machine)
 
 
-def _machine_for(shape: ProblemDimensions, options: FitOptions) -> Machine:
+def machine_for(shape: ProblemDimensions, options: FitOptions) -> Machine:
     """The speeds to plan with; the same for equal problems, all the time that a process runs."""
     if shape.nnz <= MAX_UNMEASURED_ENTRIES:
         return DEFAULT_MACHINE
@@ -173,8 +173,10 @@ def _discounted_seconds(prediction: EngineEstimate) -> float:
 
 def plan_as_dict(plan: Plan, options: FitOptions) -> dict[str, Any]:
     """The plan of a fit with these options in plain numbers and text, as in `FitReport.plan`."""
-    # Problems that are planned with fixed speeds do not record them.
-    speeds = {} if plan.machine is DEFAULT_MACHINE else dict(vars(plan.machine))
+    # Small problems are planned with fixed speeds everywhere, which are not recorded.
+    is_small = plan.dimensions.nnz <= MAX_UNMEASURED_ENTRIES
+    has_fixed_speeds = is_small and plan.machine is DEFAULT_MACHINE
+    speeds = {} if has_fixed_speeds else dict(vars(plan.machine))
     if plan.dimensions.read_bandwidth is not None:
         speeds = {**vars(plan.machine), "read_bandwidth": plan.dimensions.read_bandwidth}
     return {
