@@ -93,11 +93,12 @@ def test_the_report_says_how_close_to_the_best_the_choice_is(rng):
     X = rng.standard_normal((100, 5))
     y = X.sum(axis=1) + rng.standard_normal(100)
     given = RidgeCV([0.1, 1.0, 10.0], cv=5).fit(X, y)
-    assert "Proved: no alpha scores higher." in given.report_.notes
+    assert "Proved: no other alpha of the grid scores higher." in given.report_.notes
     assert given.cv_scores_.gap == 0
     # On the default grid the largest of nearly equal alphas is taken.
     notes = RidgeCV().fit(X, y).report_.notes
-    assert any(note.startswith("Proved: no alpha scores higher") for note in notes)
+    proved = "Proved: no other alpha of the grid scores higher"
+    assert any(note.startswith(proved) for note in notes)
     other = RidgeCV([0.1, 1.0, 10.0], cv=5, scoring="neg_mean_absolute_error").fit(X, y)
     assert not np.isfinite(other.cv_scores_.gap)
     assert other.cv_scores_.certified.all()

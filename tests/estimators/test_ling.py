@@ -181,17 +181,32 @@ def test_a_limit_above_tol_is_a_warning_with_advice_that_helps(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((600, 150)) * np.arange(1, 151) ** -0.5
     y = X @ rng.standard_normal(150)
-    model = LingRegressor(20.0, n_components=8, tol=1e-5)
+    limit = LingRegressor(20.0, n_components=8, n_iter=1000).fit(X, y).report_.certificate.bound
+    model = LingRegressor(20.0, n_components=8, tol=limit / 3)
     with pytest.warns(ConvergenceWarning, match="approximate components") as caught:
         model.fit(X, y)
     assert "power=2" in str(caught[0].message)
     assert "n_components" not in str(caught[0].message)
     assert model.n_iter_[0] < 1000
     assert "not certified" in model.report_.status.value
-    with pytest.warns(ConvergenceWarning, match="power=3"):
-        advised = LingRegressor(20.0, n_components=8, tol=1e-5, power=2).fit(X, y)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        advised = LingRegressor(20.0, n_components=8, tol=limit / 3, power=2).fit(X, y)
     assert advised.report_.certificate.bound < 0.9 * model.report_.certificate.bound
-    assert Ridge(20.0, tol=1e-5).fit(X, y).report_.certificate.bound <= 1e-5
+    exact = Ridge(20.0, tol=limit / 3).fit(X, y)
+    assert exact.report_.certificate.bound <= limit / 3
+
+
+def test_far_above_tol_another_power_is_not_advised(rng):
+    X = rng.standard_normal((600, 150)) * np.arange(1, 151) ** -0.5
+    y = X @ rng.standard_normal(150)
+    with pytest.warns(ConvergenceWarning, match="use Ridge, which has no such limit, or raise tol"):
+        LingRegressor(20.0, n_components=8, tol=1e-6).fit(X, y)
+
+
+def test_a_classifier_is_advised_to_use_a_classifier(rng):
+    X = rng.standard_normal((600, 150)) * np.arange(1, 151) ** -0.5
+    with pytest.warns(ConvergenceWarning, match="use RidgeClassifier,"):
+        LingClassifier(20.0, n_components=8, tol=1e-6).fit(X, X[:, 0] > 0)
 
 
 def test_stage_2_stops_near_its_limit(rng):

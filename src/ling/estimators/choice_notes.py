@@ -30,10 +30,12 @@ def _proof_notes(scored: ScoredGrid) -> list[str]:
     n_alphas = len(scores.alphas)
     n_skipped = int(np.count_nonzero(~scores.certified & may_be_best(scored)))
     if np.isfinite(scores.gap):
-        among = "" if not n_skipped else f" among {n_alphas - n_skipped} of {n_alphas} alphas"
+        others = "no other alpha of the grid scores"
+        if n_skipped:
+            others = f"none of the {n_alphas - n_skipped} alphas that were examined scores"
         more = f" by more than {scores.gap:.1e}" if scores.gap else ""
         given = ", given the estimated degrees of freedom" if "estimated" in scores.method else ""
-        notes.append(f"Proved: no alpha scores higher{more}{among}{given}.")
+        notes.append(f"Proved: {others} higher{more}{given}.")
     elif np.isnan(scores.score_error).any():
         notes.append("This scoring has no error bounds, so nothing is proved of its scores.")
     if n_skipped:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from ling._typing import Array
 from ling.errors import Change, OptionError
@@ -57,6 +58,8 @@ MAX_SAMPLE_COMPONENTS = 2.0
 # From so many strong directions on, it is measured whether their eigenvalues are equal. That costs
 # four products, as much as one component with power=1, and may save one component for each of them.
 MIN_EQUAL_EIGENVALUES = 4
+# Another power is not advised if the bound exceeds tol by more than this: it would not be enough.
+MAX_REMEDIED_RATIO = 10.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def fit_ling(model: Any, data: TrainingData, alphas: Array, started: float) -> L
         make_report,
         MemoryBudget.from_option(None, data.resident_bytes),
     )
-    return LingResult(fit, k, cost, _advice(options, n_iter))
+    return LingResult(fit, k, cost, _advice(model, options, fit))
 
 
 def _ling_options(model: Any, shape: tuple[int, int], alphas: Array) -> LingOptions:
@@ -321,19 +324,25 @@ def _is_done(
     return bool((is_within_tol | is_at_limit).all())
 
 
-def _advice(options: LingOptions, n_iter: int) -> str:
+def _advice(model: Any, options: LingOptions, fit: FitResult) -> str:
     """What to do if the bound exceeds tol."""
+    solution = fit.solution
+    exact = "RidgeClassifier" if is_classifier(model) else "Ridge"
+    n_iter = solution.candidate.n_iter or 0
     if options.n_iter is None and n_iter < MAX_AUTO_ITER[options.second_stage]:
         # On 48 problems with power-law spectra one power more reduced the bound of 47, to 0.4 of it
         # in the median, and to tol in 13. Twice as many components increased it on 32 of them.
         cause, remedy = "approximate components", f"power={options.power + 1}"
         if not options.shrink:
             cause, remedy = f"{cause} and the missing shrinkage", f"shrink=True and {remedy}"
-        return (
+        advice = (
             f"stage 2 has converged, and the rest of the error comes from the {cause} of stage 1; "
-            f"use Ridge, which has no such limit, pass {remedy}, or raise tol."
+            f"use {exact}, which has no such limit"
         )
-    return "raise n_iter, n_components or tol, or use Ridge, which converges faster."
+        if solution.certificate.bound > MAX_REMEDIED_RATIO * options.tol and options.shrink:
+            return f"{advice}, or raise tol."
+        return f"{advice}, pass {remedy}, or raise tol."
+    return f"raise n_iter, n_components or tol, or use {exact}, which converges faster."
 
 
 def _make_report(
