@@ -20,12 +20,8 @@ from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
 from ling.solvers.cv_cost import cv_vector_bytes, fold_factorization_bytes
 from ling.solvers.engine import Candidate
-from ling.solvers.problem import (
-    Problem,
-    Standardization,
-    TrainingData,
-    center_targets_exactly,
-)
+from ling.solvers.problem import Problem, Standardization, TrainingData
+from ling.solvers.targets import center_targets_exactly
 
 # Bytes of float64 rows of X that are gathered at a time.
 GATHER_BYTES = 2**25

@@ -127,7 +127,13 @@ class Scoring(ABC):
 
 def weighted_spread(y: Array, weights: Array | None) -> Array:
     """Norms (t,) of y (n, t) minus its mean, with `weights` (n,)."""
-    return np.sqrt(_sums_of_squares(y, weights, np.average(y, axis=0, weights=weights)))
+    return np.sqrt(_sums_of_squares(y, weights, _mean(y, weights)))
+
+
+def _mean(y: Array, weights: Array | None) -> Array:
+    """Weighted mean (t,) of y (n, t), without a copy of y; NaN if all weights are 0."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(y.mean(axis=0) if weights is None else weights @ y / weights.sum())
 
 
 def _sums_of_squares(y: Array, weights: Array | None, shift: Array) -> Array:
@@ -324,7 +330,7 @@ class R2Score(SquaredErrorScore):
         if len(y) < MIN_R2_SAMPLES:
             r2 = np.full_like(residual_squares, np.nan)
         else:
-            total_squares = _sums_of_squares(y, weights, np.average(y, axis=0, weights=weights))
+            total_squares = _sums_of_squares(y, weights, _mean(y, weights))
             r2 = np.where(
                 total_squares == 0,
                 np.where(residual_squares == 0, 1.0, 0.0),

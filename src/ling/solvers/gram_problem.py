@@ -17,13 +17,13 @@ from ling.errors import NonFiniteError
 from ling.linalg.rounding import sum_noise
 from ling.solvers.gram_cache import GramCache
 from ling.solvers.problem import (
-    SAFE_SQUARES_RANGE,
     Problem,
     Standardization,
     power_of_two_scales,
     scale_alphas,
 )
 from ling.solvers.sufficient_statistics import SufficientStatistics
+from ling.solvers.targets import SAFE_SQUARES_RANGE
 
 
 class RowsUnavailableError(Exception):

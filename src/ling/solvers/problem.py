@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import Design, QuantizedMatrix
-from ling.design.arrays import FLOAT64_MAX, row_slices
+from ling.design.arrays import FLOAT64_MAX
 from ling.errors import NonFiniteError
 from ling.linalg.rounding import sum_noise
 from ling.plain_state import register_plain
 from ling.solvers.gram_cache import GramCache
+from ling.solvers.targets import center_targets_exactly, scaled_targets, weighted_column_norms
 
 log = logging.getLogger("ling")
 # Norms in this range are used as they are. X or y with other norms is divided by a power of two, so
 # that squares, and squares of squares, stay within the range of float64.
 UNSCALED_RANGE = 1e-25, 1e25
-# A sum of squares in this range has lost no digits to underflow or overflow.
-SAFE_SQUARES_RANGE = 1e-200, 1e200
 # The scale of X is at least this times sqrt(alpha). Then alpha / x_scale^2 <= 1e290 (up to rounding
 # to a power of two), which is within the range of float64.
 MIN_SCALE_TO_ROOT_ALPHA = 1e-145
@@ -32,8 +31,6 @@ MIN_SCALE_TO_ROOT_ALPHA = 1e-145
 # If ||y - X w||^2 is below this fraction of ||y||^2, its expansion into sums of squares has
 # cancelled, and it is computed from X itself.
 CANCELLATION_THRESHOLD = 1e-6
-# Numbers of y that are compared at a time, to find constant targets without a copy of all of y.
-COMPARED_ELEMENTS = 2**16
 # Relative rounding error of ||y - X w||^2 up to which statistics are computed from X'X.
 MAX_EXPANSION_ERROR = 1e-8
 
@@ -120,7 +117,7 @@ class Problem:
     @cached_property
     def target_norms(self) -> Array:
         """||y|| for each target, (t,); `tol` is relative to it."""
-        return _weighted_column_norms(self.targets, None)
+        return weighted_column_norms(self.targets, None)
 
     @cached_property
     def error_scale(self) -> Array:
@@ -335,7 +332,7 @@ def build_problem(
     Y: Array = np.asarray(data.targets, dtype=np.float64)
     is_copy = Y is not data.targets
     with np.errstate(over="ignore"):
-        raw_target_norms = _weighted_column_norms(Y, weights)
+        raw_target_norms = weighted_column_norms(Y, weights)
     if not np.isfinite(raw_target_norms).all():
         raise NonFiniteError("y", "the norm of `y` overflows float64", "divide `y` by a constant")
     total_weight = float(n) if weights is None else float(weights.sum())
@@ -364,7 +361,7 @@ def build_problem(
         design = design.standardized(shift, scale, weights)
     problem = Problem(
         design,
-        _scaled_targets(Y, weights, y_scale, is_copy or fit_intercept),
+        scaled_targets(Y, weights, y_scale, is_copy or fit_intercept),
         moments / x_scale / y_scale,
         alphas,
         norms / x_scale,
@@ -373,75 +370,6 @@ def build_problem(
     )
     problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
     return problem, Standardization(x_mean, y_mean, x_scale, y_scale, total_weight, n_counted)
-
-
-def _scaled_targets(Y: Array, weights: Array | None, y_scale: Array, is_copy: bool) -> Array:
-    """sqrt(weights) Y / y_scale (n, t); overwrites Y with `is_copy`, and copies it otherwise."""
-    if weights is None and (y_scale == 1.0).all():
-        return Y
-    targets = Y if is_copy else Y.copy()
-    if weights is not None:
-        targets *= np.sqrt(weights)[:, None]
-    if (y_scale != 1.0).any():
-        targets /= y_scale
-    return targets
-
-
-def center_targets_exactly(
-    Y: Array, weights: Array | None, total_weight: float, overwrite: bool = False
-) -> tuple[Array, Array]:
-    """The rounded weighted mean of each target (t,), and Y minus its mean (n, t).
-
-    The mean of the result is 0 up to the rounding of small numbers. Y minus the *rounded* mean
-    would have a mean that is as large as the rounding error of a large mean. With `overwrite`, the
-    result is Y itself.
-    """
-    y_mean, centered = center_targets(Y, weights, total_weight, overwrite)
-    mean_correction = _weighted_mean(centered, weights, total_weight)
-    centered -= mean_correction
-    return y_mean + mean_correction, centered
-
-
-def center_targets(
-    Y: Array, weights: Array | None, total_weight: float, overwrite: bool = False
-) -> tuple[Array, Array]:
-    """The rounded weighted mean of each target (t,), and Y minus it (n, t), in Y if `overwrite`.
-
-    A constant target becomes exactly 0.
-    """
-    first = Y[0 if weights is None else int(np.argmax(weights > 0))].copy()
-    with np.errstate(over="ignore", invalid="ignore"):
-        y_mean = _weighted_mean(Y, weights, total_weight)
-        centered = np.subtract(Y, y_mean, out=Y if overwrite else None)
-    if not np.isfinite(y_mean).all():
-        raise NonFiniteError("y", "the sum of `y` overflows float64", "divide `y` by a constant")
-    # The mean of a constant target may differ from its value by rounding.
-    constant = _constant_columns(centered, weights)
-    centered[:, constant] -= first[constant] - y_mean[constant]
-    y_mean[constant] = first[constant]
-    return y_mean, centered
-
-
-def _weighted_mean(Y: Array, weights: Array | None, total_weight: float) -> Array:
-    return np.asarray(Y.mean(axis=0) if weights is None else weights @ Y / total_weight)
-
-
-def _constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:
-    """Mask (t,) of the columns of Y (n, t) that are constant in all rows with a weight above 0."""
-    rows = None if weights is None else np.flatnonzero(weights)
-    # Up to three rows show for most columns that they are not constant. All rows are compared only
-    # for the remaining columns.
-    counted_rows = Y if rows is None else Y[rows[:: max(1, len(rows) // 2)]]
-    sample = counted_rows[:: max(1, len(counted_rows) // 2)]
-    constant = np.asarray((sample == sample[0]).all(axis=0))
-    if constant.any():
-        candidates = np.flatnonzero(constant)
-        for some in row_slices(len(Y), max(1, COMPARED_ELEMENTS // len(candidates))):
-            is_equal = Y[some][:, candidates] == sample[0, candidates]
-            if weights is not None:
-                is_equal[weights[some] == 0] = True
-            constant[candidates] &= is_equal.all(axis=0)
-    return constant
 
 
 def scale_alphas(alphas: Array, x_scale: float) -> Array:
@@ -456,18 +384,6 @@ def scale_alphas(alphas: Array, x_scale: float) -> Array:
             "multiply `X` by a constant and `alpha` by its square",
         )
     return scaled
-
-
-def _weighted_column_norms(Y: Array, weights: Array | None) -> Array:
-    """sqrt(sum_i w_i y_i^2) for each column of Y (n, t), (t,), without overflow or underflow."""
-    squares = np.einsum("ij,ij->j", Y, Y if weights is None else weights[:, None] * Y)
-    if ((squares > SAFE_SQUARES_RANGE[0]) & (squares < SAFE_SQUARES_RANGE[1])).all():
-        return np.asarray(np.sqrt(squares))
-    largest = np.abs(Y).max(axis=0, initial=0.0)
-    scale = np.where(largest > 0, largest, 1.0)
-    squares = (Y / scale) ** 2
-    sums = squares.sum(axis=0) if weights is None else weights @ squares
-    return np.asarray(scale * np.sqrt(sums))
 
 
 def power_of_two_scales(

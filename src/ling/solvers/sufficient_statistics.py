@@ -25,7 +25,8 @@ from ling.linalg.gram import add_gram
 from ling.linalg.rounding import sum_noise
 from ling.plain_state import register_plain
 from ling.results import Cost
-from ling.solvers.problem import center_targets, check_sums_finite
+from ling.solvers.problem import check_sums_finite
+from ling.solvers.targets import center_targets
 
 # Bytes of the block of rows that is centred at a time.
 CENTERED_BLOCK_BYTES = 2**25
