@@ -20,7 +20,7 @@ from ling.estimators.memory_checks import check_fit_memory, memory_notes, plan_t
 from ling.progress import RemainingWork
 from ling.results import FitReport, Status
 from ling.solvers.coef_bounds import error_region
-from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.cost_model import MemoryBudget, lacks_memory_for_svd
 from ling.solvers.engine import integer_seed
 from ling.solvers.engines import ENGINES
 from ling.solvers.fingerprint import DataFingerprint, data_fingerprint
@@ -314,12 +314,15 @@ def _convergence_advice(model: Any, fit: FitResult, advice: str = "") -> str:
         return LARGE_MEAN_ADVICE
     if advice:
         return advice
-    if not hasattr(model, "solver"):
-        return "raise tol or memory_budget, or scale X (StandardScaler)."
-    if model.positive or "direct" in (solution.estimate.engine, *solution.abandoned_engines):
+    used_direct = "direct" in (solution.estimate.engine, *solution.abandoned_engines)
+    if used_direct and lacks_memory_for_svd(*fit.report.shape, fit.memory):
+        return "raise memory_budget, for singular values of X, or scale X (StandardScaler)."
+    if used_direct or getattr(model, "positive", False):
         return (
             "float64 cannot tell more of this X; raise tol or alpha, or scale X (StandardScaler)."
         )
+    if not hasattr(model, "solver"):  # factorisations do not fit in memory
+        return "raise memory_budget, or scale X (StandardScaler)."
     return (
         "raise tol or max_iter, or pass solver='direct' if n_features^2 or n_samples^2 numbers "
         "fit in memory."

@@ -267,12 +267,13 @@ def _compute_path(
 def _warn_unless_certified(path: RidgePath) -> None:
     """Warn (ConvergenceWarning) if the bound of an alpha exceeds tol."""
     uncertified = path.alphas[np.logical_not(path.certified)]
+    # A subspace grows until all alphas are certified, or memory is exhausted.
+    remedy = "memory_budget" if "subspace" in path.method else "tol"
     if uncertified.size:
         warnings.warn(
             f"ridge_path: {uncertified.size} of {len(path.alphas)} alphas, "
             f"up to {uncertified.max():g}, "
-            f"are not certified within tol={path.tol:g}; raise tol or memory_budget, or pass "
-            "larger alphas.",
+            f"are not certified within tol={path.tol:g}; raise {remedy}, or pass larger alphas.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -365,6 +365,11 @@ class HeldOutPredictor(ABC):
         return False
 
     @property
+    def lacks_memory(self) -> bool:
+        """True if a larger memory budget would allow more to be proved."""
+        return self.is_memory_exhausted
+
+    @property
     def gave_up(self) -> bool:
         """True if this strategy has used more passes than the fallback would need in total."""
         return False

@@ -437,6 +437,12 @@ def is_svd_affordable(n: int, p: int, memory: MemoryBudget, count: int = 1) -> b
     return flops <= MAX_SVD_FLOPS and memory.allows(svd_bytes(n, p))
 
 
+def lacks_memory_for_svd(n: int, p: int, memory: MemoryBudget, count: int = 1) -> bool:
+    """True if nothing but memory prevents `count` singular value decompositions of X."""
+    is_fast = is_svd_affordable(n, p, UNLIMITED_MEMORY, count)
+    return is_fast and not is_svd_affordable(n, p, memory, count)
+
+
 def eigenvalue_bytes(n: int, p: int) -> float:
     """Bytes of the smaller Gram matrix of X, of its eigenvectors, and of LAPACK's workspace."""
     return 32.0 * min(n, p) ** 2
