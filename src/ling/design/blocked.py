@@ -236,7 +236,7 @@ class BlockedStorage(Storage):
     def row_gram_passes(self) -> float:
         """One if all rows are multiplied in one pass, else one plus one per group of rows."""
         n, p = self.shape
-        n_groups = float(np.ceil(8.0 * n * p / row_gram_bytes(self.block_bytes)))
+        n_groups = float(np.ceil(8.0 * n * p / max(1.0, row_gram_bytes(self.block_bytes))))
         return 1.0 if n_groups <= 1 else 1.0 + n_groups
 
     def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
