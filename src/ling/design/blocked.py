@@ -25,8 +25,8 @@ from ling.design.storage import IDENTITY, Storage
 from ling.linalg.gram import form_gram
 
 # Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass: so many blocks of
-# X, and never more than the maximum. While they are gathered, two copies of them are in memory.
-ROW_GRAM_BLOCKS, MAX_ROW_GRAM_BYTES = 2, 2**27
+# X, within these limits. While they are gathered, two copies of them are in memory.
+ROW_GRAM_BLOCKS, MIN_ROW_GRAM_BYTES, MAX_ROW_GRAM_BYTES = 2, 2**21, 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +236,7 @@ class BlockedStorage(Storage):
     def row_gram_passes(self) -> float:
         """One if all rows are multiplied in one pass, else one plus one per group of rows."""
         n, p = self.shape
-        n_groups = float(np.ceil(8.0 * n * p / max(1.0, row_gram_bytes(self.block_bytes))))
+        n_groups = float(np.ceil(8.0 * n * p / row_gram_bytes(self.block_bytes)))
         return 1.0 if n_groups <= 1 else 1.0 + n_groups
 
     def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
@@ -286,7 +286,7 @@ class BlockedStorage(Storage):
 
 def row_gram_bytes(block_bytes: float) -> float:
     """Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass."""
-    return min(ROW_GRAM_BLOCKS * block_bytes, MAX_ROW_GRAM_BYTES)
+    return min(max(ROW_GRAM_BLOCKS * block_bytes, MIN_ROW_GRAM_BYTES), MAX_ROW_GRAM_BYTES)
 
 
 def _is_thin(A: Array) -> bool:

@@ -145,7 +145,8 @@ def _score_alphas(
             break
         if strategy is strategies[-1]:
             break
-        log.info("%s would take longer, or more memory, than factorisations do.", strategy.method)
+        why = "would have taken longer than factorisations do" if scored is None else "lacks memory"
+        log.info("%s %s.", strategy.method, why)
         expect = partial(_remaining_direct, plan, strategy.predictor.n_splits)
         samples.design.meter.begin_stage("choose alpha", expect)
     assert scored is not None  # the last strategy never gives up
