@@ -70,9 +70,8 @@ def test_options_are_those_of_the_commands():
 
 
 NOTES = {
-    "not within tol=0.0001: raise tol or memory_budget, or scale X (StandardScaler).":
-        "not within --tol 0.0001: raise --tol or --memory-budget, or bring the columns to a "
-        "similar scale.",
+    "not within tol=0.0001: raise memory_budget, or scale X (StandardScaler).":
+        "not within --tol 0.0001: raise --memory-budget, or bring the columns to a similar scale.",
     "raise tol or max_iter, or pass solver='direct' if n_features^2 or n_samples^2 numbers fit in "
     "memory.": "raise --tol or --memory-budget.",
     "Pass a wider grid, or alphas=None for one that follows from the data.":

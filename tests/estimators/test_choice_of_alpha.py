@@ -42,8 +42,10 @@ def test_what_singular_values_would_take_too_much_for_is_a_warning(cv, nearly_co
         model = RidgeCV(cv=cv, memory_budget=too_little).fit(X, y)
     assert model.score(X, y) > 0.98
     messages = [str(warning.message) for warning in caught]
-    assert any("choice of alpha is not proved" in message for message in messages)
-    assert any("the fits that scored the alphas from" in message for message in messages)
+    (choice,) = (message for message in messages if "choice of alpha is not proved" in message)
+    assert "the fits that scored the alphas from" in choice
+    assert "raise memory_budget" in choice
+    assert not any("raise tol" in message for message in messages)
 
 
 @pytest.mark.parametrize("seed", range(5))

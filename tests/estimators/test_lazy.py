@@ -224,7 +224,7 @@ def test_rows_may_be_many_when_alpha_is_chosen(tmp_path, options):
     np.save(tmp_path / "X.npy", X)
     y = X.sum(axis=1) + rng.standard_normal(len(X))
     design = scan_npy(tmp_path / "X.npy").X
-    model = RidgeCV(**options, random_state=0, memory_budget="6MB")
+    model = RidgeCV(**options, random_state=0, memory_budget="12MB")
     model.fit(design, y)  # compiles
     tracemalloc.start()
     model.fit(design, y)

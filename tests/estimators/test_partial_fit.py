@@ -449,7 +449,7 @@ def test_an_interrupted_call_changes_nothing(rng, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "kind", "argument", "fields"),
     [
-        ({"memory_budget": 1000}, OptionError, "memory_budget", {"mentions": "0.001 MB"}),
+        ({"memory_budget": 1000}, OptionError, "memory_budget", {"mentions": "1 kB"}),
         ({"alpha": [1.0, 2.0, 3.0]}, ShapeError, "alpha", {"mentions": "3 != 2"}),
         ({"alpha": 0.0, "store_covariance": True}, OptionError, "store_covariance", {}),
         ({"positive": True, "solver": "krylov"}, OptionError, "solver", {}),

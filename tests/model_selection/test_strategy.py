@@ -13,7 +13,7 @@ from ling.model_selection.strategy import (
     TYPICAL_PASSES_PER_TARGET,
     direct_and_pass_seconds,
     expected_cv_cost,
-    is_exact_loo_infeasible,
+    has_exact_loo,
     is_iteration_worthwhile,
     k_fold_strategies,
     leave_one_out_strategy,
@@ -76,7 +76,7 @@ def test_leave_one_out_is_exact_where_it_takes_minutes_at_most():
 
 
 def test_leave_one_out_without_memory_for_a_factorization_is_stochastic():
-    assert is_exact_loo_infeasible(make_plan(2000, 500, budget=1e4))
+    assert not has_exact_loo(make_plan(2000, 500, budget=1e4))
 
 
 @pytest.mark.parametrize("stochastic", [False, True])

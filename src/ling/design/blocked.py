@@ -24,8 +24,9 @@ from ling.design.rows import (
 from ling.design.storage import IDENTITY, Storage
 from ling.linalg.gram import form_gram
 
-# Bytes of the float64 rows that `row_gram` holds and multiplies with all rows in one pass.
-ROW_GRAM_BLOCK_BYTES = 2**27
+# Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass: so many blocks of
+# X, within these limits. While they are gathered, two copies of them are in memory.
+ROW_GRAM_BLOCKS, MIN_ROW_GRAM_BYTES, MAX_ROW_GRAM_BYTES = 2, 2**21, 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +143,6 @@ class BlockedStorage(Storage):
     The call runs where the block is stored. It takes one pass.
     """
 
-    #: Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass.
-    row_gram_block_bytes: int = ROW_GRAM_BLOCK_BYTES
-
     @property
     def fingerprint(self) -> str:
         """A fingerprint that changes if the data changes, as far as that can be detected."""
@@ -236,20 +234,21 @@ class BlockedStorage(Storage):
 
     @property
     def row_gram_passes(self) -> float:
-        """One if all rows fit into `row_gram_block_bytes`, else one plus one per group of rows."""
+        """One if all rows are multiplied in one pass, else one plus one per group of rows."""
         n, p = self.shape
-        n_groups = float(np.ceil(8.0 * n * p / self.row_gram_block_bytes))
+        n_groups = float(np.ceil(8.0 * n * p / row_gram_bytes(self.block_bytes)))
         return 1.0 if n_groups <= 1 else 1.0 + n_groups
 
     def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """Return A C^2 A', (n, n): groups of rows are multiplied with all rows, a pass each."""
         n, p = self.shape
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
-        step = max(1, self.row_gram_block_bytes // (8 * max(1, p)))
+        step = max(1, int(row_gram_bytes(self.block_bytes)) // (8 * max(1, p)))
         K = np.empty((n, n), out_dtype)
         for first in range(0, n, step):
             indices = np.arange(first, min(first + step, n))
-            rows = affine.apply(self.take(indices), indices).astype(out_dtype, copy=False)
+            rows = np.require(self.take(indices), requirements="W")
+            rows = affine.apply(rows, indices, out=rows).astype(out_dtype, copy=False)
             if len(indices) == n:
                 return form_gram(rows.T)
             K[:, indices] = self.map_rows(affine, MultiplyRows(rows, out_dtype))
@@ -260,7 +259,10 @@ class BlockedStorage(Storage):
         if not len(rows):
             return np.zeros((0, self.shape[1]))
         distinct, inverse = np.unique(rows, return_inverse=True)
-        return self.subset(distinct).map_rows(IDENTITY, KeepRows())[inverse]
+        values = self.subset(distinct).map_rows(IDENTITY, KeepRows())
+        return (
+            values if len(distinct) == len(rows) and (rows == distinct).all() else values[inverse]
+        )
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, and column sums of weights x^2; one pass."""
@@ -280,6 +282,11 @@ class BlockedStorage(Storage):
         if self.shape[0]:
             return self.run(call)
         return call(DenseStorage(np.zeros(self.shape, self.dtype), compiled=True))
+
+
+def row_gram_bytes(block_bytes: float) -> float:
+    """Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass."""
+    return min(max(ROW_GRAM_BLOCKS * block_bytes, MIN_ROW_GRAM_BYTES), MAX_ROW_GRAM_BYTES)
 
 
 def _is_thin(A: Array) -> bool:

@@ -81,7 +81,8 @@ class DenseStorage(MemoryStorage):
         out = np.zeros_like(V)
         c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         # With many columns, adding to `out` takes time too; larger blocks do it less often.
-        size = min(max(2, columns // 8), 16) if c_order else max(4, columns)
+        size: float = min(max(2, columns // 8), 16) if c_order else max(4, columns)
+        size = min(size, self._tuning.workspace_bytes / self._tuning.block_bytes)
         # The block of U has to stay in cache too, so blocks shrink where U is wider than X.
         p = max(1, self.shape[1])
         for rows, block in self._row_blocks(V.dtype, size * p / max(p, columns)):

@@ -32,6 +32,8 @@ MIN_BLOCK_ROWS, GOOD_BLOCK_ROWS = 16, 256
 REDUCE_ROWS_BLOCK_BYTES = 2**23
 # Bytes of the block of columns that `rmatmat_generated` generates at a time.
 GENERATED_BLOCK_BYTES = 2**20
+# Arrays of all rows in a compiled loop take at most so many temporary blocks, if memory is short.
+MAX_ROWS_IN_WORKSPACES = 4
 #: Called with a block of U = X V and the slice of its rows; returns the transformed block.
 BlockFunction: TypeAlias = Callable[[Array, slice], Array]
 IDENTITY = AffineMap()
@@ -320,7 +322,7 @@ class MemoryStorage(Storage):
         out = self._affine_gram_matmat(V, merged, rows)
         sums = None
         if left is not None:
-            sums = inner(left, scale_rows(rows, transform.post)).reshape(low.shape)
+            sums = inner(scale_rows(left, transform.post), rows).reshape(low.shape)
         return affine.finish_columns(out, sums).astype(V.dtype, copy=False), rows
 
     def gram_matmat_with_squares(
@@ -355,7 +357,11 @@ class MemoryStorage(Storage):
         return self._gram_in_blocks(V, record_block)
 
     def _has_kernel_for(self, V: Array) -> bool:
-        return 1 <= n_columns(V) <= self.max_compiled_columns
+        """Whether a compiled loop is used: it is fast, but needs two arrays of the size of X V."""
+        columns = n_columns(V)
+        if not 1 <= columns <= self.max_compiled_columns:
+            return False
+        return columns == 1 or may_hold_rows(self.shape[0], columns, self.workspace_bytes)
 
 
 class _SquaresOfRows(RowTransform):
@@ -381,6 +387,12 @@ class _SquaresOfRows(RowTransform):
     def total(self, n_columns: int) -> Array:
         """The sums of squares (n_columns,) of all blocks."""
         return sum((self.squares[row] for row in sorted(self.squares)), np.zeros(n_columns))
+
+
+def may_hold_rows(n: int, columns: int, workspace_bytes: float) -> bool:
+    """Whether compiled loops may hold two arrays (n, columns), by the size of temporary blocks."""
+    is_plentiful = workspace_bytes >= MAX_WORKSPACE_BYTES
+    return is_plentiful or 16.0 * n * columns <= MAX_ROWS_IN_WORKSPACES * workspace_bytes
 
 
 def kernel_arguments(

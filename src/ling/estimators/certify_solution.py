@@ -10,8 +10,8 @@ from sklearn.utils import check_array
 
 from ling._typing import Array, MatrixLike, RandomState
 from ling.errors import Change, NonFiniteError, OptionError, ShapeError
-from ling.estimators.fit import plan_training
 from ling.estimators.fit_session import fit_session
+from ling.estimators.memory_checks import check_row_memory, plan_training
 from ling.estimators.open_data import as_numpy
 from ling.estimators.validation import (
     ValidationEstimator,
@@ -129,6 +129,7 @@ def certify_solution(
     b = _check_intercept(intercept, data.n_targets, fit_intercept)
     alphas = check_alpha_per_target(alpha, data.n_targets)
     plan = plan_training(data, len(np.unique(alphas)), options)
+    check_row_memory(data, plan, options)
     meter = data.design.meter
     meter.begin_stage("prepare")
     problem, standardization = build_problem(data, alphas, fit_intercept)

@@ -103,7 +103,7 @@ def _reuse_choices(
         cache.write_header(cache.fingerprint, choices)
     return replace(
         options, random_state=choices["seed"], memory_budget=choices["budget"],
-        machine=machine, read_bandwidth=rate,
+        machine=machine, read_bandwidth=rate, is_default_budget=options.memory_budget is None,
     )  # fmt: skip
 
 

@@ -69,9 +69,10 @@ def uncertified_choice_message(scored: ScoredGrid) -> str:
     which = f"the alphas from {alphas.min():.3g} to {alphas.max():.3g}"
     if alphas.size == 1:
         which = f"alpha {alphas[0]:.3g}"
+    remedy = "memory_budget" if scored.lacks_memory else "tol"
     return (
         f"the choice of alpha is not proved: the fits that scored {which} could not be certified; "
-        "raise memory_budget or tol, scale X (StandardScaler), or pass larger alphas."
+        f"raise {remedy}, scale X (StandardScaler), or pass larger alphas."
     )
 
 

@@ -20,7 +20,14 @@ from ling.estimators.choice_notes import (
     nonfinite_scores_message,
     uncertified_choice_message,
 )
-from ling.estimators.fit import FitContext, FitResult, plan_training, solve_problem
+from ling.estimators.cv_memory import (
+    CVNeeds,
+    check_cv_memory,
+    choice_memory_error,
+    wants_stochastic_gcv,
+)
+from ling.estimators.fit import FitContext, FitResult, solve_problem
+from ling.estimators.memory_checks import plan_training
 from ling.model_selection import (
     CVProblem,
     R2Score,
@@ -88,6 +95,8 @@ def fit_with_cv(
     """
     started = time.perf_counter()
     plan = plan_training(data, 1, options)
+    needs = CVNeeds.of_model(model, splits, scoring, user_alphas, options)
+    check_cv_memory(data, plan, needs)
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: _expected_cost(model, plan, splits, user_alphas))
     problem, standardization = build_problem(
@@ -101,7 +110,8 @@ def fit_with_cv(
         model, samples, splits, user_alphas, plan, as_generator(options.random_state)
     )
     strategy, scored = _score_alphas(model, samples, strategies, scoring, user_alphas, plan)
-    _check_memory_sufficed(strategy, scored)
+    if is_memory_too_small(strategy, scored):
+        raise choice_memory_error(data, plan, needs)
     alpha_indices = (
         scored.best if model.selection_rule == SELECT_BEST else scored.one_standard_error
     )
@@ -131,9 +141,12 @@ def _score_alphas(
             strategy.predictor, scoring, samples.problem, scaled_alphas, strategy.method,
             float(model.tol), store,
         )  # fmt: skip
-        if scored is not None:
+        if scored is not None and not is_memory_too_small(strategy, scored):
             break
-        log.info("%s would have taken longer than factorisations do.", strategy.method)
+        if strategy is strategies[-1]:
+            break
+        why = "would have taken longer than factorisations do" if scored is None else "lacks memory"
+        log.info("%s %s.", strategy.method, why)
         expect = partial(_remaining_direct, plan, strategy.predictor.n_splits)
         samples.design.meter.begin_stage("choose alpha", expect)
     assert scored is not None  # the last strategy never gives up
@@ -146,19 +159,9 @@ def _remaining_direct(plan: Plan, n_splits: int) -> RemainingWork:
     return direct_cv_passes(plan.dimensions, n_splits), None
 
 
-def _check_memory_sufficed(strategy: CVStrategy, scored: ScoredGrid) -> None:
-    """Raise OptionError if memory did not allow a choice; it says how much does."""
-    if strategy.predictor.is_memory_exhausted and is_inconclusive(scored):
-        samples = strategy.predictor.cv_problem
-        n, p = samples.shape
-        enough = f"{samples.memory.total_for(fold_factorization_bytes(n, p)) / 1e6:.3g}MB"
-        raise OptionError(
-            "memory_budget",
-            f"is too small to choose alpha for {n} rows and {p} columns: blocks of `X` take a part "
-            "of it",
-            Change("memory_budget", enough),
-            "raise `tol`",
-        )
+def is_memory_too_small(strategy: CVStrategy, scored: ScoredGrid) -> bool:
+    """True if a strategy has no memory left and does not know which alpha to choose."""
+    return strategy.predictor.is_memory_exhausted and is_inconclusive(scored)
 
 
 def plan_cv(
@@ -168,30 +171,16 @@ def plan_cv(
     """Cross-validation strategies in order of preference: the first that does not give up is used.
 
     `splits` is None for leave-one-out, and `alphas` is None for the default grid. For an alpha of
-    0 only direct strategies remain; raises OptionError if none fits in memory.
+    0 only direct strategies remain.
     """
     if splits is None:
         check_two_samples(samples)
-        return [leave_one_out_strategy(samples, plan, model.tol, rng, _wants_stochastic_gcv(model))]
+        return [leave_one_out_strategy(samples, plan, model.tol, rng, wants_stochastic_gcv(model))]
     check_split_weights(splits, samples)
     strategies = k_fold_strategies(samples, splits, alphas, plan, model.tol, rng)
     if alphas is None or alphas.all():
         return strategies
-    strategies = [strategy for strategy in strategies if strategy.is_direct]
-    if not strategies:
-        raise OptionError(
-            "alphas",
-            "contains 0, for which n_features^2 or n_samples^2 numbers have to fit into "
-            "`memory_budget`",
-            "pass alphas above 0",
-            "raise `memory_budget`",
-        )
-    return strategies
-
-
-def _wants_stochastic_gcv(model: Any) -> bool | None:
-    """True if `gcv_mode` asks for stochastic GCV, False for exact; None leaves it to the plan."""
-    return {None: None, "stochastic": True}.get(getattr(model, "gcv_mode", None), False)
+    return [strategy for strategy in strategies if strategy.is_direct]
 
 
 def _expected_cost(
@@ -200,7 +189,7 @@ def _expected_cost(
     """Predicted passes and seconds of the choice of alpha and the final fit."""
     n_alphas = DEFAULT_N_ALPHAS if user_alphas is None else len(user_alphas)
     n_splits = None if splits is None else len(splits)
-    return expected_cv_cost(plan, n_splits, n_alphas, _wants_stochastic_gcv(model))
+    return expected_cv_cost(plan, n_splits, n_alphas, wants_stochastic_gcv(model))
 
 
 def _fit_chosen_alpha(

@@ -16,17 +16,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
 from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
+from ling.estimators.memory_checks import check_fit_memory, memory_notes, plan_training
 from ling.progress import RemainingWork
 from ling.results import FitReport, Status
 from ling.solvers.coef_bounds import error_region
-from ling.solvers.cost_model import EngineEstimate, MemoryBudget, vector_bytes
-from ling.solvers.dimensions import problem_dimensions
+from ling.solvers.cost_model import MemoryBudget, lacks_memory_for_svd
 from ling.solvers.engine import integer_seed
 from ling.solvers.engines import ENGINES
 from ling.solvers.fingerprint import DataFingerprint, data_fingerprint
 from ling.solvers.machine import parse_speeds
 from ling.solvers.options import FitOptions
-from ling.solvers.planning import Plan, plan_as_dict, plan_solve
+from ling.solvers.planning import Plan, plan_as_dict
 from ling.solvers.problem import (
     Problem,
     Standardization,
@@ -36,7 +36,6 @@ from ling.solvers.problem import (
     relative_to_target_norm,
 )
 from ling.solvers.solve import CastCoef, FindCandidate, Solution, solve
-from ling.wording import format_bytes
 
 log = logging.getLogger("ling")
 SOLVERS = ("auto", *ENGINES)
@@ -213,6 +212,7 @@ def solve_warm_started(
     """
     fit_intercept = bool(model.fit_intercept)
     plan = plan_training(data, len(np.unique(alphas)), options)
+    check_fit_memory(data, plan, options, alphas)
     data.design.meter.begin_stage("prepare", lambda: expected_cost(plan, options))
     problem, standardization = build_problem(data, alphas, fit_intercept)
     context = FitContext(started, data.notes, requested_solver=model.solver)
@@ -294,15 +294,6 @@ def warn_unless_certified(model: Any, fit: FitResult, advice: str = "") -> None:
     )
 
 
-def plan_training(data: TrainingData, n_alphas: int, options: FitOptions) -> Plan:
-    """Predicted cost of every engine for a fit to `data` with so many distinct alphas."""
-    dimensions = problem_dimensions(
-        data.design, data.n_targets, n_alphas, read_bandwidth=options.read_bandwidth
-    )
-    memory = MemoryBudget.from_option(options.memory_budget, data.resident_bytes)
-    return plan_solve(dimensions, options, memory)
-
-
 def expected_cost(plan: Plan, options: FitOptions) -> RemainingWork:
     """Predicted passes and seconds of a fit with this plan."""
     step = plan.steps[0] if options.solver == "auto" else plan.estimate_for(options.solver)
@@ -323,12 +314,15 @@ def _convergence_advice(model: Any, fit: FitResult, advice: str = "") -> str:
         return LARGE_MEAN_ADVICE
     if advice:
         return advice
-    if not hasattr(model, "solver"):
-        return "raise tol or memory_budget, or scale X (StandardScaler)."
-    if model.positive or "direct" in (solution.estimate.engine, *solution.abandoned_engines):
+    used_direct = "direct" in (solution.estimate.engine, *solution.abandoned_engines)
+    if used_direct and lacks_memory_for_svd(*fit.report.shape, fit.memory):
+        return "raise memory_budget, for singular values of X, or scale X (StandardScaler)."
+    if used_direct or getattr(model, "positive", False):
         return (
             "float64 cannot tell more of this X; raise tol or alpha, or scale X (StandardScaler)."
         )
+    if not hasattr(model, "solver"):  # factorisations do not fit in memory
+        return "raise memory_budget, or scale X (StandardScaler)."
     return (
         "raise tol or max_iter, or pass solver='direct' if n_features^2 or n_samples^2 numbers "
         "fit in memory."
@@ -419,27 +413,6 @@ def _coef_range_error(dtype: np.dtype[Any]) -> NonFiniteError:
     )
 
 
-def _memory_notes(plan: Plan, step: EngineEstimate, context: FitContext) -> list[str]:
-    """What a report says of a fit that takes more than its memory budget."""
-    memory, beside_x = plan.memory, plan.memory.resident_bytes
-    beside = f" beside {format_bytes(beside_x)} of X" if beside_x else ""
-    n_bytes = vector_bytes(plan.dimensions)
-    if not memory.allows(n_bytes):
-        needed = format_bytes(n_bytes)
-        return [
-            f"Arrays with a number for every sample and target alone take about {needed}{beside}, "
-            "more than memory_budget."
-        ]
-    if not memory.allows(context.preparation_bytes):
-        needed = format_bytes(context.preparation_bytes)
-        stage = context.preparation_stage.capitalize()
-        return [f"{stage}: this takes about {needed}{beside}, more than memory_budget."]
-    if not step.fits:
-        needed = format_bytes(step.n_bytes)
-        return [f"It takes about {needed}{beside}, more than memory_budget."]
-    return []
-
-
 def _make_report(
     options: FitOptions,
     context: FitContext,
@@ -459,7 +432,7 @@ def _make_report(
     if solution.candidate.note:
         notes.append(f"{solution.candidate.note[0].upper()}{solution.candidate.note[1:]}.")
     notes += rounding_notes(solution)
-    notes += _memory_notes(plan, step, context)
+    notes += memory_notes(plan, step, context.preparation_stage, context.preparation_bytes)
     if solution.abandoned_engines:
         notes.append(f"Given up before: {', '.join(solution.abandoned_engines)}.")
     return FitReport(

@@ -5,6 +5,7 @@ A `Dataset` holds X and y: `open_storage` uses its X, and `split_dataset` both.
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Callable
@@ -13,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from ling._typing import Array
-from ling.design import ArraySource, ChunkedStorage, Design, Storage
+from ling.design import ArraySource, ChunkedStorage, DenseStorage, Design, Storage
 from ling.design.arrays import float_dtype
+from ling.design.blocked import BlockedStorage
 from ling.design.chunked import read_all
+from ling.design.pass_cache import PassCachedStorage
 from ling.errors import InputTypeError, MissingValueError, OptionError, ShapeError, Where
 from ling.progress import READ_STAGE, FitProgress
 from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.problem import TrainingData
 from ling.wording import format_bytes
 
 log = logging.getLogger("ling")
@@ -152,6 +156,37 @@ def planned_residency(storage: ChunkedStorage, budget: MemoryBudget) -> tuple[fl
     if fits and not storage.has_fixed_blocks:
         return float(storage.n_bytes), True
     return storage.max_resident_bytes, False
+
+
+def design_with_budget(data: TrainingData, n_bytes: float) -> tuple[Design, float, bool]:
+    """The design of a fit with a memory budget of `n_bytes`, as far as its cost depends on it.
+
+    Also the bytes of X that the fit holds in memory, and whether it reads X into memory once. The
+    budget is not less than that of `data`. Nothing is read.
+    """
+    storage, budget = data.design.storage, MemoryBudget(n_bytes)
+    if isinstance(storage, PassCachedStorage):
+        storage = storage.storage
+    if not isinstance(storage, ChunkedStorage):
+        return _design_with_workspace(storage, budget), data.resident_bytes, False
+    source = storage.source
+    mapped = source.array if isinstance(source, ArraySource) else None
+    if isinstance(mapped, np.memmap) and budget.allows(storage.n_bytes):
+        # `open_storage` does not read it in blocks.
+        return _design_with_workspace(DenseStorage(mapped), budget), 0.0, False
+    chunked = storage.with_memory_budget(n_bytes)
+    resident_bytes, is_read_once = planned_residency(chunked, budget)
+    if is_read_once:
+        return _design_with_workspace(chunked, budget), resident_bytes, True
+    return Design(chunked), resident_bytes, False
+
+
+def _design_with_workspace(storage: Storage, budget: MemoryBudget) -> Design:
+    """The design of a storage with temporary blocks of the size that `budget` has room for."""
+    sized = copy.copy(storage)
+    if not isinstance(storage, BlockedStorage) or isinstance(storage, ChunkedStorage):
+        sized.workspace_bytes = float(budget.tuning.workspace_bytes)
+    return Design(sized)
 
 
 def as_numpy(values: Any, name: str) -> Any:

@@ -14,12 +14,14 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from ling._typing import Array
-from ling.errors import InputTypeError, OptionError, ShapeError
+from ling.errors import InputTypeError, ShapeError
 from ling.estimators.classifier import BaseRidgeClassifier, RidgeClassifier, RidgeClassifierCV
 from ling.estimators.cv_fit import check_split_weights, check_two_samples, plan_cv
-from ling.estimators.fit import fit_options, plan_training
+from ling.estimators.cv_memory import CVNeeds, choice_memory_error
+from ling.estimators.fit import fit_options
 from ling.estimators.fit_session import as_fitted, fitted_alpha
 from ling.estimators.ling_estimators import LingRegressor
+from ling.estimators.memory_checks import plan_training
 from ling.estimators.metadata import make_splits
 from ling.estimators.ridge import Ridge
 from ling.estimators.ridge_cv import RidgeCV
@@ -170,6 +172,14 @@ def predict_held_out(fitted_problem: FittedProblem) -> OutOfSample:
         )
     distinct_alphas = samples.problem.distinct_alphas
     predictor = _run_strategies(strategies, distinct_alphas)
+    if predictor is None:
+        needs = CVNeeds(
+            fit_options(model), None if splits is None else len(splits),
+            has_zero_alpha=not distinct_alphas.all(),
+        )  # fmt: skip
+        raise choice_memory_error(
+            fitted_problem.data, fitted_problem.plan, needs, "predicting held-out samples"
+        )
     parts = list(_split_predictions(fitted_problem, predictor, distinct_alphas))
     predictions = _average_predictions(
         samples.Y.shape, ((rows, predicted) for rows, predicted, _ in parts)
@@ -275,25 +285,19 @@ def _describe_splits(splits: Splits | None) -> str:
     return f"{len(splits)} split{'s' if len(splits) > 1 else ''}"
 
 
-def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredictor:
-    """Predictor of the first strategy that does not give up; the last one never does.
+def _run_strategies(strategies: list[CVStrategy], alphas: Array) -> HeldOutPredictor | None:
+    """Predictor of the first strategy that does not give up.
 
-    Raises OptionError if it ran out of memory before all alphas were certified.
+    None if none has enough memory to certify all alphas.
     """
     for strategy in strategies:
         predictor = strategy.predictor
         if predictor.is_iterated:
             predictor.refine(alphas)
-        if not predictor.gave_up:
-            break
-    if predictor.is_memory_exhausted and not predictor.is_refined(alphas):
-        n, p = predictor.cv_problem.shape
-        raise OptionError(
-            "memory_budget",
-            f"is too small to predict held-out samples for {n} rows and {p} columns",
-            "make it several times larger",
-        )
-    return predictor
+        is_memory_too_small = predictor.is_memory_exhausted and not predictor.is_refined(alphas)
+        if not predictor.gave_up and not is_memory_too_small:
+            return predictor
+    return None
 
 
 def _split_predictions(

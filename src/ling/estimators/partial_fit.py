@@ -22,6 +22,7 @@ from ling.estimators.fit import (
     warn_unless_certified,
 )
 from ling.estimators.fit_session import fit_context, fit_session
+from ling.estimators.memory_checks import budget_change
 from ling.estimators.uncertainty import UncertaintyMixin, UncertaintyState
 from ling.estimators.validation import check_alpha_per_target, training_data
 from ling.results import Status
@@ -32,6 +33,7 @@ from ling.solvers.options import FitOptions
 from ling.solvers.planning import plan_solve
 from ling.solvers.problem import Standardization, TrainingData
 from ling.solvers.sufficient_statistics import SufficientStatistics, sufficient_statistics_cost
+from ling.wording import format_bytes
 
 log = logging.getLogger("ling")
 REMOVAL_ROUNDING_NOTE = (
@@ -182,9 +184,9 @@ def _check_gram_fits_budget(data: TrainingData, n_alphas: int, options: FitOptio
     if not budget.allows(n_bytes):
         raise OptionError(
             "memory_budget",
-            f"is {budget.n_bytes / 1e6:.3g} MB, and partial_fit takes {n_bytes / 1e6:.3g} MB: it "
+            f"is {format_bytes(budget.n_bytes)}, and partial_fit takes {format_bytes(n_bytes)}: it "
             f"keeps n_features^2 numbers for {p} features",
-            "raise `memory_budget`",
+            budget_change(n_bytes),
             "use fit, which has engines that take less",
         )
 

@@ -18,8 +18,8 @@ from ling._typing import Array, MatrixLike, RandomState
 from ling.design import as_design
 from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import OptionError
-from ling.estimators.fit import plan_training
 from ling.estimators.fit_session import fit_session
+from ling.estimators.memory_checks import check_row_memory, plan_training
 from ling.estimators.validation import (
     ValidationEstimator,
     check_same_columns,
@@ -226,6 +226,7 @@ def _compute_path(
 ) -> RidgePath:
     """Solve for all alphas and return the path in the units of the data."""
     plan = plan_training(data, 1, options)
+    check_row_memory(data, plan, options)
     n_alphas = DEFAULT_N_ALPHAS if user_alphas is None else len(user_alphas)
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: expected_path_cost(plan, n_alphas))
@@ -266,12 +267,13 @@ def _compute_path(
 def _warn_unless_certified(path: RidgePath) -> None:
     """Warn (ConvergenceWarning) if the bound of an alpha exceeds tol."""
     uncertified = path.alphas[np.logical_not(path.certified)]
+    # A subspace grows until all alphas are certified, or memory is exhausted.
+    remedy = "memory_budget" if "subspace" in path.method else "tol"
     if uncertified.size:
         warnings.warn(
             f"ridge_path: {uncertified.size} of {len(path.alphas)} alphas, "
             f"up to {uncertified.max():g}, "
-            f"are not certified within tol={path.tol:g}; raise tol or memory_budget, or pass "
-            "larger alphas.",
+            f"are not certified within tol={path.tol:g}; raise {remedy}, or pass larger alphas.",
             ConvergenceWarning,
             stacklevel=3,
         )

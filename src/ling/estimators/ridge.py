@@ -87,7 +87,8 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         a quarter of the memory that this process may use. That is the machine's memory, or less if
         a control group (of a container or a Slurm job), `ulimit -v` or `ulimit -d` limits the
         process. For X that is read from files or memory-mapped, the parts of X in memory count too,
-        but y does not.
+        but y does not. A fit that would take more than a budget that you pass is refused, with an
+        error that names a budget that is enough.
     store_covariance : bool, default=False
         Whether to store the covariance of the coefficients, which `coef_std_errors()`,
         `predict(X, return_std=True)`, `edf_` and `noise_variance_` need: about n_features *
@@ -284,7 +285,7 @@ def plan_fit(
     --------
     >>> import numpy as np
     >>> print(plan_fit(np.ones((1000, 20)), np.ones(1000)))  # doctest: +ELLIPSIS
-    1000 x 20 dense, 1 target(s), 1 alpha(s); budget ... GB
+    1000 x 20 dense, 1 target(s), 1 alpha(s); budget ...
     engine ...
     """
     budget = MemoryBudget.from_option(memory_budget)

@@ -20,11 +20,7 @@ from ling.model_selection.splits import RowIndices, Splits
 from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
 from ling.solvers.cv_cost import cv_vector_bytes, fold_factorization_bytes
 from ling.solvers.engine import Candidate
-from ling.solvers.problem import (
-    Problem,
-    Standardization,
-    TrainingData,
-)
+from ling.solvers.problem import Problem, Standardization, TrainingData
 from ling.solvers.targets import center_targets_exactly
 
 # Bytes of float64 rows of X that are gathered at a time.
@@ -379,6 +375,11 @@ class HeldOutPredictor(ABC):
     def is_memory_exhausted(self) -> bool:
         """True if the memory budget does not allow further refinement."""
         return False
+
+    @property
+    def lacks_memory(self) -> bool:
+        """True if a larger memory budget would allow more to be proved."""
+        return self.is_memory_exhausted
 
     @property
     def gave_up(self) -> bool:

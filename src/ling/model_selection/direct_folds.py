@@ -31,7 +31,7 @@ from ling.model_selection.held_out import HeldOut
 from ling.model_selection.make_fold_fit import dual_fold_fit, gram_fold_fit, singular_fold_fit
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.splits import RowIndices, Splits
-from ling.solvers.cost_model import is_svd_affordable
+from ling.solvers.cost_model import is_svd_affordable, lacks_memory_for_svd
 from ling.solvers.cv_cost import fold_factors_bytes, fold_statistics_bytes, rotated_rows_bytes
 from ling.solvers.direct import ILL_CONDITIONED_NOTE, solve_by_singular_values
 from ling.solvers.engine import Candidate
@@ -92,6 +92,12 @@ class DirectFolds(HeldOutPredictor):
         return not self._uses_singular_values and is_svd_affordable(
             *samples.shape, samples.memory, self.n_splits
         )
+
+    @property
+    def lacks_memory(self) -> bool:
+        """True if nothing but memory prevents the use of singular values of X."""
+        samples = self.cv_problem
+        return lacks_memory_for_svd(*samples.shape, samples.memory, self.n_splits)
 
     def refine(self, alphas: Array) -> bool:
         """Use singular values of X from now on, if that is possible and pays; True if it is new."""

@@ -28,7 +28,7 @@ from ling.model_selection.make_fold_fit import (
 )
 from ling.model_selection.score_accumulators import LeaveOneOutScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices
-from ling.solvers.cost_model import is_svd_affordable
+from ling.solvers.cost_model import is_svd_affordable, lacks_memory_for_svd
 from ling.solvers.direct import (
     ILL_CONDITIONED_NOTE,
     solve_by_singular_values,
@@ -109,6 +109,12 @@ class ExactLeaveOneOut(HeldOutPredictor):
         if not self._formulation.is_primal or self._formulation.uses_singular_values:
             return False
         return is_svd_affordable(*self.cv_problem.shape, self.cv_problem.memory)
+
+    @property
+    def lacks_memory(self) -> bool:
+        """True if nothing but memory prevents the use of singular values of X."""
+        samples = self.cv_problem
+        return self._formulation.is_primal and lacks_memory_for_svd(*samples.shape, samples.memory)
 
     def refine(self, alphas: Array) -> bool:
         """Use singular values of X from now on, if that is possible and pays; True if it is new."""

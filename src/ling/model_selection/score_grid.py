@@ -43,11 +43,14 @@ class ScoredGrid:
         largest of these alphas is the best. With 0 the first of the best is taken.
     sample_values : array of shape (n, n_targets, n_alphas) or None
         Values per sample, if `store_cv_results=True` was passed.
+    lacks_memory : bool
+        Whether a larger memory budget would allow more to be proved.
     """
 
     scores: CVScores
     tie_std_errors: float = 0.0
     sample_values: Array | None = None
+    lacks_memory: bool = False
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
@@ -95,7 +98,7 @@ def score_alphas(
             return None
         scores, sample_values = _score_table(validation, scoring, grid, method, tol, store)
         tie_std_errors = TIE_STD_ERRORS if alphas is None else 0.0
-        scored = ScoredGrid(scores, tie_std_errors, sample_values)
+        scored = ScoredGrid(scores, tie_std_errors, sample_values, validation.lacks_memory)
         if not np.isfinite(scores.mean_score).any():
             return scored
         undecided = undecided_alphas(scored)

@@ -128,7 +128,8 @@ class Scoring(ABC):
 
 def squared_deviations(y: Array, weights: Array | None) -> Array:
     """Sums (t,) of w (y - mean)^2 for y (n, t), without a copy of y; exactly 0 for a constant y."""
-    mean = np.average(y, axis=0, weights=weights)
+    with np.errstate(invalid="ignore"):  # NaN if all weights are 0; np.average would copy y
+        mean = y.mean(axis=0) if weights is None else weights @ y / weights.sum()
     sums, squares = np.zeros(y.shape[1]), np.zeros(y.shape[1])
     for rows in row_slices(len(y), max(1, SQUARED_ELEMENTS // max(1, y.shape[1]))):
         deviations = y[rows] - mean

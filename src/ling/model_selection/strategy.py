@@ -61,7 +61,7 @@ def leave_one_out_strategy(
     freedom with random probes.
     """
     if stochastic is None:
-        stochastic = is_exact_loo_infeasible(plan)
+        stochastic = not has_exact_loo(plan)
     if not stochastic:
         return CVStrategy(ExactLeaveOneOut(samples), "exact leave-one-out", True)
     method = (
@@ -71,12 +71,12 @@ def leave_one_out_strategy(
     return CVStrategy(StochasticGCV(samples, CV_TOL_FACTOR * tol, N_GCV_PROBES, rng), method, False)
 
 
-def is_exact_loo_infeasible(plan: Plan) -> bool:
-    """True if exact leave-one-out needs too much memory, or more than MAX_EXACT_LOO_SECONDS."""
+def has_exact_loo(plan: Plan) -> bool:
+    """True if exact leave-one-out fits in memory and takes at most MAX_EXACT_LOO_SECONDS."""
     n, p = plan.dimensions.n, plan.dimensions.p
     direct_seconds, _ = direct_and_pass_seconds(1, DEFAULT_N_ALPHAS, plan)
     direct_seconds += 4.0 * max(n, p) * float(min(n, p)) ** 2 / plan.machine.gemm_rate  # leverages
-    return direct_seconds > MAX_EXACT_LOO_SECONDS
+    return direct_seconds <= MAX_EXACT_LOO_SECONDS
 
 
 def k_fold_strategies(
@@ -116,7 +116,7 @@ def expected_cv_cost(
     dims = plan.dimensions
     direct_seconds, seconds_per_pass = direct_and_pass_seconds(n_splits or 1, n_alphas, plan)
     if n_splits is None:
-        is_iterated = is_exact_loo_infeasible(plan) if stochastic is None else stochastic
+        is_iterated = not has_exact_loo(plan) if stochastic is None else stochastic
     else:
         is_iterated = is_iteration_worthwhile(direct_seconds, seconds_per_pass, dims.n_targets)
     if is_iterated:

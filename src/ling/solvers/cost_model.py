@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from ling.design.blocked import ROW_GRAM_BLOCK_BYTES
-from ling.design.chunked import MIN_RESIDENT_BYTES
-from ling.design.dense import MAX_COMPILED_COLUMNS
+from ling.design.blocked import row_gram_bytes
+from ling.design.dense import MAX_COMPILED_COLUMNS, MAX_THIN_COLUMNS
+from ling.design.storage import may_hold_rows
 from ling.design.tuning import DEFAULT_TUNING, MAX_WORKSPACE_BYTES, Tuning
 from ling.linalg import threads
 from ling.solvers.dimensions import ProblemDimensions
@@ -47,6 +47,9 @@ QUANTIZATION_PASSES = 3.5
 TYPICAL_ITERATIONS = 18
 # Matrices of p^2 numbers that the engine for coefficients >= 0 holds at the same time.
 N_NONNEGATIVE_ARRAYS = 4
+# Vectors of n numbers that a fit holds besides its targets, and further ones in a pass over X in
+# memory. Measured for a million rows.
+N_ROW_VECTORS, N_PRODUCT_VECTORS = 2, 3
 # Matrices of p (p + t) numbers that partial_fit holds besides the factors of each alpha.
 N_STATISTICS_ARRAYS = 6
 
@@ -90,21 +93,27 @@ class MemoryBudget:
         left = max(MIN_REMAINING_FRACTION * self.n_bytes, self.n_bytes - n_bytes)
         return replace(self, total_bytes=left + self.resident_bytes)
 
-    def total_for(self, n_bytes: float) -> float:
-        """A memory_budget that leaves `n_bytes` for a fit, rounded up to two digits.
-
-        Blocks of X take at most half of a budget, or MIN_RESIDENT_BYTES.
-        """
-        total = max(2 * n_bytes, n_bytes + MIN_RESIDENT_BYTES) if self.resident_bytes else n_bytes
-        unit = 10.0 ** (np.floor(np.log10(total)) - 1)
-        return float(np.ceil(total / unit) * unit)
-
     def count(self, n_bytes: float, most: int, fraction: float = 1.0) -> int:
         """How many arrays of `n_bytes` fit into this fraction of the budget: 1 to `most`."""
         return int(np.clip(fraction * self.n_bytes / n_bytes, 1, most))
 
 
 UNLIMITED_MEMORY = MemoryBudget()
+
+
+def budget_text(n_bytes: float) -> str:
+    """A memory_budget of at least `n_bytes` as text, with two digits.
+
+    >>> budget_text(33_200_000), budget_text(1_101)
+    ('34MB', '0.0012MB')
+    """
+    unit = 10.0 ** (np.floor(np.log10(n_bytes)) - 1)
+    digits = int(n_bytes / unit)
+    while True:
+        text = f"{digits * unit / 1e6:.10g}MB"
+        if parse_memory_budget(text) >= n_bytes:
+            return text
+        digits += 1
 
 
 @dataclass(frozen=True)
@@ -234,23 +243,35 @@ def _estimate_all(
 
 
 def _common_bytes(shape: ProblemDimensions, columns: int) -> float:
-    """Bytes that every engine needs: y, its residual, centring, partial results of threads."""
+    """Bytes that every engine needs: targets, products, coefficients, sums of threads."""
     partial_bytes = min(
         float(threads.MAX_PARTIAL_BYTES), 8.0 * shape.p * columns * 8 * threads.n_threads()
     )
-    return vector_bytes(shape) + 80.0 * shape.p * shape.n_targets + partial_bytes
+    coef_bytes = 80.0 * shape.p * shape.n_targets
+    return vector_bytes(shape) + _product_bytes(shape) + coef_bytes + partial_bytes
 
 
 def vector_bytes(shape: ProblemDimensions) -> float:
-    """Bytes of arrays with a number for every row or target that no engine can do without.
+    """Bytes of arrays with a number for every row, or row and target, that no fit can do without.
 
-    These are centred targets, residuals, weights and what a pass makes of them. With many columns,
-    X W is never in memory all at once.
+    These are the centred targets, with weights and without, and vectors such as a row's weight.
     """
-    t, n_compiled = shape.n_targets, MAX_COMPILED_COLUMNS if shape.dense else 1
+    return 8.0 * shape.n * ((1 + shape.is_weighted) * shape.n_targets + N_ROW_VECTORS)
+
+
+def _product_bytes(shape: ProblemDimensions) -> float:
+    """Bytes of X W and the like in one pass, for all rows or for a block of them.
+
+    With many columns, X W is never in memory all at once if memory is short.
+    """
+    n, t = shape.n, shape.n_targets
     if shape.is_out_of_core:
-        return 8.0 * shape.n * (3 * t + 1)
-    return 8.0 * shape.n * ((5 if t <= n_compiled else 3) * t + 6)
+        return 24.0 * shape.block_rows * t
+    blocks = 4 * min(8.0 * n * t, shape.workspace_bytes)
+    columns = min(max(t, MAX_THIN_COLUMNS), MAX_COMPILED_COLUMNS)
+    if shape.dense and may_hold_rows(n, columns, shape.workspace_bytes):
+        blocks = max(blocks, 16.0 * n * columns)
+    return 8.0 * n * N_PRODUCT_VECTORS + blocks
 
 
 def _direct_bytes(shape: ProblemDimensions, single: bool) -> float:
@@ -261,6 +282,8 @@ def _direct_bytes(shape: ProblemDimensions, single: bool) -> float:
     one_buffer = shape.dense and shape.p <= shape.n and shape.itemsize == 8
     block_bytes = min(1.03 * shape.workspace_bytes, 8.0 * shape.n * shape.p, shape.block_bytes)
     buffer_bytes = block_bytes * (1 if one_buffer else 3) if shape.dense else 0.0
+    if shape.is_out_of_core and shape.p > shape.n:
+        buffer_bytes = 2 * min(row_gram_bytes(shape.block_bytes), 8.0 * shape.n * shape.p)
     n_extra = (0 if shape.dense else 1) + shape.is_out_of_core
     return itemsize * m * m * (n_squares + n_extra) + buffer_bytes + _common_bytes(shape, 1)
 
@@ -283,7 +306,7 @@ def _estimate_direct(
     )
     seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
     extra_passes = (
-        8.0 * n * p / ROW_GRAM_BLOCK_BYTES if shape.is_out_of_core and p > n else 0.0
+        8.0 * n * p / row_gram_bytes(shape.block_bytes) if shape.is_out_of_core and p > n else 0.0
     )  # every block of rows is multiplied with all others
     float64_estimate = EngineEstimate(
         "direct", seconds + extra_passes * one_pass, _direct_bytes(shape, False), 3.0 + extra_passes
@@ -384,7 +407,7 @@ def _estimate_row_sketch(shape: ProblemDimensions, machine: Machine, tol: float)
     )  # gathers scattered rows
     seconds = setup_seconds + iterations * pass_seconds(shape, machine, shape.n_targets)
     copies = 2 if shape.dense else 2.5
-    n_bytes = 8.0 * shape.p * (copies * n_sampled + shape.p * (1 + shape.n_alphas))
+    n_bytes = 8.0 * shape.p * (copies * n_sampled + shape.p * (2 + shape.n_alphas))
     n_bytes += _common_bytes(shape, shape.n_targets)
     return EngineEstimate("row_sketch", seconds, n_bytes, iterations + 3)
 
@@ -415,6 +438,12 @@ def is_svd_affordable(n: int, p: int, memory: MemoryBudget, count: int = 1) -> b
     """True if `count` singular value decompositions of X take neither too much memory nor time."""
     flops = SVD_FLOPS_FACTOR * float(n) * p * min(n, p) * count
     return flops <= MAX_SVD_FLOPS and memory.allows(svd_bytes(n, p))
+
+
+def lacks_memory_for_svd(n: int, p: int, memory: MemoryBudget, count: int = 1) -> bool:
+    """True if nothing but memory prevents `count` singular value decompositions of X."""
+    is_fast = is_svd_affordable(n, p, UNLIMITED_MEMORY, count)
+    return is_fast and not is_svd_affordable(n, p, memory, count)
 
 
 def eigenvalue_bytes(n: int, p: int) -> float:

@@ -12,6 +12,8 @@ from ling.solvers.machine import Machine
 # Seconds that one subspace of cross-validation spends on its residuals in each pass: a constant,
 # and a part per feature.
 SECONDS_PER_SPACE, SECONDS_PER_FEATURE = 4e-3, 8e-7
+# Numbers that scikit-learn's StratifiedKFold holds for each row, measured for a million rows.
+SPLITTER_NUMBERS_PER_ROW = 7
 # Time of one FLOP of the tridiagonal reduction relative to one FLOP of a matrix product, below
 # and from the given order.
 TRIDIAGONAL_SLOWDOWN_SMALL, TRIDIAGONAL_LARGE_ORDER, TRIDIAGONAL_SLOWDOWN_LARGE = 2.0, 4000, 3.5
@@ -22,10 +24,16 @@ def cv_vector_bytes(n: int, n_targets: int, is_weighted: bool, sums_scores: bool
 
     These are the centred targets, with and without weights, and quadratic forms. The predictions of
     one alpha and their squared errors are not in memory all at once if scores are summed in the
-    pass that predicts (`sums_scores`).
+    pass that predicts (`sums_scores`). Measured for a million rows.
     """
     per_target = (1 if sums_scores else 3) + is_weighted
-    return 8.0 * n * (per_target * n_targets + (4 if sums_scores else 7))
+    per_row = (3 if sums_scores else 6) + 2 * is_weighted
+    return 8.0 * n * (per_target * n_targets + per_row)
+
+
+def splitter_bytes(n: int) -> float:
+    """Bytes that a splitter of scikit-learn's takes while it assigns rows to folds."""
+    return 8.0 * n * SPLITTER_NUMBERS_PER_ROW
 
 
 def fold_factorization_bytes(n: int, p: int) -> float:

@@ -30,6 +30,8 @@ class ProblemDimensions:
         Bytes of a temporary block of rows.
     can_quantize : bool
         Whether a copy of X in 16-bit integers can be made.
+    is_weighted : bool
+        Whether samples have weights.
     """
 
     n: int
@@ -44,6 +46,13 @@ class ProblemDimensions:
     block_bytes: float = np.inf
     can_quantize: bool = True
     workspace_bytes: float = MAX_WORKSPACE_BYTES
+    is_weighted: bool = False
+
+    @property
+    def block_rows(self) -> float:
+        """Rows of one block; all if X is in memory."""
+        row_bytes = max(1, self.p * self.itemsize)
+        return min(float(self.n), max(1.0, self.block_bytes / row_bytes))
 
     @property
     def n_bytes(self) -> int:
@@ -53,7 +62,7 @@ class ProblemDimensions:
 
 def problem_dimensions(
     design: Design, n_targets: int, n_alphas: int, is_read_once: bool = False,
-    read_bandwidth: float | None = None,
+    read_bandwidth: float | None = None, is_weighted: bool = False,
 ) -> ProblemDimensions:  # fmt: skip
     """The dimensions of the ridge problem of a design.
 
@@ -77,4 +86,5 @@ def problem_dimensions(
         storage.block_bytes,
         design.can_quantize,
         storage.workspace_bytes,
+        is_weighted,
     )

@@ -27,6 +27,8 @@ class FitOptions:
         None stands for a fixed seed; see `as_generator`.
     memory_budget : float, str or None
         Bytes, text such as "2GB", or None for a quarter of the memory that this process may use.
+    is_default_budget : bool
+        Whether `memory_budget` was None, although it is a number now.
     machine : Machine or None
         Machine speeds that the plan uses; None for the measured speeds of this machine.
     read_bandwidth : float or None
@@ -43,3 +45,12 @@ class FitOptions:
     memory_budget: float | str | None = None
     machine: Machine | None = None
     read_bandwidth: float | None = None
+    is_default_budget: bool = False
+
+    @property
+    def enforces_budget(self) -> bool:
+        """Whether a fit that takes more memory is refused: only if the user has passed a budget.
+
+        A default budget is a guess, and a fit may well take more.
+        """
+        return self.memory_budget is not None and not self.is_default_budget

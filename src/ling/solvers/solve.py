@@ -13,7 +13,6 @@ from typing import TypeAlias
 import numpy as np
 
 from ling._typing import Array
-from ling.errors import OptionError
 from ling.progress import RemainingWork
 from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
@@ -169,19 +168,8 @@ def _with_abandoned_engines(best: Solution, tried: list[str]) -> Solution:
 def _engines_to_try(
     problem: Problem, plan: Plan, options: FitOptions
 ) -> Iterator[tuple[EngineEstimate, EngineBudget]]:
-    """Yield the engines to try, in order, each with its budget.
-
-    A single engine is tried if coefficients have to be >= 0, if an alpha is 0, or if the user has
-    chosen a solver.
-    """
-    if options.positive:
-        estimates = [_estimate_nonnegative(problem, plan)]
-    elif (problem.alphas == 0).any():
-        estimates = [_estimate_min_norm(plan)]
-    elif options.solver == "auto":
-        estimates = _fallback_order(plan.steps)
-    else:
-        estimates = [plan.estimate_for(options.solver)]
+    """Yield the engines to try, in order, each with its budget."""
+    estimates = planned_engines(plan, options, problem.alphas)
     costs = PassCosts.predict(plan.dimensions, plan.machine)
     for number, estimate in enumerate(estimates):
         yield (
@@ -195,6 +183,21 @@ def _engines_to_try(
                 costs,
             ),
         )
+
+
+def planned_engines(plan: Plan, options: FitOptions, alphas: Array) -> list[EngineEstimate]:
+    """Estimates of the engines to try for these alphas, in order.
+
+    A single engine is tried if coefficients have to be >= 0, if an alpha is 0, or if the user has
+    chosen a solver.
+    """
+    if options.positive:
+        return [_estimate_nonnegative(plan, alphas)]
+    if not alphas.all():
+        return [_estimate_min_norm(plan)]
+    if options.solver == "auto":
+        return _fallback_order(plan.steps)
+    return [plan.estimate_for(options.solver)]
 
 
 def _fallback_order(estimates: list[EngineEstimate]) -> list[EngineEstimate]:
@@ -216,27 +219,19 @@ def _max_passes(plan: Plan, others: list[EngineEstimate]) -> float:
     return min(seconds, default=math.inf) / pass_seconds(plan.dimensions, plan.machine)
 
 
-def _estimate_nonnegative(problem: Problem, plan: Plan) -> EngineEstimate:
-    """The estimate for the only engine for W >= 0; OptionError if memory does not suffice."""
+def _estimate_nonnegative(plan: Plan, alphas: Array) -> EngineEstimate:
+    """The estimate for the only engine for W >= 0."""
     estimate = estimate_nonnegative(
         plan.dimensions,
         plan.machine,
-        len(problem.distinct_alphas),
-        has_zero_alpha=bool((problem.alphas == 0).any()),
+        len(np.unique(alphas)),
+        has_zero_alpha=not alphas.all(),
     )
-    if not plan.memory.allows(estimate.n_bytes):
-        raise OptionError(
-            "positive",
-            f"`positive`=True takes {estimate.n_bytes / 1e6:.3g} MB for {problem.shape[1]} "
-            f"features, and `memory_budget` is {plan.memory_budget / 1e6:.3g} MB",
-            "raise `memory_budget`",
-            "use sklearn.linear_model.Ridge(positive=True), which iterates",
-        )
-    return estimate
+    return replace(estimate, fits=plan.memory.allows(estimate.n_bytes))
 
 
 def _estimate_min_norm(plan: Plan) -> EngineEstimate:
-    """The estimate for `direct` with alpha = 0; raises OptionError if memory does not suffice.
+    """The estimate for `direct` with alpha = 0.
 
     There is no error bound for alpha = 0, so an iteration cannot tell when it has converged.
     `direct` uses the singular value decomposition of X or, if X is out of core and that does not
@@ -246,15 +241,8 @@ def _estimate_min_norm(plan: Plan) -> EngineEstimate:
     n_bytes = svd_bytes(dimensions.n, dimensions.p)
     if dimensions.is_out_of_core and not plan.memory.allows(n_bytes):
         n_bytes = eigenvalue_bytes(dimensions.n, dimensions.p)
-    if not plan.memory.allows(n_bytes):
-        raise OptionError(
-            "alpha",
-            f"is 0, which takes {n_bytes / 1e6:.3g} MB for the singular values of `X`, and "
-            f"`memory_budget` is {plan.memory_budget / 1e6:.3g} MB",
-            "raise `memory_budget`",
-            "pass a number > 0",
-        )
-    return replace(plan.estimate_for("direct"), n_bytes=n_bytes, fits=True)
+    fits = plan.memory.allows(n_bytes)
+    return replace(plan.estimate_for("direct"), n_bytes=n_bytes, fits=fits)
 
 
 def _run_engine(
