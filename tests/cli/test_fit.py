@@ -402,7 +402,7 @@ def test_missing_values_are_filled_in_and_told(folder, ling):
     (folder / "gaps.csv").write_text("a,b,y\n1,x,2\n2,,3\n,,4\n3,x,5\n1,z,6\n")
     done = ling("fit", "gaps.csv", "-t", "y", "--missing", "mean", "--cv", 2)
     assert done.code == 0, done.err
-    assert "a (1), b (2): the mean instead, or no category" in done.out
+    assert "a (1), b (2): filled with the column mean" in done.out
 
 
 def test_naming_an_identifier_insists(folder, ling):

@@ -247,7 +247,7 @@ def test_what_was_filled_in_or_ignored_is_told(folder, many, ling):
     assert (
         "the fit has not seen, treated as no category: 'colour' (12,500 of 50,000 rows)" in done.err
     )
-    assert "(or no category) stands: 'size' (every row)" in done.err
+    assert "(missing text: no category): 'size' (every row)" in done.err
     assert done.json["unknown"] == {"colour": 12_500}
     assert done.json["filled"] == {"size": 50_000}
 

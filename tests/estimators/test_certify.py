@@ -354,3 +354,11 @@ def test_an_intercept_that_is_left_out_is_named(rng, is_sparse):
     assert without.note == ""
     wrong = ling.certify(model.coef_ + 1, data, Y, intercept=model.intercept_)
     assert wrong.note == ""  # the coefficients are off as well
+
+
+def test_an_estimator_in_place_of_its_coefficients_is_refused(rng):
+    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
+    with pytest.raises(InputTypeError) as error:
+        ling.certify(linear_model.Ridge().fit(X, y), X, y)
+    assert error.value.argument == "coef"
+    assert "model.coef_" in str(error.value)

@@ -282,6 +282,7 @@ def test_where_memory_is_short_leave_one_out_is_generalised(steep):
     short = RidgeCV(memory_budget="5MB", random_state=0).fit(*steep)
     assert "generalised" in short.cv_scores_.method
     assert "generalised" in str(short.report_)
+    assert "exact leave-one-out does not fit into memory_budget" in str(short.report_)
     assert exact.alpha_ / 5 < short.alpha_ < exact.alpha_ * 5
 
 

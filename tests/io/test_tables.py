@@ -108,7 +108,7 @@ def test_print_says_what_was_understood(scan):
     for part in ("4 rows x 5 columns of float64", "'rent'", "2: area, new", "city (3 categories)"):
         assert part in text
     assert "missing  refused" in text
-    assert "filled in" in str(scan(HOMES, "rent", missing="mean"))
+    assert "filled with the column mean" in str(scan(HOMES, "rent", missing="mean"))
 
 
 NUMBERS = {

@@ -12,8 +12,8 @@ from ling.model_selection.strategy import (
     MIN_DIRECT_TO_ITERATED_RATIO,
     TYPICAL_PASSES_PER_TARGET,
     direct_and_pass_seconds,
+    exact_loo_obstacle,
     expected_cv_cost,
-    has_exact_loo,
     is_iteration_worthwhile,
     k_fold_strategies,
     leave_one_out_strategy,
@@ -76,7 +76,7 @@ def test_leave_one_out_is_exact_where_it_takes_minutes_at_most():
 
 
 def test_leave_one_out_without_memory_for_a_factorization_is_stochastic():
-    assert not has_exact_loo(make_plan(2000, 500, budget=1e4))
+    assert "memory_budget" in exact_loo_obstacle(make_plan(2000, 500, budget=1e4))
 
 
 @pytest.mark.parametrize("stochastic", [False, True])

@@ -123,4 +123,4 @@ class TestTable:
         assert said.exit_code == 0, said.output
         fitted = Page(to.read_text(encoding="utf-8")).check().section("fitted")
         assert "left out many" in fitted
-        assert "missing x (1): the mean instead" in fitted
+        assert "missing x (1): filled with the column mean" in fitted

@@ -328,7 +328,10 @@ def _data_notes(
 ) -> Iterator[str]:
     """What was done about values that the model cannot use."""
     words = (
-        (tally.filled, "missing values, for which the mean of the fit (or no category) stands"),
+        (
+            tally.filled,
+            "missing values, filled with the mean of the training data (missing text: no category)",
+        ),
         (tally.unknown, "texts that the fit has not seen, treated as no category"),
     )
     for counts, what in words:

@@ -243,7 +243,9 @@ def _summarize(
         facts.append(("one-hot", f"{len(one_hot)}: {texts}"))
     if missing:
         gaps = abbreviate_list(f"{name} ({count:,})" for name, count in missing.items())
-        facts.append(("missing", f"{gaps}: the mean instead, or no category"))
+        facts.append(
+            ("missing", f"{gaps}: filled with the column mean; missing text belongs to no category")
+        )
     if wanted.weights is not None:
         facts.append(("weights", wanted.weights))
     if dropped:

@@ -16,7 +16,9 @@ FLOAT64_MAX = float(np.finfo(np.float64).max)
 
 def broadcast_scalar(n: int, value: float = 1.0) -> Array:
     """Return a read-only (n,) array of equal values that takes the memory of one."""
-    return np.broadcast_to(np.float64(value), (n,))
+    # As `np.broadcast_to`, which takes longer than a pass over a small X.
+    array: Array = np.ndarray((n,), np.float64, np.float64(value), strides=(0,))
+    return array
 
 
 def row_slices(n: int, height: int) -> Iterator[slice]:

@@ -11,7 +11,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from ling._typing import Array
 from ling.design.affine import AffineMap
-from ling.design.arrays import FLOAT64_MAX, as_slice, dimensions_error, float_dtype, n_columns
+from ling.design.arrays import (
+    FLOAT64_MAX,
+    as_slice,
+    dimensions_error,
+    float_dtype,
+    n_columns,
+    row_slices,
+)
 from ling.design.quantized import QuantizedMatrix, quantize
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
@@ -21,6 +28,8 @@ from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 
 # Size of the blocks of rows, or columns, of a Gram matrix, in units of `Tuning.block_bytes`.
 GRAM_BLOCK_SIZE = 32
+# Bytes of the blocks of rows of a Gram matrix that NumPy maps; they stay in cache.
+CACHED_BLOCK_BYTES = 2**21
 # Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
 MAX_THIN_COLUMNS = 4
 # Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
@@ -79,9 +88,8 @@ class DenseStorage(MemoryStorage):
         """Return X' function(X V); one pass over blocks of rows that stay in cache."""
         columns = n_columns(V)
         out = np.zeros_like(V)
-        c_order = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         # With many columns, adding to `out` takes time too; larger blocks do it less often.
-        size: float = min(max(2, columns // 8), 16) if c_order else max(4, columns)
+        size: float = min(max(2, columns // 8), 16) if self._is_by_rows else max(4, columns)
         size = min(size, self._tuning.workspace_bytes / self._tuning.block_bytes)
         # The block of U has to stay in cache too, so blocks shrink where U is wider than X.
         p = max(1, self.shape[1])
@@ -103,6 +111,12 @@ class DenseStorage(MemoryStorage):
             return form_gram(self.array)
         return sum_of_grams(self._mapped_blocks(affine, out_dtype), self.shape[1], out_dtype)
 
+    @property
+    def has_fast_gram(self) -> bool:
+        """Whether BLAS forms X'X without a copy of X, and no compiled loop is faster."""
+        is_narrow = self.shape[1] <= MAX_NARROW_FEATURES and self._can_use_kernels
+        return self._is_blas_ready(np.dtype(np.float64)) and not is_narrow
+
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether compiled loops can quantise A."""
         return self._can_compile_map(affine)
@@ -117,24 +131,19 @@ class DenseStorage(MemoryStorage):
 
     def _mapped_blocks(self, affine: AffineMap, dtype: np.dtype[Any]) -> Iterator[Array]:
         """Yield consecutive blocks of rows of A in `dtype`; each may overwrite the last one."""
-        if not self._can_compile_map(affine):
-            # Centred in float64, whatever `dtype` is: in float32 large means would cancel all
-            # digits.
-            for rows, block in self._row_blocks(
-                np.dtype(np.float64),
-                self._gram_block_bytes / self._tuning.block_bytes,
-                _least_rows(self.shape[1]),
-            ):
-                yield affine.apply(block, rows).astype(dtype, copy=False)
-            return
         n, p = self.shape
-        n_bytes = self._gram_block_bytes
-        height = min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize)))
-        buffer, vectors = np.empty((height, p), dtype), self.map_vectors(affine)
-        for start in range(0, n, height):
-            rows = slice(start, min(start + height, n))
-            self._apply_map(buffer, vectors, rows)
-            yield buffer[: rows.stop - start]
+        is_compiled = self._can_compile_map(affine)
+        n_bytes = self._gram_block_bytes if is_compiled else CACHED_BLOCK_BYTES
+        height = max(1, min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize))))
+        buffer = np.empty((height, p), dtype, order="C" if self._is_by_rows else "F")
+        vectors = self.map_vectors(affine) if is_compiled else None
+        for rows in row_slices(n, height):
+            mapped = buffer[: rows.stop - rows.start]
+            if vectors is None:
+                affine.apply(self.array[rows], rows, out=mapped)
+            else:
+                self._apply_map(mapped, vectors, rows)
+            yield mapped
 
     def _apply_map(self, out: Array, vectors: tuple[Array, Array, Array], rows: slice) -> None:
         from ling.design.kernels import dense_affine_map
@@ -293,6 +302,11 @@ class DenseStorage(MemoryStorage):
             enabled = self.array.nbytes > self._tuning.max_cached_bytes
         enabled = enabled and self.array.size > 0
         return enabled and self.array.dtype == self.dtype and self.array.flags.c_contiguous
+
+    @property
+    def _is_by_rows(self) -> bool:
+        """Whether the entries of a row are next to each other, rather than those of a column."""
+        return abs(self.array.strides[0]) >= abs(self.array.strides[1])
 
     def _is_blas_ready(self, dtype: np.dtype[Any]) -> bool:
         """Whether `array` can be passed to BLAS in `dtype` without a copy."""

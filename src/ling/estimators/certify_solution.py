@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from ling._typing import Array, MatrixLike, RandomState
-from ling.errors import Change, NonFiniteError, OptionError, ShapeError
+from ling.errors import Change, InputTypeError, NonFiniteError, OptionError, ShapeError
 from ling.estimators.fit_session import fit_session
 from ling.estimators.memory_checks import check_row_memory, plan_training
 from ling.estimators.open_data import as_numpy
+from ling.estimators.parameter_validation import check_alpha_per_target, check_tol
 from ling.estimators.validation import (
     ValidationEstimator,
-    check_alpha_per_target,
     check_not_sparse,
-    check_tol,
     name_argument_in_errors,
     training_data,
 )
@@ -182,6 +182,13 @@ def _mean_error(
 
 def _check_coef(coef: Any, p: int, n_targets: int) -> Array:
     """Validated coefficients as (p, n_targets), in float64."""
+    if isinstance(coef, BaseEstimator):
+        raise InputTypeError(
+            "coef",
+            f"is an estimator, {type(coef).__name__}",
+            "pass its coefficients, as in certify(model.coef_, X, y, alpha=model.alpha, "
+            "intercept=model.intercept_)",
+        )
     values = _as_finite_floats(coef, "coef")
     expected = f"({n_targets}, {p})" if n_targets > 1 else f"({p},)"
     if values.shape not in ((n_targets, p), (p,) if n_targets == 1 else None):

@@ -55,11 +55,12 @@ from ling.estimators.metadata import (
     make_splits,
     route_fit_params,
 )
+from ling.estimators.parameter_validation import check_alpha_per_target
 from ling.estimators.prediction import BlockPredictionMixin, PredictionTransform, predictions
 from ling.estimators.prediction_bounds import predictions_with_bounds
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.sklearn_private import Interval, StrOptions
-from ling.estimators.validation import check_alpha_per_target, check_sample_weight, training_data
+from ling.estimators.validation import check_sample_weight, training_data
 from ling.model_selection import CVScores, MeanScore, NegMeanSquaredError, Scoring, SklearnScorer
 from ling.model_selection.score_accumulators import Accuracy
 from ling.plain_state import register_plain

@@ -100,7 +100,7 @@ def fit_with_cv(
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: _expected_cost(model, plan, splits, user_alphas))
     problem, standardization = build_problem(
-        data, np.ones(data.n_targets), bool(model.fit_intercept)
+        data, np.ones(data.n_targets), bool(model.fit_intercept), has_final_alphas=False
     )
     meter.begin_stage("choose alpha")
     samples = CVProblem.from_problem(

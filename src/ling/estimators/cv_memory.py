@@ -22,7 +22,7 @@ from ling.estimators.memory_checks import (
 from ling.model_selection import Scoring, Splits
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.iterated_folds import DIRECTIONS_PER_PASS, MAX_BUDGET_FRACTION
-from ling.model_selection.strategy import has_exact_loo
+from ling.model_selection.strategy import exact_loo_obstacle
 from ling.solvers.cv_cost import (
     cv_vector_bytes,
     fold_factorization_bytes,
@@ -90,7 +90,7 @@ class CVNeeds:
     def has_direct_strategy(self, plan: Plan) -> bool:
         """Whether alpha can be chosen by factorisations, with the budget of a plan."""
         if self.n_splits is None:
-            return has_exact_loo(plan) if self.stochastic is None else not self.stochastic
+            return not (exact_loo_obstacle(plan) if self.stochastic is None else self.stochastic)
         return plan.memory.allows(_factorization_bytes(plan))
 
     def n_bytes(self, plan: Plan) -> float:

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ling._typing import Array
 from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
 from ling.estimators.memory_checks import check_fit_memory, memory_notes, plan_training
+from ling.linalg.threads import blas_threads_for
 from ling.progress import RemainingWork
 from ling.results import FitReport, Status
 from ling.solvers.coef_bounds import error_region
@@ -211,13 +212,16 @@ def solve_warm_started(
     is the `time.perf_counter()` at the start of the fit.
     """
     fit_intercept = bool(model.fit_intercept)
-    plan = plan_training(data, len(np.unique(alphas)), options)
+    plan = plan_training(data, len(set(alphas.tolist())), options)
     check_fit_memory(data, plan, options, alphas)
     data.design.meter.begin_stage("prepare", lambda: expected_cost(plan, options))
-    problem, standardization = build_problem(data, alphas, fit_intercept)
     context = FitContext(started, data.notes, requested_solver=model.solver)
-    with _warm_start(model, problem, standardization) as start:
-        fit = solve_problem(problem, standardization, plan, options, context, fit_intercept, start)
+    with blas_threads_for(plan.dimensions.max_blas_flops):
+        problem, standardization = build_problem(data, alphas, fit_intercept)
+        with _warm_start(model, problem, standardization) as start:
+            fit = solve_problem(
+                problem, standardization, plan, options, context, fit_intercept, start
+            )
     return problem, standardization, fit
 
 
@@ -385,7 +389,9 @@ def _add_intercept(
     limited_by_mean = with_intercept.status is Status.NOT_REACHED and (
         solution.status.is_final or _has_large_mean(problem, solution)
     )
-    return intercept, rounding, replace(with_intercept, limited_by_mean=limited_by_mean)
+    if limited_by_mean:
+        with_intercept = replace(with_intercept, limited_by_mean=True)
+    return intercept, rounding, with_intercept
 
 
 def _has_large_mean(problem: Problem, solution: Solution) -> bool:

@@ -16,11 +16,12 @@ from ling.estimators.classifier import BaseRidgeClassifier
 from ling.estimators.fit import set_fit_attributes, warn_unless_certified
 from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.ling_fit import AUTO, LingResult, fit_ling
+from ling.estimators.parameter_validation import check_alpha_per_target
 from ling.estimators.prediction import BlockPredictionMixin, predictions
 from ling.estimators.prediction_bounds import predictions_with_bounds
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.sklearn_private import Interval, StrOptions
-from ling.estimators.validation import check_alpha_per_target, training_data
+from ling.estimators.validation import training_data
 from ling.results import Cost
 from ling.solvers.problem import TrainingData
 

@@ -23,10 +23,10 @@ from ling.estimators.fit_session import as_fitted, fitted_alpha
 from ling.estimators.ling_estimators import LingRegressor
 from ling.estimators.memory_checks import plan_training
 from ling.estimators.metadata import make_splits
+from ling.estimators.parameter_validation import check_alpha_per_target
 from ling.estimators.ridge import Ridge
 from ling.estimators.ridge_cv import RidgeCV
 from ling.estimators.validation import (
-    check_alpha_per_target,
     training_data,
 )
 from ling.linalg.tridiagonal import HouseholderTridiagonal

@@ -23,8 +23,9 @@ from ling.estimators.fit import (
 )
 from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.memory_checks import budget_change
+from ling.estimators.parameter_validation import check_alpha_per_target
 from ling.estimators.uncertainty import UncertaintyMixin, UncertaintyState
-from ling.estimators.validation import check_alpha_per_target, training_data
+from ling.estimators.validation import training_data
 from ling.results import Status
 from ling.solvers.cost_model import MemoryBudget, statistics_bytes
 from ling.solvers.dimensions import problem_dimensions

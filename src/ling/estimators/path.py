@@ -20,10 +20,10 @@ from ling.design.row_source import verify_memmaps_unchanged
 from ling.errors import OptionError
 from ling.estimators.fit_session import fit_session
 from ling.estimators.memory_checks import check_row_memory, plan_training
+from ling.estimators.parameter_validation import check_tol
 from ling.estimators.validation import (
     ValidationEstimator,
     check_same_columns,
-    check_tol,
     open_prediction_data,
     training_data,
 )
@@ -230,7 +230,9 @@ def _compute_path(
     n_alphas = DEFAULT_N_ALPHAS if user_alphas is None else len(user_alphas)
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: expected_path_cost(plan, n_alphas))
-    problem, standardization = build_problem(data, np.ones(data.n_targets), fit_intercept)
+    problem, standardization = build_problem(
+        data, np.ones(data.n_targets), fit_intercept, has_final_alphas=False
+    )
     samples = CVProblem.from_problem(problem, standardization, data, fit_intercept, plan.memory)
     scaled_alphas = default_alpha_grid(problem)
     if user_alphas is not None:

@@ -21,6 +21,7 @@ from ling.estimators.open_data import (
     materialize,
     split_dataset,
 )
+from ling.estimators.parameter_validation import ParameterValidationMixin
 from ling.estimators.validation import (
     check_prediction_rows,
     check_same_columns,
@@ -74,7 +75,7 @@ def predictions(model: Any, X: Any, coef: Array, finish: PredictionTransform = N
     return map_dask_blocks(X, of_block, model.n_features_in_)
 
 
-class BlockPredictionMixin(PlainStateMixin):
+class BlockPredictionMixin(ParameterValidationMixin, PlainStateMixin):
     """Adds `score` and `predict_blocks` for X scanned from files, or from a Dask collection."""
 
     # Set by `fit`.

@@ -25,10 +25,11 @@ from ling.estimators.fit import (
 )
 from ling.estimators.fit_session import fit_context, fit_session
 from ling.estimators.open_data import open_storage, planned_residency, split_dataset
+from ling.estimators.parameter_validation import check_alpha_per_target
 from ling.estimators.partial_fit import PartialFitMixin
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.sklearn_private import Interval, StrOptions
-from ling.estimators.validation import check_alpha_per_target, check_same_n_rows, training_data
+from ling.estimators.validation import check_same_n_rows, training_data
 from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.options import FitOptions

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -53,6 +52,9 @@ NONFINITE_REMEDIES: dict[str, tuple[str, ...]] = {
     "y": ("leave this row out of `X` and `y`", "fill in its value"),
     "sample_weight": ("give this row weight 0 to leave it out",),
 }
+
+
+FLOAT_DTYPES = np.dtype(np.float64), np.dtype(np.float32)
 
 
 class ValidationEstimator(BaseEstimator):
@@ -124,6 +126,10 @@ def _validate_arrays(
     """Validated X (n, p) in memory, in float32 or float64, and y (n,) or (n, t)."""
     if options.get("reset", True) and hasattr(model, "encoding_"):  # of an earlier fit to a table
         del model.encoding_
+    if options.get("reset", True) and _is_valid_as_is(X, y):
+        model.n_features_in_ = X.shape[1]
+        vars(model).pop("feature_names_in_", None)  # of an earlier fit to a data frame
+        return X, y
     with locate_nonfinite_in_errors(y=y), name_argument_in_errors(X=X, **numeric):
         # The first pass over X detects non-finite numbers in it, so they are not looked for here;
         # validate_data checks y all the same.
@@ -134,6 +140,24 @@ def _validate_arrays(
             )  # fmt: skip
         _check_numeric_y(y, numeric)
     return X, y
+
+
+def _is_valid_as_is(X: Any, y: Any) -> bool:
+    """Whether `validate_data` would return X and y unchanged.
+
+    It takes longer than a small fit to find that out.
+    """
+    return (
+        type(X) is np.ndarray
+        and type(y) is np.ndarray
+        and X.dtype in FLOAT_DTYPES
+        and y.dtype in FLOAT_DTYPES
+        and X.ndim == 2
+        and y.ndim in (1, 2)
+        and min(*X.shape, y.size) > 0
+        and len(X) == len(y)
+        and bool(np.isfinite(y).all())
+    )
 
 
 def check_prediction_rows(model: Any, X: Any) -> Any:
@@ -388,29 +412,6 @@ def _is_finite(value: Any) -> bool:
 def as_target_matrix(y: Array) -> Array:
     """Targets as a matrix: y (n,) or (n, t) as an array of shape (n, t)."""
     return y[:, None] if y.ndim == 1 else y
-
-
-def check_tol(tol: Any) -> None:
-    """Raise OptionError unless tol is a number >= 0."""
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not float(tol) >= 0:
-        raise OptionError("tol", f"is {tol!r}", "pass a number >= 0")
-
-
-def check_alpha_per_target(alpha: Any, n_targets: int) -> Array:
-    """Validated penalties (n_targets,) from one alpha, or from one alpha per target."""
-    with name_argument_in_errors(alpha=alpha):
-        alphas = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
-    if alphas.ndim != 1 or len(alphas) not in (1, n_targets):
-        raise ShapeError(
-            "alpha",
-            # The words of scikit-learn, which its tests look for.
-            f"Number of targets and number of penalties do not correspond: {alphas.size} != "
-            f"{n_targets} (`alpha` has {alphas.size} values, `y` has {n_targets} columns)",
-            "pass one number, or one for each target",
-        )
-    if not np.isfinite(alphas).all() or (alphas < 0).any():
-        raise OptionError("alpha", f"is {alpha}", "pass finite numbers >= 0")
-    return np.full(n_targets, alphas[0]) if len(alphas) == 1 else alphas
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> Array | None:

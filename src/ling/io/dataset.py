@@ -217,7 +217,11 @@ def _describe_encoding(encoding: Encoding) -> list[str]:
     """How the columns are encoded, one line for each kind of column."""
     numeric, one_hot = encoding.numeric, encoding.one_hot
     texts = [f"{column.name} ({column.width} categories)" for column in one_hot]
-    filled = "filled in: the mean, or no category" if encoding.fills else "refused"
+    filled = (
+        "filled with the column mean; missing text belongs to no category"
+        if encoding.fills
+        else "refused"
+    )
     lines = []
     if numeric:
         lines.append(

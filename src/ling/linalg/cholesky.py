@@ -19,7 +19,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from ling._typing import Array
-from ling.linalg.gram import SYRK_TILES, TILE, tile_slices
+from ling.linalg.gram import SYRK_TILES, TILE, diagonal_view, tile_slices
 from ling.linalg.rounding import EPS
 from ling.linalg.tridiagonal import EIGENVALUE_NOISE, HouseholderTridiagonal, tridiagonalize
 
@@ -78,7 +78,8 @@ def scaled_cholesky(A: Array, alpha: float | Array, lift: float = 0.0) -> Scaled
     if scaled is None:
         return None
     H, scale = scaled
-    H[np.diag_indices_from(H)] += lift
+    if lift:
+        diagonal_view(H)[:] += lift
     factor, info = potrf(H, lower=True, clean=True, overwrite=True)
     return None if info else ScaledCholesky(factor, scale)
 
@@ -88,7 +89,7 @@ def scaled_to_unit_diagonal(A: Array, alpha: float | Array) -> tuple[Array, Arra
 
     None if a diagonal entry of A + alpha I is not positive.
     """
-    diagonal = np.diag(A) + alpha
+    diagonal = A.diagonal() + alpha
     if not (diagonal > 0).all():
         return None
     scale = np.sqrt(diagonal)
@@ -96,7 +97,7 @@ def scaled_to_unit_diagonal(A: Array, alpha: float | Array) -> tuple[Array, Arra
     H = np.array(A.T if A.flags.c_contiguous else A, dtype=np.float64, order="F")
     H /= scale[:, None]
     H /= scale
-    H[np.diag_indices_from(H)] = 1.0
+    diagonal_view(H)[:] = 1.0
     return H, scale
 
 
@@ -107,7 +108,7 @@ def proven_min_eigenvalue(H: Array, wanted: float, noise: float, overwrite: bool
     rounding error (Rump 2006). m^3 / 3 FLOPs.
     """
     shifted = H if overwrite else H.copy(order="F")
-    shifted[np.diag_indices_from(H)] -= wanted + noise
+    diagonal_view(shifted)[:] -= wanted + noise
     # LAPACK overwrites matrices in Fortran order, and would copy others.
     shifted = shifted if shifted.flags.f_contiguous else shifted.T
     return 0.0 if potrf(shifted, lower=False, overwrite=True)[1] else wanted
@@ -221,7 +222,7 @@ def potrf(
     memory.
     """
     if len(H) <= SYRK_TILES * tile:
-        routine: Any = linalg.get_lapack_funcs("potrf", (H,))
+        routine: Any = lapack.spotrf if H.dtype == np.float32 else lapack.dpotrf
         factor, info = routine(H, lower=lower, clean=clean, overwrite_a=overwrite)
         return factor, int(info)
     factor = H if overwrite and H.flags.f_contiguous else H.copy(order="F")

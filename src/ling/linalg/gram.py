@@ -26,6 +26,9 @@ from ling._typing import Array
 # routines do not pack that way: trtri of 20,500 columns passes, and sytrd and orgqr of that size
 # ran for 90 seconds without a crash.
 TILE = 4096
+# Gram matrices up to this order are summed by NumPy, which calls syrk and copies a triangle in C.
+# For larger ones, adding up matrices of blocks would take a visible part of the time.
+MAX_MATMUL_SIZE = 256
 SYRK_TILES = 2
 
 
@@ -67,6 +70,11 @@ def sum_of_grams(
 
     The blocks may share their memory: each is used before the next is requested.
     """
+    if size <= MAX_MATMUL_SIZE:
+        total = np.zeros((size, size), dtype)
+        for block in blocks:
+            total += block.T @ block
+        return total
     if size <= SYRK_TILES * tile:
         return _sum_by_syrk(blocks, np.zeros((size, size), dtype, order="F"))
     total = np.zeros((size, size), dtype)
@@ -115,6 +123,12 @@ def tile_slices(size: int, tile: int) -> list[slice]:
 
 def _has_unit_stride(A: Array) -> bool:
     return A.flags.aligned and A.itemsize in A.strides
+
+
+def diagonal_view(A: Array) -> Array:
+    """The diagonal (m,) of A (m, m), which can be written to."""
+    view: Array = np.einsum("ii->i", A)
+    return view
 
 
 def mirror_upper_triangle(G: Array) -> Array:

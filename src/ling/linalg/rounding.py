@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
@@ -10,7 +12,7 @@ EPS32 = float(np.finfo(np.float32).eps)
 
 def sum_noise(*lengths: int, eps: float = EPS) -> float:
     """Relative error of sums of `lengths` terms: a few eps, growing like sqrt(length)."""
-    return float(eps * (2 + sum(np.sqrt(length) for length in lengths) / 2))
+    return eps * (2 + sum(map(math.sqrt, lengths)) / 2)
 
 
 def product_noise(shape: tuple[int, int]) -> float:
@@ -20,4 +22,4 @@ def product_noise(shape: tuple[int, int]) -> float:
     like a random walk, are much shorter than n and p.
     """
     n, p = shape
-    return float(EPS * (4 + (np.sqrt(n) + np.sqrt(p)) / 8))
+    return EPS * (4 + (math.sqrt(n) + math.sqrt(p)) / 8)

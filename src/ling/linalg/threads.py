@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -23,6 +24,10 @@ PARTS_PER_THREAD = 8
 # Limit on the bytes of all partial results, relative to the data that are read. A partial result is
 # cleared, filled and added, which moves about four times its bytes: a quarter of the data at most.
 MAX_PARTIAL_FRACTION = 1 / 16
+# Multiply-adds of one call of BLAS from which threads pay: 4,000 x 300 in X'X, or a Cholesky factor
+# of order 1,000. Below, one thread took at most 1.3 times as long (OpenBLAS 0.3.31, two cores), and
+# with more the threads of two BLAS libraries compete.
+MIN_PARALLEL_FLOPS = 4e8
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -99,7 +104,7 @@ class _BlasLimiter:
 _blas_limiter = _BlasLimiter()
 
 
-class _SingleThreadedBlas:
+class _SingleThreadedBlas(AbstractContextManager[None]):
     """Context manager of one user of the limiter."""
 
     def __enter__(self) -> None:
@@ -132,6 +137,16 @@ def single_threaded_blas() -> _SingleThreadedBlas:
     loops need.
     """
     return _SingleThreadedBlas()
+
+
+def blas_threads_for(flops: float) -> AbstractContextManager[None]:
+    """Context manager for calls of BLAS of at most `flops` each: one thread, unless that is slower.
+
+    NumPy and SciPy have a BLAS each. Their threads spin for some 20 ms after a call, and those of
+    one take the cores from the other: on two cores, solves that alternate between the two have
+    taken ten times as long with threads as without.
+    """
+    return nullcontext() if flops >= MIN_PARALLEL_FLOPS else single_threaded_blas()
 
 
 def n_slices(partial_bytes: int = 0, data_bytes: float = float("inf")) -> int:

@@ -60,23 +60,28 @@ def leave_one_out_strategy(
     and is predicted to take at most MAX_EXACT_LOO_SECONDS. GCV estimates the effective degrees of
     freedom with random probes.
     """
-    if stochastic is None:
-        stochastic = not has_exact_loo(plan)
-    if not stochastic:
+    obstacle = exact_loo_obstacle(plan) if stochastic is None else ""
+    if not (stochastic or obstacle):
         return CVStrategy(ExactLeaveOneOut(samples), "exact leave-one-out", True)
     method = (
         f"generalised cross-validation, its degrees of freedom estimated with {N_GCV_PROBES} "
         "random vectors"
     )
+    if obstacle:
+        method += f" (exact leave-one-out {obstacle})"
     return CVStrategy(StochasticGCV(samples, CV_TOL_FACTOR * tol, N_GCV_PROBES, rng), method, False)
 
 
-def has_exact_loo(plan: Plan) -> bool:
-    """True if exact leave-one-out fits in memory and takes at most MAX_EXACT_LOO_SECONDS."""
+def exact_loo_obstacle(plan: Plan) -> str:
+    """Why exact leave-one-out is not the default: memory, or MAX_EXACT_LOO_SECONDS; "" if it is."""
     n, p = plan.dimensions.n, plan.dimensions.p
     direct_seconds, _ = direct_and_pass_seconds(1, DEFAULT_N_ALPHAS, plan)
+    if direct_seconds == np.inf:
+        return "does not fit into memory_budget"
     direct_seconds += 4.0 * max(n, p) * float(min(n, p)) ** 2 / plan.machine.gemm_rate  # leverages
-    return direct_seconds <= MAX_EXACT_LOO_SECONDS
+    if direct_seconds > MAX_EXACT_LOO_SECONDS:
+        return f"is predicted to take {direct_seconds:.0f} s; gcv_mode='eigen' asks for it"
+    return ""
 
 
 def k_fold_strategies(
@@ -116,7 +121,7 @@ def expected_cv_cost(
     dims = plan.dimensions
     direct_seconds, seconds_per_pass = direct_and_pass_seconds(n_splits or 1, n_alphas, plan)
     if n_splits is None:
-        is_iterated = not has_exact_loo(plan) if stochastic is None else stochastic
+        is_iterated = bool(exact_loo_obstacle(plan)) if stochastic is None else stochastic
     else:
         is_iterated = is_iteration_worthwhile(direct_seconds, seconds_per_pass, dims.n_targets)
     if is_iterated:

@@ -17,6 +17,7 @@ compares the result with tol and gives the status.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.linalg.cholesky import (
+    FLOAT64_TINY,
     ScaledCholesky,
     proven_min_eigenvalue,
     scaled_cholesky,
@@ -179,10 +181,11 @@ class CholeskyMinorant(Minorant):
         """inflation ||L^-1 D^-1/2 g||^2 for columns with this alpha, ||g||^2 / alpha for others."""
         forms = ZeroMinorant().quadratic_form(G, alphas)
         same_alpha = alphas == self.alpha
-        if same_alpha.any() and np.isfinite(self.inflation):
-            half_solution = self.half_solve(G[:, same_alpha])
-            cholesky_forms = self.inflation * np.einsum("ij,ij->j", half_solution, half_solution)
-            forms[same_alpha] = np.minimum(forms[same_alpha], cholesky_forms)
+        if not math.isfinite(self.inflation) or not same_alpha.any():
+            return forms
+        half_solution = self.half_solve(G if same_alpha.all() else G[:, same_alpha])
+        cholesky_forms = self.inflation * np.einsum("ij,ij->j", half_solution, half_solution)
+        forms[same_alpha] = np.minimum(forms[same_alpha], cholesky_forms)
         return forms
 
     @property
@@ -227,7 +230,7 @@ def cholesky_with_minorant(
     factor = scaled_cholesky(G, alpha)
     if factor is None:
         return None
-    p, diagonal = len(G), np.diag(G) + alpha
+    p, diagonal = len(G), G.diagonal() + alpha
     # Errors of eps sqrt(s_i s_j) in the entries of G become an error of at most eps sum(s_j / d_j)
     # in the norm of H = D^-1/2 (G + alpha I) D^-1/2. The factorisation adds at most eps trace(H),
     # which is eps p (Higham 2002, theorem 10.3). Both grow with the lengths of the sums.
@@ -389,7 +392,8 @@ def _projected_gradient(gradient: Array, W: Array) -> Array:
 def relative_bounds(problem: Problem, bounds: Array) -> Array:
     """Bounds on the predictions relative to ||y||; 0 for a zero y, which W = 0 fits exactly."""
     scale = problem.error_scale
-    relative = np.divide(bounds, scale, out=np.zeros_like(bounds), where=scale > 0)
+    positive = scale > 0
+    relative = np.divide(bounds, scale, out=np.zeros_like(bounds), where=positive)
     # A bound that underflowed to 0 is not a proof of an exact solution.
-    relative = np.maximum(relative, np.where(scale > 0, np.finfo(np.float64).tiny, 0.0))
+    relative = np.maximum(relative, FLOAT64_TINY * positive)
     return np.where(np.isnan(relative), np.inf, relative)

@@ -24,7 +24,6 @@ from ling.solvers.certificate import (
     evaluate_bound,
     relative_bounds,
 )
-from ling.solvers.cost_model import PassCosts
 from ling.solvers.direct import solve_dual_system
 from ling.solvers.engine import Candidate, as_generator
 from ling.solvers.nystrom import (
@@ -148,7 +147,7 @@ def _low_rank_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Min
     n, p = problem.shape
     rng, scale = as_generator(options.random_state), column_scales(problem)
     max_rank = min(n, p, plan.estimate_for("two_stage").max_rank, MAX_RANK)
-    if not PassCosts.predict(plan.dimensions, plan.machine).can_sample_rows:
+    if not plan.pass_costs.can_sample_rows:
         directions = orthonormalize(rng.standard_normal((p, min(max_rank, INITIAL_RANK))))
         products = scaled_gram_matmat(problem, scale, directions)
         return nystrom_sketch(problem, scale, directions, products)[0].minorant()

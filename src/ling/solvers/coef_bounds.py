@@ -7,10 +7,13 @@ and the error of predictions for new rows can be bounded after the fit, without 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
+from ling.design.arrays import FLOAT64_MAX
 from ling.error_region import ErrorRegion, round_up_to_float32
 from ling.linalg.rounding import EPS, sum_noise
 from ling.solvers.certificate import LowRankMinorant, Minorant
@@ -27,6 +30,7 @@ MAX_VALUE_TO_ALPHA = 1e4
 MIN_ROWS_PER_COLUMN_TO_INVERT = 20
 
 
+@np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore")
 def error_region(
     problem: Problem,
     standardization: Standardization,
@@ -41,24 +45,23 @@ def error_region(
     `intercept_shifts` (t,) are |b - fl(y_mean - x_mean'w)| in the units of the data; None without
     an intercept. No pass.
     """
-    alphas = problem.alphas
-    floors = [minorant.diagonal_floor(float(alpha)) for alpha in problem.distinct_alphas]
-    min_eigenvalues = np.array([float(np.min(floor)) for floor in floors])
-    of_target = np.searchsorted(problem.distinct_alphas, alphas)
+    alphas, raw_squares = problem.alphas, problem.raw_column_norms**2
+    min_eigenvalues, factors = np.empty(problem.n_targets), np.empty(problem.n_targets)
+    for alpha, same_alpha in problem.alpha_groups:
+        floor = np.asarray(minorant.diagonal_floor(alpha))
+        min_eigenvalues[same_alpha] = floor.min()
+        factors[same_alpha] = np.sqrt((raw_squares / floor).sum())
     errors = _absolute_errors(problem, W, relative)
     intercept_errors: Array = np.zeros(problem.n_targets)
     center_error, x_mean = 0.0, None
     if intercept_shifts is not None:
-        raw_squares = problem.raw_column_norms**2
-        with np.errstate(divide="ignore", over="ignore"):
-            factors = np.sqrt(np.array([(raw_squares / floor).sum() for floor in floors]))
-        errors = errors + _centering_errors(problem, factors[of_target], W)
+        errors += _centering_errors(problem, factors, W)
         intercept_errors = _intercept_errors(problem, standardization, W, intercept_shifts)
         x_mean, center_error = _rounded_mean(problem, standardization)
     directions = _leading_directions(minorant, alphas)
     U, values, slack = (None, None, 0.0) if directions is None else directions
     return ErrorRegion(
-        errors, np.array(alphas), min_eigenvalues[of_target],
+        errors, alphas.copy(), min_eigenvalues,
         intercept_errors, standardization.x_scale, standardization.y_scale, x_mean, center_error,
         _inverse_diagonal(problem, minorant), U, values, slack, problem.shape[1],
     )  # fmt: skip
@@ -69,13 +72,15 @@ def _absolute_errors(problem: Problem, W: Array, relative: Array) -> Array:
 
     A relative bound says nothing where y or X is 0. Then w* is 0 too, and e = w.
     """
-    scale, largest = problem.error_scale, np.finfo(np.float64).max
-    with np.errstate(over="ignore", invalid="ignore"):
+    scale = problem.error_scale
+    errors = relative * scale * (1 + 4 * EPS)
+    is_relative = (scale > 0) & (scale < FLOAT64_MAX)
+    if not is_relative.all():
         lengths = np.sqrt(problem.safe_column_norms[:, None] ** 2 + problem.alphas)
         sizes = np.einsum("ij,ij->j", lengths, np.abs(W)) * (1 + sum_noise(len(W)))
-        errors = np.where((scale > 0) & (scale < largest), relative * scale * (1 + 4 * EPS), sizes)
-    errors = np.where(np.isnan(errors), np.inf, errors)
-    return np.where(problem.alphas > 0, errors, np.inf)
+        errors = np.where(is_relative, errors, sizes)
+    errors[np.isnan(errors) | ~(problem.alphas > 0)] = np.inf
+    return np.asarray(errors)
 
 
 def _centering_errors(problem: Problem, factors: Array, W: Array) -> Array:
@@ -85,8 +90,7 @@ def _centering_errors(problem: Problem, factors: Array, W: Array) -> Array:
     two rounding errors. It matters only where a column is far longer than sqrt(floor).
     """
     sizes = problem.raw_target_norms + problem.raw_column_norms @ np.abs(W)
-    with np.errstate(over="ignore", invalid="ignore"):
-        errors = sum_noise(problem.shape[0]) ** 2 * factors * sizes
+    errors = sum_noise(problem.shape[0]) ** 2 * factors * sizes
     return np.where(np.isnan(errors), np.inf, errors)
 
 
@@ -99,29 +103,27 @@ def _intercept_errors(
     a sum of p + 1 terms in any order, for which the bound is (p + 2) eps / 2 (Higham 2002, 3.1).
     """
     coef = standardization.coef(W)
-    with np.errstate(over="ignore"):
-        offsets = np.abs(standardization.y_mean) + np.abs(standardization.x_mean) @ np.abs(coef)
-        rounding = (len(coef) + 4) * EPS * offsets + shifts * (1 + 4 * EPS)
-        means = sum_noise(problem.shape[0]) * (
-            problem.target_norms + problem.raw_column_norms @ np.abs(W)
-        )
-        # The mean of y is y_mean + correction, rounded once more.
-        return np.asarray(
-            rounding / standardization.y_scale + means / np.sqrt(standardization.total_weight)
-        )
+    offsets = np.abs(standardization.y_mean) + np.abs(standardization.x_mean) @ np.abs(coef)
+    rounding = (len(coef) + 4) * EPS * offsets + shifts * (1 + 4 * EPS)
+    means = sum_noise(problem.shape[0]) * (
+        problem.target_norms + problem.raw_column_norms @ np.abs(W)
+    )
+    # The mean of y is y_mean + correction, rounded once more.
+    return np.asarray(
+        rounding / standardization.y_scale + means / math.sqrt(standardization.total_weight)
+    )
 
 
 def _rounded_mean(problem: Problem, standardization: Standardization) -> tuple[Array, float]:
     """The column means (p,), in float32 if they fit, and a bound of the norm of their error."""
     exact = standardization.x_mean / standardization.x_scale
-    with np.errstate(over="ignore", under="ignore"):
-        rounded: Array = exact.astype(np.float32)
+    rounded: Array = exact.astype(np.float32)
     if not np.isfinite(rounded).all():
         rounded = exact
-    rounding = float(np.linalg.norm(exact - rounded.astype(np.float64)))
-    raw_norm = float(np.linalg.norm(problem.raw_column_norms))
-    mean_error = sum_noise(problem.shape[0]) * raw_norm / np.sqrt(standardization.total_weight)
-    return rounded, (rounding + float(mean_error)) * (1 + len(exact) * EPS)
+    change, raw_norms = exact - rounded, problem.raw_column_norms
+    raw_norm = math.sqrt(raw_norms @ raw_norms)
+    mean_error = sum_noise(problem.shape[0]) * raw_norm / math.sqrt(standardization.total_weight)
+    return rounded, (math.sqrt(change @ change) + mean_error) * (1 + len(exact) * EPS)
 
 
 def _inverse_diagonal(problem: Problem, minorant: Minorant) -> NDArray[np.float32] | None:

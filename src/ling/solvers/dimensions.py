@@ -55,6 +55,11 @@ class ProblemDimensions:
         return min(float(self.n), max(1.0, self.block_bytes / row_bytes))
 
     @property
+    def max_blas_flops(self) -> float:
+        """Multiply-adds of the largest call of BLAS in a fit, a Gram matrix or a product with y."""
+        return float(self.nnz) * max(min(self.n, self.p), self.n_targets)
+
+    @property
     def n_bytes(self) -> int:
         """Bytes that one pass over X reads."""
         return self.nnz * (self.itemsize if self.dense else self.itemsize + 4)

@@ -9,6 +9,7 @@ from ling._typing import Array
 from ling.linalg.cholesky import scaled_cholesky
 from ling.linalg.rounding import EPS, sum_noise
 from ling.linalg.singular_values import thin_svd_with_fallback
+from ling.linalg.threads import blas_threads_for
 from ling.linalg.tridiagonal import HouseholderTridiagonal, tridiagonalize
 from ling.solvers.certificate import (
     BestOf,
@@ -43,6 +44,16 @@ def direct(
     n, p = problem.shape
     if (problem.alphas == 0).any():
         return solve_by_singular_values(problem, budget.memory, "the solution of least norm")
+    if not budget.low_precision:
+        _ = problem.row_gram() if p > n else problem.gram()  # the part that needs all threads
+    m = min(n, p)
+    with blas_threads_for(max(m**3 / 3, m * m * problem.n_targets)):
+        return _solve(problem, options, budget)
+
+
+def _solve(problem: Problem, options: FitOptions, budget: EngineBudget) -> Candidate:
+    """The candidate for alphas > 0, from a Gram matrix or, if that loses digits, from an SVD."""
+    n, p = problem.shape
     if p > n:
         return _solve_dual(problem, options, budget)
     candidate = _solve_primal(problem, options, budget)
@@ -76,9 +87,8 @@ def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
     minorants: list[CholeskyMinorant] = []
-    for alpha in problem.distinct_alphas:
-        same_alpha = problem.alphas == alpha
-        proven = cholesky_with_minorant(G, float(alpha), problem.shape[0], problem.gram_error_scale)
+    for alpha, same_alpha in problem.alpha_groups:
+        proven = cholesky_with_minorant(G, alpha, problem.shape[0], problem.gram_error_scale)
         if proven is None:
             return solve_by_singular_values(problem, budget.memory, ILL_CONDITIONED_NOTE)
         factor, minorant = proven
@@ -91,11 +101,11 @@ def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -
         bound[same_alpha] = np.sqrt(minorant.quadratic_form(gradient, problem.alphas[same_alpha]))
         bound[same_alpha] += gram_rounding(
             problem,
-            minorant.diagonal_floor(float(alpha)),
+            minorant.diagonal_floor(alpha),
             coef,
             problem.raw_target_norms[same_alpha],
         )
-    return Candidate(W, BestOf(minorants), bound)
+    return Candidate(W, minorants[0] if len(minorants) == 1 else BestOf(minorants), bound)
 
 
 def gram_rounding(problem: Problem, floor: Array | float, W: Array, spread: Array) -> Array:
@@ -177,10 +187,9 @@ def solve_dual_system(problem: Problem) -> tuple[Array, Array] | None:
         return solve_with_refinement(tridiagonalize(K), K, problem.targets, problem.alphas)
     C = np.empty_like(problem.targets)
     rho = np.empty_like(problem.targets)
-    for alpha in problem.distinct_alphas:
-        same_alpha = problem.alphas == alpha
+    for alpha, same_alpha in problem.alpha_groups:
         Y = problem.targets[:, same_alpha]
-        factor = scaled_cholesky(K, float(alpha))
+        factor = scaled_cholesky(K, alpha)
         if factor is None:
             return None
         c = factor.solve(Y)

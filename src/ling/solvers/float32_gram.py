@@ -10,7 +10,7 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.linalg.cholesky import potrf, proven_min_eigenvalue
-from ling.linalg.gram import form_gram
+from ling.linalg.gram import diagonal_view, form_gram
 from ling.linalg.rounding import EPS, EPS32, sum_noise
 from ling.solvers.certificate import ZeroMinorant, dual_rounding, evaluate_bound
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
@@ -130,7 +130,7 @@ def _scale_to_unit_diagonal(G: Array, alpha: float) -> tuple[Array, Array]:
     inverse_scale = (1 / scale).astype(np.float32)
     G *= inverse_scale[:, None]
     G *= inverse_scale
-    G[np.diag_indices_from(G)] = 1.0
+    diagonal_view(G)[:] = 1.0
     return G, scale
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ling.html_repr import html_table
 from ling.linalg import threads
-from ling.solvers.cost_model import EngineEstimate, MemoryBudget, estimate_all
+from ling.solvers.cost_model import EngineEstimate, MemoryBudget, PassCosts, estimate_all
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import (
     DEFAULT_MACHINE,
@@ -61,16 +62,21 @@ class Plan:
         """Bytes that a fit may use in addition to the data."""
         return self.memory.n_bytes
 
-    @property
-    def steps(self) -> list[EngineEstimate]:
+    @cached_property
+    def steps(self) -> tuple[EngineEstimate, ...]:
         """Engines to try, in order: those that fit, or else the one that needs the least memory.
 
         Of those that need about as little, it is the one with the fewest passes.
         """
-        fitting = [estimate for estimate in self.estimates if estimate.fits]
+        fitting = tuple(estimate for estimate in self.estimates if estimate.fits)
         least = min(p.n_bytes for p in self.estimates)
         smallest = [p for p in self.estimates if p.n_bytes <= EQUAL_MEMORY_FACTOR * least]
-        return fitting or [min(smallest, key=lambda p: p.passes)]
+        return fitting or (min(smallest, key=lambda p: p.passes),)
+
+    @cached_property
+    def pass_costs(self) -> PassCosts:
+        """What the steps of an engine cost, in passes."""
+        return PassCosts.predict(self.dimensions, self.machine)
 
     def estimate_for(self, engine: str) -> EngineEstimate:
         """The estimate for one engine."""
@@ -140,7 +146,20 @@ def plan_solve(
     machine = options.machine or machine_for(shape, options)
     if memory is None:
         memory = MemoryBudget.from_option(options.memory_budget)
-    predictions = estimate_all(shape, machine, options.precision, options.tol)
+    return _make_plan(shape, machine, memory, options.precision, options.tol, threads.n_threads())
+
+
+@lru_cache(maxsize=256)
+def _make_plan(
+    shape: ProblemDimensions,
+    machine: Machine,
+    memory: MemoryBudget,
+    precision: str,
+    tol: float,
+    _n_threads: int,
+) -> Plan:
+    """The plan, cached; bytes depend on the number of threads, so that it is part of the key."""
+    predictions = estimate_all(shape, machine, precision, tol)
     by_engine: dict[str, EngineEstimate] = {}
     for estimate in predictions:  # keep the first variant of an engine that fits
         if estimate.engine not in by_engine or not by_engine[estimate.engine].fits:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
+from ling.linalg.gram import diagonal_view
 from ling.linalg.rounding import EPS
 from ling.solvers.certificate import BestOf, CholeskyMinorant
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
@@ -75,7 +76,7 @@ def sample_factors(
     for alpha in problem.distinct_alphas:
         scale = np.sqrt(n / n_sampled * np.diag(G) + alpha)
         H = (n / n_sampled / scale[:, None] / scale) * G
-        H[np.diag_indices_from(H)] = 1.0
+        diagonal_view(H)[:] = 1.0
         inverse = InverseFactor.from_scaled(H, scale, problem.uses_compiled_loops)
         if inverse is None:
             return None

@@ -18,7 +18,6 @@ from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
 from ling.solvers.cost_model import (
     EngineEstimate,
-    PassCosts,
     eigenvalue_bytes,
     estimate_nonnegative,
     pass_seconds,
@@ -134,11 +133,12 @@ def solve(
     tried: list[str] = []
     for estimate, budget in _engines_to_try(problem, plan, options):
         tried.append(estimate.engine)
-        log.info(
-            "%d x %d by %s, which is expected to take %.2g s, %s and %.3g passes.",
-            *problem.shape, estimate.engine, estimate.seconds,
-            format_bytes(estimate.n_bytes), estimate.passes,
-        )  # fmt: skip
+        if log.isEnabledFor(logging.INFO):
+            log.info(
+                "%d x %d by %s, which is expected to take %.2g s, %s and %.3g passes.",
+                *problem.shape, estimate.engine, estimate.seconds,
+                format_bytes(estimate.n_bytes), estimate.passes,
+            )  # fmt: skip
         engine_start = start
         for _ in range(MAX_ATTEMPTS_PER_ENGINE):
             solution = _run_engine(problem, estimate, budget, options, engine_start, cast_coef)
@@ -160,9 +160,8 @@ def solve(
 
 def _with_abandoned_engines(best: Solution, tried: list[str]) -> Solution:
     """The solution with the names of the engines that were abandoned before it."""
-    return replace(
-        best, abandoned_engines=tuple(name for name in tried if name != best.estimate.engine)
-    )
+    abandoned = tuple(name for name in tried if name != best.estimate.engine)
+    return replace(best, abandoned_engines=abandoned) if abandoned else best
 
 
 def _engines_to_try(
@@ -170,7 +169,6 @@ def _engines_to_try(
 ) -> Iterator[tuple[EngineEstimate, EngineBudget]]:
     """Yield the engines to try, in order, each with its budget."""
     estimates = planned_engines(plan, options, problem.alphas)
-    costs = PassCosts.predict(plan.dimensions, plan.machine)
     for number, estimate in enumerate(estimates):
         yield (
             estimate,
@@ -180,7 +178,7 @@ def _engines_to_try(
                 estimate.max_rank,
                 plan.memory,
                 estimate.low_precision,
-                costs,
+                plan.pass_costs,
             ),
         )
 
@@ -200,7 +198,7 @@ def planned_engines(plan: Plan, options: FitOptions, alphas: Array) -> list[Engi
     return [plan.estimate_for(options.solver)]
 
 
-def _fallback_order(estimates: list[EngineEstimate]) -> list[EngineEstimate]:
+def _fallback_order(estimates: tuple[EngineEstimate, ...]) -> list[EngineEstimate]:
     """The first engine of the plan, then those with predictable cost, then the others.
 
     If the first engine fails, the problem is harder than predicted, and other forecasts that depend

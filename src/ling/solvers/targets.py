@@ -57,8 +57,9 @@ def center_targets(
         raise NonFiniteError("y", "the sum of `y` overflows float64", "divide `y` by a constant")
     # The mean of a constant target may differ from its value by rounding.
     constant = constant_columns(centered, weights)
-    centered[:, constant] -= first[constant] - y_mean[constant]
-    y_mean[constant] = first[constant]
+    if constant.any():
+        centered[:, constant] -= first[constant] - y_mean[constant]
+        y_mean[constant] = first[constant]
     return y_mean, centered
 
 
