@@ -31,9 +31,18 @@ def test_what_can_change_is_validated_each_time(monkeypatch):
     monkeypatch.setattr(
         parameter_validation, "validate_parameters", lambda *arguments: calls.append(arguments)
     )
-    alphas = [1.0, 2.0]
     for _ in range(2):
-        RidgeCV(alphas).fit(X, Y)
+        RidgeCV([1.0, 2.0]).fit(X, Y)
+    assert len(calls) == 2
+
+
+def test_arrays_are_validated_once_for_their_dimensions(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        parameter_validation, "validate_parameters", lambda *arguments: calls.append(arguments)
+    )
+    for alphas in ([1.0, 2.0], [3.0], 4.0):
+        RidgeCV(np.array(alphas), tol=0.00123).fit(X, Y)
     assert len(calls) == 2
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -15,6 +15,10 @@ from ling.estimators.validation import name_argument_in_errors
 
 # Types of parameters whose values cannot change after they were found valid.
 IMMUTABLE_PARAMETER_TYPES = frozenset([bool, int, float, str, type(None)])
+# Stands for a parameter that is validated each time.
+UNIQUE = object()
+MAX_REMEMBERED_PARAMETERS = 256
+_valid_parameters: set[tuple[Any, ...]] = set()
 
 
 class ParameterValidationMixin:
@@ -27,11 +31,13 @@ class ParameterValidationMixin:
 
     def _validate_params(self) -> None:
         kind: Any = type(self)
-        values = [getattr(self, name) for name in _parameter_names(kind)]
-        if IMMUTABLE_PARAMETER_TYPES.issuperset(map(type, values)):
-            _check_parameters_once(kind, *values)
-        else:
-            _check_parameters(kind, *values)
+        values = {name: getattr(self, name) for name in _parameter_names(kind)}
+        key = kind, *map(_as_key, values.values())
+        if UNIQUE in key or key not in _valid_parameters:
+            validate_parameters(kind._parameter_constraints, values, kind.__name__)
+            if len(_valid_parameters) >= MAX_REMEMBERED_PARAMETERS:
+                _valid_parameters.clear()
+            _valid_parameters.add(key)
 
 
 @cache
@@ -41,14 +47,16 @@ def _parameter_names(kind: Any) -> list[str]:
     return names
 
 
-def _check_parameters(kind: Any, *values: Any) -> None:
-    """Raise scikit-learn's InvalidParameterError unless the values of all parameters are valid."""
-    parameters = dict(zip(_parameter_names(kind), values, strict=True))
-    validate_parameters(kind._parameter_constraints, parameters, kind.__name__)
+def _as_key(value: Any) -> Any:
+    """What tells a parameter from others that may not be valid.
 
-
-# Errors are not cached. `typed`: 1 is not a valid truth value, although it equals True.
-_check_parameters_once = lru_cache(maxsize=256, typed=True)(_check_parameters)
+    The type is part of it: 1 is no truth value, although it equals True. Constraints of arrays are
+    about their type and dimensions only.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        return kind, value.ndim
+    return (kind, value) if kind in IMMUTABLE_PARAMETER_TYPES else UNIQUE
 
 
 def check_tol(tol: Any) -> None:

@@ -139,14 +139,16 @@ def single_threaded_blas() -> _SingleThreadedBlas:
     return _SingleThreadedBlas()
 
 
-def blas_threads_for(flops: float) -> AbstractContextManager[None]:
-    """Context manager for calls of BLAS of at most `flops` each: one thread, unless that is slower.
+def blas_threads_for(
+    flops: float, least: float = MIN_PARALLEL_FLOPS
+) -> AbstractContextManager[None]:
+    """Context manager for calls of BLAS of at most `flops` each: one thread below `least`.
 
     NumPy and SciPy have a BLAS each. Their threads spin for some 20 ms after a call, and those of
     one take the cores from the other: on two cores, solves that alternate between the two have
     taken ten times as long with threads as without.
     """
-    return nullcontext() if flops >= MIN_PARALLEL_FLOPS else single_threaded_blas()
+    return nullcontext() if flops >= least else single_threaded_blas()
 
 
 def n_slices(partial_bytes: int = 0, data_bytes: float = float("inf")) -> int:
