@@ -301,56 +301,56 @@ class _DualLeaveOneOut:
         They come with bounds (k, t) on the weighted norms of their errors.
         """
         form, samples = self.tridiagonal, self.cv_problem
-        sqrt_weights = samples.sqrt_weights[:, None]
+        n, t = samples.shape[0], samples.n_targets
+        root_weights = samples.sqrt_weights[:, None, None]
         full_diagonals = form.quadratic_forms(form.Q, alphas)
         diagonals = full_diagonals
         if samples.fit_intercept:
             diagonals = full_diagonals - self.u[:, None] ** 2 / (self.null_eigenvalue + alphas)
         all_errors = form_errors(form, alphas, self.scales)
-        for index, alpha in enumerate(alphas):
-            column = slice(index, index + 1)
-            c = form.Q @ form.solve(self.rotated_targets, float(alpha))
+        # For each alpha: rotated and dual coefficients, residuals, and copies of them.
+        for batch in samples.alpha_batches(len(alphas), 5 * n * t):
+            rotated = [form.solve(self.rotated_targets, float(alpha)) for alpha in alphas[batch]]
+            C = (form.Q @ np.hstack(rotated)).reshape(n, -1, t)
             residuals = np.divide(
-                c, sqrt_weights * diagonals[:, column],
-                out=np.zeros_like(c), where=sqrt_weights > 0,
+                C, root_weights * diagonals[:, batch, None],
+                out=np.zeros_like(C), where=root_weights > 0,
             )  # fmt: skip
-            errors = all_errors.take(column)
-            energy = errors.energy(c[:, None], np.linalg.norm(c, axis=0, keepdims=True))
+            errors = all_errors.take(batch)
+            energy = errors.energy(C, np.linalg.norm(C, axis=0))
             row_bounds = partial(
-                self._row_bounds, energy, float(errors.floors[0]), residuals,
-                full_diagonals[:, column], diagonals[:, column],
+                self._row_bounds, energy, errors.floors, residuals, full_diagonals[:, batch],
+                diagonals[:, batch],
             )  # fmt: skip
-            bounds = samples.bound_norms(row_bounds)
-            self._set_zero_weight_residuals(residuals, c)
-            yield column, residuals[:, None], bounds[None]
+            bounds = samples.bound_norms(row_bounds, energy.shape)
+            self._set_zero_weight_residuals(residuals, C)
+            yield batch, residuals, bounds
 
     @np.errstate(divide="ignore", invalid="ignore")
     def _row_bounds(
-        self, errors: Array, floor: float, residuals: Array, full_diagonals: Array,
+        self, errors: Array, floors: Array, residuals: Array, full_diagonals: Array,
         diagonals: Array, rows: slice,
     ) -> Array:  # fmt: skip
-        """Bounds (n_rows, t) on the errors of residuals c_i / d_i, d_i = ((K + alpha I)^-1)_ii.
+        """Bounds (n_rows, k, t) on the errors of residuals c_i / d_i, d_i = ((K + alpha I)^-1)_ii.
 
         With an error rho in the system, c_i is off by at most ||rho|| sqrt(d_i / floor), where
-        K + alpha I >= floor I. d_i has the relative error of the inverse. `errors` (1, t) are those
-        of `FormErrors.energy`: ||rho|| / sqrt(floor).
+        K + alpha I >= floor I. d_i has the relative error of the inverse. `errors` (k, t) are those
+        of `FormErrors.energy`: ||rho|| / sqrt(floor). `floors` (k,) has a number for each alpha,
+        and both diagonals are (n, k).
         """
-        residuals, full_diagonals, diagonals = (
-            residuals[rows],
-            full_diagonals[rows],
-            diagonals[rows],
-        )
-        sqrt_weights = self.cv_problem.sqrt_weights[rows, None]
-        relative = self._system_error / floor
-        relative = relative / (1 - relative) if relative < 0.5 else np.inf
-        safe = diagonals - relative * full_diagonals
+        full_diagonals, diagonals = full_diagonals[rows], diagonals[rows]
+        root_weights = self.cv_problem.sqrt_weights[rows, None, None]
+        relative = self._system_error / floors
+        relative = np.where(relative < 0.5, relative / (1 - relative), np.inf)
         roots = np.sqrt(full_diagonals * (1 + relative))
-        weighted = np.abs(residuals) * sqrt_weights
         # The difference of the two diagonals, and the mean of y, are rounded too.
-        safe = safe - 4 * EPS * full_diagonals
-        weighted_errors = roots * errors + weighted * (relative + 4 * EPS) * full_diagonals
-        bounds = weighted_errors / safe / sqrt_weights
-        bounds = bounds + 4 * EPS * np.abs(self.cv_problem.Y[rows]) + self._mean_errors
+        safe = (diagonals - (relative + 4 * EPS) * full_diagonals)[:, :, None]
+        factors = (relative + 4 * EPS) * full_diagonals
+        weighted_errors = np.abs(residuals[rows])
+        weighted_errors *= root_weights * factors[:, :, None]
+        weighted_errors += roots[:, :, None] * errors
+        bounds = weighted_errors / safe / root_weights
+        bounds += 4 * EPS * np.abs(self.cv_problem.Y[rows, None]) + self._mean_errors
         return np.where((safe > 0) & ~np.isnan(bounds), bounds, np.inf)
 
     @cached_property
@@ -367,14 +367,15 @@ class _DualLeaveOneOut:
         rounding = (self.scales.noise + form_noise) * self.scales.size
         return rounding + self.tridiagonal.diagonal_raise
 
-    def _set_zero_weight_residuals(self, residuals: Array, c: Array) -> None:
-        """Set the rows of `residuals` (n, t) for samples of weight 0, in place.
+    def _set_zero_weight_residuals(self, residuals: Array, C: Array) -> None:
+        """Set the rows of `residuals` (n, k, t) for samples of weight 0, in place.
 
-        The fit to all samples, with the dual coefficients c (n, t), leaves these samples out.
+        The fit to all samples, with the dual coefficients C (n, k, t), leaves these samples out.
         """
         samples = self.cv_problem
         has_zero_weight = samples.weights == 0
         if has_zero_weight.any():
             K = unweighted_kernel(samples)[has_zero_weight]
-            P = K @ (samples.sqrt_weights[:, None] * c)
-            residuals[has_zero_weight] = samples.Y[has_zero_weight] - P
+            weighted = samples.sqrt_weights[:, None, None] * C
+            P = (K @ weighted.reshape(len(weighted), -1)).reshape(len(K), *weighted.shape[1:])
+            residuals[has_zero_weight] = samples.Y[has_zero_weight, None] - P
