@@ -14,11 +14,16 @@ from ling.errors import InputTypeError, LingError, ShapeError
 FLOAT64_MAX = float(np.finfo(np.float64).max)
 
 
+def constant_array(shape: tuple[int, ...], value: float) -> Array:
+    """Return a read-only array of equal values that takes the memory of one."""
+    # As `np.broadcast_to`, which takes longer than a pass over a small X.
+    array: Array = np.ndarray(shape, np.float64, np.float64(value), strides=(0,) * len(shape))
+    return array
+
+
 def broadcast_scalar(n: int, value: float = 1.0) -> Array:
     """Return a read-only (n,) array of equal values that takes the memory of one."""
-    # As `np.broadcast_to`, which takes longer than a pass over a small X.
-    array: Array = np.ndarray((n,), np.float64, np.float64(value), strides=(0,))
-    return array
+    return constant_array((n,), value)
 
 
 def row_slices(n: int, height: int) -> Iterator[slice]:

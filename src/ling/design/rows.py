@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.arrays import broadcast_scalar, scale_rows
+from ling.design.arrays import broadcast_scalar, constant_array, scale_rows
 from ling.linalg.gram import form_gram
 
 PER_ROW = "per_row"
@@ -129,7 +129,7 @@ class AffineRowTransform(RowTransform):
     @classmethod
     def identity(cls, shape: tuple[int, ...]) -> AffineRowTransform:
         """Return the transform u -> u, for U of the given shape."""
-        return cls.from_values(1.0, np.broadcast_to(np.float64(0.0), shape), 1.0)
+        return cls.from_values(1.0, constant_array(shape, 0.0), 1.0)
 
     @classmethod
     def negative_residual(cls, Y: Array) -> AffineRowTransform:

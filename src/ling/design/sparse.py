@@ -43,6 +43,8 @@ class SparseStorage(MemoryStorage):
         self._tuning = tuning
         self.workspace_bytes = tuning.workspace_bytes
         self.shape = csr.shape
+        # Ranges of rows, by their number.
+        self._slices: dict[int, list[slice]] = {}
 
     @property
     def centers_rows(self) -> bool:
@@ -244,7 +246,10 @@ class SparseStorage(MemoryStorage):
         else:
             entry_bytes = self.csr.data.itemsize + self.csr.indices.itemsize
             n_parts = threads.n_slices(partial_bytes, float(self.csr.nnz) * entry_bytes)
-        return self._split_by_entries(slice(0, self.shape[0]), -(-self.csr.nnz // n_parts))
+        if n_parts not in self._slices:  # every pass of an iteration has the same
+            entries = -(-self.csr.nnz // n_parts)
+            self._slices[n_parts] = self._split_by_entries(slice(0, self.shape[0]), entries)
+        return self._slices[n_parts]
 
     def _split_by_entries(self, part: slice, entries: int) -> list[slice]:
         """Split the rows `part` into consecutive ranges of about `entries` stored entries each."""

@@ -288,11 +288,10 @@ class MemoryStorage(Storage):
         """Return A' transform(A V); one pass, which applies the map to blocks of X V."""
         if affine.is_identity and transform is None:
             return self._affine_gram_matmat(V, None, None)
-        if V.ndim == 1 or self._has_kernel_for(V):
-            if transform is None:
-                transform = AffineRowTransform.identity((self.shape[0], *V.shape[1:]))
-            if isinstance(transform, AffineRowTransform):
-                return self.gram_matmat_with_rows(affine, V, transform)[0]
+        if (transform is None or isinstance(transform, AffineRowTransform)) and (
+            V.ndim == 1 or self._has_kernel_for(V)
+        ):
+            return self._gram_and_rows(affine, V, transform)[0]
         low, left = affine.right_product(V), affine.left
         # Blocks may arrive from several threads in any order. Adding them up in the order of their
         # rows makes the result reproducible.
@@ -316,18 +315,24 @@ class MemoryStorage(Storage):
         self, affine: AffineMap, V: Array, transform: AffineRowTransform
     ) -> tuple[Array, Array]:
         """Return A' transform(A V), and scale A V - shift; the map is merged into the transform."""
+        return self._gram_and_rows(affine, V, transform)
+
+    def _gram_and_rows(
+        self, affine: AffineMap, V: Array, transform: AffineRowTransform | None
+    ) -> tuple[Array, Array]:
+        """`gram_matmat_with_rows`, also without a transform."""
         low, s, left = affine.right_product(V), affine.row_scale, affine.left
-        shift = transform.shift
-        if left is not None:
-            shift = shift + outer(scale_rows(left, transform.scale), low).reshape(shift.shape)
-        merged = AffineRowTransform(
-            scale_rows(transform.scale, s), shift, scale_rows(transform.post, s)
-        )
+        given = transform or AffineRowTransform.identity((self.shape[0], *V.shape[1:]))
+        shift, post_left = given.shift, left
+        if left is not None and transform is None:
+            shift = outer(left, low).reshape(shift.shape)
+        elif left is not None:
+            shift = shift + outer(scale_rows(left, given.scale), low).reshape(shift.shape)
+            post_left = scale_rows(left, given.post)
+        merged = AffineRowTransform(scale_rows(given.scale, s), shift, scale_rows(given.post, s))
         rows = np.empty(shift.shape)
         out = self._affine_gram_matmat(V, merged, rows)
-        sums = None
-        if left is not None:
-            sums = inner(scale_rows(left, transform.post), rows).reshape(low.shape)
+        sums = None if post_left is None else inner(post_left, rows).reshape(low.shape)
         return affine.finish_columns(out, sums).astype(V.dtype, copy=False), rows
 
     def gram_matmat_with_squares(

@@ -12,7 +12,6 @@ from sklearn.base import is_classifier
 from ling._typing import Array
 from ling.errors import Change, OptionError
 from ling.estimators.memory_checks import (
-    ALLOWED_EXCESS_BYTES,
     allows,
     allows_fit,
     check_row_memory,
@@ -23,6 +22,7 @@ from ling.model_selection import Scoring, Splits
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.iterated_folds import DIRECTIONS_PER_PASS, MAX_BUDGET_FRACTION
 from ling.model_selection.strategy import exact_loo_obstacle
+from ling.solvers.cost_model import UNCOUNTED_BYTES
 from ling.solvers.cv_cost import (
     cv_vector_bytes,
     fold_factorization_bytes,
@@ -103,7 +103,7 @@ class CVNeeds:
 
     def may_suffice(self, plan: Plan) -> bool:
         """Whether the budget of a plan may allow a choice; it may turn out that it does not."""
-        if not self._allows_arrays(plan, ALLOWED_EXCESS_BYTES):
+        if not self._allows_arrays(plan, UNCOUNTED_BYTES):
             return False
         return self.has_direct_strategy(plan) or self._allows_subspaces(plan, MIN_DIRECTIONS)
 

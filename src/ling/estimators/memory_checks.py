@@ -12,7 +12,13 @@ from functools import partial
 from ling._typing import Array
 from ling.errors import Change, OptionError
 from ling.estimators.open_data import design_with_budget
-from ling.solvers.cost_model import EngineEstimate, MemoryBudget, budget_text, vector_bytes
+from ling.solvers.cost_model import (
+    UNCOUNTED_BYTES,
+    EngineEstimate,
+    MemoryBudget,
+    budget_text,
+    vector_bytes,
+)
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.machine import parse_memory_budget
 from ling.solvers.options import FitOptions
@@ -21,10 +27,6 @@ from ling.solvers.problem import TrainingData
 from ling.solvers.solve import planned_engines
 from ling.wording import format_bytes
 
-# A fit is refused if it is predicted to take so many bytes more than the budget that the user has
-# passed. Arrays that no prediction counts take a few MB as well, so that stricter checks would
-# refuse small problems for nothing; fits may take 10 MB more than their budget, and a fifth.
-ALLOWED_EXCESS_BYTES = 8e6
 # Factor between budgets that are tried until one is enough.
 BUDGET_STEP = 1.1
 
@@ -61,7 +63,7 @@ def check_row_memory(
 
 
 def allows(
-    options: FitOptions, plan: Plan, n_bytes: float, excess: float = ALLOWED_EXCESS_BYTES
+    options: FitOptions, plan: Plan, n_bytes: float, excess: float = UNCOUNTED_BYTES
 ) -> bool:
     """Whether `n_bytes` beside X keep to the budget of a plan, up to an excess.
 
@@ -70,7 +72,7 @@ def allows(
     return not options.enforces_budget or plan.memory.allows(n_bytes - excess)
 
 
-def allows_rows(options: FitOptions, plan: Plan, excess: float = ALLOWED_EXCESS_BYTES) -> bool:
+def allows_rows(options: FitOptions, plan: Plan, excess: float = UNCOUNTED_BYTES) -> bool:
     """Whether arrays with a number for every sample and target keep to the budget of a plan."""
     return allows(options, plan, vector_bytes(plan.dimensions), excess)
 
@@ -111,7 +113,7 @@ def check_fit_memory(data: TrainingData, plan: Plan, options: FitOptions, alphas
 
 
 def allows_fit(
-    options: FitOptions, alphas: Array, plan: Plan, excess: float = ALLOWED_EXCESS_BYTES
+    options: FitOptions, alphas: Array, plan: Plan, excess: float = UNCOUNTED_BYTES
 ) -> bool:
     """Whether the first engine for `alphas` keeps to the budget of a plan."""
     engine = planned_engines(plan, options, alphas)[0]

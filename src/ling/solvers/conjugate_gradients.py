@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,25 +191,24 @@ def run_conjugate_gradients(
     goal = (TOL_SAFETY_FACTOR * tol * problem.error_scale) ** 2
     squared_bound = system.initial_squared_bound(R)
     active = np.flatnonzero(squared_bound > goal)
-    r = R[:, active]
+    w, r, bound = W[:, active], R[:, active], squared_bound[active]  # copies of what is iterated
     P = z = system.precondition(r, active)
     rz = _column_dots(r[features], z[features])
     history: list[float] = []
     n_iter, gave_up = 0, False
     while active.size and n_iter < (DEFAULT_MAX_ITER if max_iter is None else max_iter):
-        with attach_partial_solution(lambda: W[features]):
+        with attach_partial_solution(partial(_with_columns, W[features], active, w[features])):
             AP = system.matmat(P, active)
         curvature = _column_dots(P[features], AP[features])
         step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
-        W[:, active] += step * P
-        r = r - step * AP
+        w += step * P
+        r -= step * AP
         n_iter += 1
         z = system.precondition(r, active)
         new_rz = _column_dots(r[features], z[features])
         beta = np.divide(new_rz, rz, out=np.zeros_like(rz), where=rz > 0)
         P, rz = z + beta * P, new_rz
         bound = system.update_squared_bound(r, rz, step, beta, active)
-        R[:, active], squared_bound[active] = r, bound
         unconverged = (step > 0) & (rz > 0) & (bound > goal[active])
         if not unconverged.any():
             break
@@ -217,13 +217,18 @@ def run_conjugate_gradients(
             gave_up = True
             break
         if not unconverged.all():
-            active, r, P, rz = (
-                active[unconverged],
-                r[:, unconverged],
-                P[:, unconverged],
-                rz[unconverged],
-            )
+            W[:, active], R[:, active], squared_bound[active] = w, r, bound
+            active, rz, bound = active[unconverged], rz[unconverged], bound[unconverged]
+            w, r, P = w[:, unconverged], r[:, unconverged], P[:, unconverged]
+    W[:, active], R[:, active], squared_bound[active] = w, r, bound
     return CGState(W, R, squared_bound, n_iter, gave_up)
+
+
+def _with_columns(W: Array, columns: TargetIndices, values: Array) -> Array:
+    """A copy of W (m, t) with `values` (m, k) in the given columns."""
+    changed = W.copy()
+    changed[:, columns] = values
+    return changed
 
 
 def conjugate_gradients(

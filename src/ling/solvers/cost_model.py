@@ -31,6 +31,10 @@ WORKSPACE_BUDGET_FRACTION, MIN_WORKSPACE_BYTES = 1 / 16, BYTES_PER_MIB
 # Fraction of the budget that batches of work may always take, even if arrays that must exist take
 # all of it: batches of single rows or alphas would be very slow.
 MIN_REMAINING_FRACTION = 0.1
+# Bytes by which predicted memory may exceed a budget that the user has passed. Arrays that no
+# prediction counts take a few MB as well, so that stricter checks would refuse small problems for
+# nothing; fits may take 10 MB more than their budget, and a fifth.
+UNCOUNTED_BYTES = 8e6
 # Seconds of Python overhead in one iteration of any engine.
 SECONDS_PER_CALL = 1e-4
 # Seconds that LAPACK takes to orthonormalise one block of vectors.

@@ -8,7 +8,13 @@ from typing import Any
 
 from ling.html_repr import html_table
 from ling.linalg import threads
-from ling.solvers.cost_model import EngineEstimate, MemoryBudget, PassCosts, estimate_all
+from ling.solvers.cost_model import (
+    UNCOUNTED_BYTES,
+    EngineEstimate,
+    MemoryBudget,
+    PassCosts,
+    estimate_all,
+)
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import (
     DEFAULT_MACHINE,
@@ -64,14 +70,20 @@ class Plan:
 
     @cached_property
     def steps(self) -> tuple[EngineEstimate, ...]:
-        """Engines to try, in order: those that fit, or else the one that needs the least memory.
+        """Engines to try, in order: those that fit, or else one that needs little memory.
 
-        Of those that need about as little, it is the one with the fewest passes.
+        That is the first of those that exceed the budget by less than what no prediction counts,
+        or, without any, the one with the fewest passes of those that need about the least memory.
         """
         fitting = tuple(estimate for estimate in self.estimates if estimate.fits)
+        if fitting:
+            return fitting
+        allowed = [p for p in self.estimates if self.memory.allows(p.n_bytes - UNCOUNTED_BYTES)]
+        if allowed:
+            return (allowed[0],)
         least = min(p.n_bytes for p in self.estimates)
         smallest = [p for p in self.estimates if p.n_bytes <= EQUAL_MEMORY_FACTOR * least]
-        return fitting or (min(smallest, key=lambda p: p.passes),)
+        return (min(smallest, key=lambda p: p.passes),)
 
     @cached_property
     def pass_costs(self) -> PassCosts:

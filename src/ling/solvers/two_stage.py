@@ -39,6 +39,8 @@ from ling.solvers.row_sampling import row_sample_sketch
 MAX_SQUARED_SINGULAR_VALUE = 1e10
 # Iterate only if the forecast cost is below this fraction of the fallback's predicted cost.
 MAX_FORECAST_FRACTION = 0.75
+# Bytes of a sketch up to which two products with it are as fast as one fused sweep.
+MAX_CACHED_BYTES = 2**20
 # On a quantized copy of X: the largest number of restarts from the exact gradient of X, and the
 # factor by which each of them aims to reduce the error bound.
 MAX_QUANTIZED_RESTARTS = 5
@@ -212,21 +214,20 @@ def sketch_preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
     for alpha in problem.distinct_alphas:
         root = np.sqrt(rest + alpha)
         U, S = thin_svd(F / root[:, None])
-        # As a design, U' applies I - U diag(weights) U' in one fused sweep.
-        rows = DenseStorage(np.ascontiguousarray(U.T), compiled=problem.uses_compiled_loops)
-        leading = Design(rows)
         # For large S, 1 - weight would be lost to rounding. A smaller P there is as safe.
         squares = np.minimum(S**2, MAX_SQUARED_SINGULAR_VALUE)
-        parts[float(alpha)] = root[:, None], leading, squares / (1 + squares)
+        parts[float(alpha)] = root[:, None], _projection(problem, U, squares / (1 + squares))
 
     def apply(R: Array, targets: NDArray[np.intp]) -> Array:
+        if len(parts) == 1:
+            ((root, project),) = parts.values()
+            S = R / root
+            return np.asarray((S - project(S)) / root)
         Z = np.empty_like(R)
-        for alpha, (root, leading, weights) in parts.items():
+        for alpha, (root, project) in parts.items():
             same_alpha = problem.alphas[targets] == alpha
             S = R[:, same_alpha] / root
-            shape = (len(weights), S.shape[1])
-            weighting = AffineRowTransform.from_values(1.0, np.zeros(shape), weights)
-            Z[:, same_alpha] = (S - leading.gram_matmat(S, weighting)) / root
+            Z[:, same_alpha] = (S - project(S)) / root
         return Z
 
     # Lower ratio: X'X + alpha I >= F F' / max_weight + (alpha - slack) I, and
@@ -237,6 +238,23 @@ def sketch_preconditioner(problem: Problem, sketch: Sketch) -> Preconditioner:
     lower_ratio = np.minimum(1 / max_weight, (problem.alphas - slack) / (max_rest + problem.alphas))
     trace_ratio = problem.alphas / (float(np.einsum("ij,ij->", F, F)) + max_rest + problem.alphas)
     return Preconditioner(apply, np.where(slack < problem.alphas / 2, lower_ratio, trace_ratio))
+
+
+def _projection(problem: Problem, U: Array, weights: Array) -> Callable[[Array], Array]:
+    """Function S -> U diag(weights) U'S, for U (p, rank).
+
+    If U does not stay in cache, U' is a design, which does this in one fused sweep.
+    """
+    if U.nbytes <= MAX_CACHED_BYTES:
+        return lambda S: np.asarray(U @ (weights[:, None] * (U.T @ S)))
+    rows = DenseStorage(np.ascontiguousarray(U.T), compiled=problem.uses_compiled_loops)
+    leading = Design(rows)
+
+    def project(S: Array) -> Array:
+        shape = (len(weights), S.shape[1])
+        return leading.gram_matmat(S, AffineRowTransform.from_values(1.0, np.zeros(shape), weights))
+
+    return project
 
 
 def dual_sketch_preconditioner(
