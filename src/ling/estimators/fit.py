@@ -346,7 +346,7 @@ def _engine_reason(options: FitOptions, context: FitContext, solution: Solution)
     if solution.abandoned_engines:
         return "engines tried before did not converge, or would have taken longer"
     if not solution.estimate.fits:
-        return "which needs the least memory; nothing fits memory_budget"
+        return "which needs little memory; nothing fits memory_budget"
     return "first choice of the plan"
 
 

@@ -120,7 +120,7 @@ class Plan:
         choice = "first choice" if estimate is self.steps[0] else ""
         if estimate.fits:
             return choice
-        return f"{choice}, needs the least memory, {TOO_LARGE}" if choice else TOO_LARGE
+        return f"{choice}, needs little memory, {TOO_LARGE}" if choice else TOO_LARGE
 
     @property
     def _notes(self) -> list[str]:
