@@ -13,6 +13,7 @@ import numpy as np
 
 from ling.design.blocked import row_gram_bytes
 from ling.design.dense import MAX_COMPILED_COLUMNS, MAX_THIN_COLUMNS
+from ling.design.sparse import MIN_BLAS_DENSITY
 from ling.design.storage import may_hold_rows
 from ling.design.tuning import DEFAULT_TUNING, MAX_WORKSPACE_BYTES, Tuning
 from ling.linalg import threads
@@ -39,6 +40,11 @@ UNCOUNTED_BYTES = 8e6
 SECONDS_PER_CALL = 1e-4
 # Seconds that LAPACK takes to orthonormalise one block of vectors.
 SECONDS_PER_BLOCK_QR = 5e-3
+# Multiply-adds of a sparse Gram matrix in the time of one stored entry in X'(X v), and how often
+# arrays of the size of the Gram matrix are read or written: cleared, added, mirrored, centred.
+SPARSE_GRAM_SPEEDUP, N_SPARSE_GRAM_SWEEPS = 2.0, 12
+# Times that dense blocks of a sparse X are read or written before BLAS multiplies them.
+N_DENSE_BLOCK_SWEEPS = 4
 # Factor on the time of a Gram matrix while blocks are read, which takes part of the machine.
 GRAM_SLOWDOWN_WHILE_READING = 1.3
 # Bytes of X from which a quantized copy in 16-bit integers saves more than it costs.
@@ -297,16 +303,13 @@ def _estimate_direct(
 ) -> list[EngineEstimate]:
     n, p = shape.n, shape.p
     m = min(n, p)
-    gram_flops = _gram_flops(shape)
-    gram_flops *= GRAM_SLOWDOWN_WHILE_READING if shape.read_bandwidth else 1.0
+    gram = gram_seconds(shape, machine)
+    gram *= GRAM_SLOWDOWN_WHILE_READING if shape.read_bandwidth else 1.0
     factor_flops = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 8)
     solve_flops = 6.0 * m * m * shape.n_targets
     one_pass = pass_seconds(shape, machine)
-    rate = machine.gemm_rate if shape.dense else machine.sparse
     seconds = (
-        max(gram_flops / rate, one_pass)
-        + factor_flops / machine.potrf_rate
-        + solve_flops / machine.gemm_rate
+        max(gram, one_pass) + factor_flops / machine.potrf_rate + solve_flops / machine.gemm_rate
     )
     seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
     extra_passes = (
@@ -321,7 +324,7 @@ def _estimate_direct(
     # For p <= n the inverse of the float32 factor is formed too. Then follow a gradient and
     # sometimes one or two steps of refinement. In the dual, each step takes two passes.
     n_factors, n_refinement_passes = (2, 1.5) if p <= n else (1, 3.5)
-    seconds = max(gram_flops / machine.gemm32, one_pass)
+    seconds = max(gram * machine.gemm_rate / machine.gemm32, one_pass)
     seconds += n_factors * factor_flops / machine.potrf_rate / 1.8
     seconds += 2 * shape.n_bytes / machine.stream_bandwidth + solve_flops / machine.gemm_rate
     seconds += n_refinement_passes * pass_seconds(shape, machine, shape.n_targets)
@@ -466,11 +469,16 @@ def statistics_bytes(p: int, n_targets: int, n_alphas: int) -> float:
 
 
 def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
-    """Seconds of the smaller Gram matrix of X, in float64 and in memory."""
-    return _gram_flops(shape) / (machine.gemm_rate if shape.dense else machine.sparse)
+    """Seconds of the smaller Gram matrix of X, in float64 and in memory.
 
-
-def _gram_flops(shape: ProblemDimensions) -> float:
-    """FLOPs of the smaller Gram matrix; for sparse X with entries spread evenly."""
+    Entries of sparse X are taken to be spread evenly.
+    """
     m, longest = min(shape.n, shape.p), max(shape.n, shape.p)
-    return float(longest) * m * m if shape.dense else float(shape.nnz) ** 2 / longest
+    blas_seconds = float(longest) * m * m / machine.gemm_rate
+    if shape.dense:
+        return blas_seconds
+    if shape.p <= shape.n and shape.nnz > MIN_BLAS_DENSITY * shape.n * shape.p:
+        dense_bytes = 8.0 * N_DENSE_BLOCK_SWEEPS * shape.n * shape.p
+        return blas_seconds + shape.nnz / machine.sparse + dense_bytes / machine.stream_bandwidth
+    loop_seconds = float(shape.nnz) ** 2 / longest / (SPARSE_GRAM_SPEEDUP * machine.sparse)
+    return loop_seconds + 8.0 * N_SPARSE_GRAM_SWEEPS * m * m / machine.stream_bandwidth
