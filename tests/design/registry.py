@@ -64,8 +64,14 @@ class Stored:
         return tuned_design(self.store(X), tuning)
 
 
-#: Small matrices are treated as large ones: compiled kernels, several blocks, and threads.
-LARGE = Tuning(max_cached_bytes=0, block_bytes=2**8, block_entries=2**7, min_parallel_entries=0)
+#: Small matrices are treated as large and sparse ones: compiled kernels, several blocks, threads.
+LARGE = Tuning(
+    max_cached_bytes=0,
+    block_bytes=2**8,
+    block_entries=2**7,
+    min_parallel_entries=0,
+    min_blas_density=float("inf"),
+)
 
 
 def tuned_design(raw: Any, tuning: Tuning) -> Design:

@@ -22,10 +22,7 @@ from ling.linalg.gram import mirror_upper_triangle, sum_of_grams
 # Stored entries that are squared at a time, with 24 bytes each of temporary arrays. With fewer,
 # adding up the columns of wide X would take longer than squaring.
 MOMENT_BATCH_ENTRIES = 2**18
-# Density from which X'X of dense blocks is faster: with density d, n p^2 d^2 multiply-adds of
-# compiled loops, 1.5e9 per second on two cores, take as long as n p^2 / 2 of BLAS.
-MIN_BLAS_DENSITY = 0.15
-# Bytes of such a block in float64; it stays in cache.
+# Bytes of a dense block of rows in float64; it stays in cache.
 DENSE_BLOCK_BYTES = 2**20
 
 
@@ -97,7 +94,7 @@ class SparseStorage(MemoryStorage):
 
         n, p = self.shape
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
-        if self.n_stored > MIN_BLAS_DENSITY * n * p:
+        if self.n_stored > self._tuning.min_blas_density * n * p:
             return sum_of_grams(self._dense_blocks(affine, out_dtype), p, out_dtype)
         left = (
             np.zeros((n, 0)) if affine.left is None else scale_rows(affine.left, affine.row_scale)

@@ -13,7 +13,6 @@ import numpy as np
 
 from ling.design.blocked import row_gram_bytes
 from ling.design.dense import MAX_COMPILED_COLUMNS, MAX_THIN_COLUMNS
-from ling.design.sparse import MIN_BLAS_DENSITY
 from ling.design.storage import may_hold_rows
 from ling.design.tuning import DEFAULT_TUNING, MAX_WORKSPACE_BYTES, Tuning
 from ling.linalg import threads
@@ -477,7 +476,7 @@ def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
     blas_seconds = float(longest) * m * m / machine.gemm_rate
     if shape.dense:
         return blas_seconds
-    if shape.p <= shape.n and shape.nnz > MIN_BLAS_DENSITY * shape.n * shape.p:
+    if shape.p <= shape.n and shape.nnz > DEFAULT_TUNING.min_blas_density * shape.n * shape.p:
         dense_bytes = 8.0 * N_DENSE_BLOCK_SWEEPS * shape.n * shape.p
         return blas_seconds + shape.nnz / machine.sparse + dense_bytes / machine.stream_bandwidth
     loop_seconds = float(shape.nnz) ** 2 / longest / (SPARSE_GRAM_SPEEDUP * machine.sparse)
