@@ -100,6 +100,13 @@ def enter_and_leave():
         pass
 
 
+def is_free(lock):
+    """Whether another thread can take the lock."""
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(lambda: lock.acquire(timeout=5) and not lock.release())
+        return taken.result()
+
+
 def test_an_interrupt_at_any_line_leaves_blas_as_it_was():
     before, place, is_complete = numbers(), 0, False
     while not is_complete:
@@ -109,6 +116,7 @@ def test_an_interrupt_at_any_line_leaves_blas_as_it_was():
             is_complete = True
         assert numbers() == before, place
         assert not threads._blas_limiter.users, place
+        assert is_free(threads._blas_limiter.lock), place
     assert place > 20
 
 

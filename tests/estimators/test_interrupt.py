@@ -138,17 +138,22 @@ print("main ends", flush=True)
 # A thread that is no daemon goes on after the main thread.
 FIT_AFTER_MAIN = """
 import threading
+from threadpoolctl import threadpool_limits
+from ling.linalg.threads import parallel_map
 def read():
     design = as_design(ChunkedStorage(ArraySource(X), max_resident_bytes=4 * 100 * 160))
     threading.main_thread().join()
     print(design.map_rows(lambda rows: rows[:, 0]).shape, flush=True)
+    with threadpool_limits(2):
+        print(parallel_map(str, range(3)), flush=True)
 threading.Thread(target=read).start()
 """
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    ("code", "printed"), [(PAUSED_IN_A_DAEMON, "main ends"), (FIT_AFTER_MAIN, "(4000,)")]
+    ("code", "printed"),
+    [(PAUSED_IN_A_DAEMON, "main ends"), (FIT_AFTER_MAIN, "(4000,)\n['0', '1', '2']")],
 )
 def test_a_process_ends_when_its_threads_do(code, printed):
     done = subprocess.run(

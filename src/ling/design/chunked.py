@@ -273,8 +273,12 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
     """Yield the items of an iterator; a thread computes the next one while the current one is used.
 
     Closing the generator ends the thread as soon as its current item is complete. So does the end
-    of the program, if the generator was abandoned half-way.
+    of the program, if the generator was abandoned half-way. Once the main thread has ended there is
+    no thread, because Python refuses to start one.
     """
+    if not main_thread().is_alive():
+        yield from items
+        return
     ready: Queue[tuple[T | None, BaseException | None]] = Queue(maxsize=1)
     stop, main, consumer = Event(), main_thread(), current_thread()
     outlives_main = consumer is not main and not consumer.daemon

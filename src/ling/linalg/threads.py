@@ -51,7 +51,15 @@ def n_threads() -> int:
         return os.cpu_count() or 1
     with _blas_limiter.lock:  # not between saving the counts and limiting them
         counts = _blas_limiter.saved_counts if _blas_limiter.users else []
-        return max(1, min(counts or [int(library.num_threads) for library in libraries]))
+        return max(1, min(counts or _thread_counts(libraries)))
+
+
+def _thread_counts(libraries: list[Any]) -> list[int]:
+    """The number of threads of each library.
+
+    A function, as Python 3.12 may not release a lock after an interrupt in a list comprehension.
+    """
+    return [int(library.num_threads) for library in libraries]
 
 
 class _BlasLimiter:
@@ -77,7 +85,7 @@ class _BlasLimiter:
             is_first = not self.users
             self.users[key] = weakref.ref(user, lambda _: self.remove(key))
             if not self.saved_counts:
-                self.saved_counts = [int(library.num_threads) for library in libraries]
+                self.saved_counts = _thread_counts(libraries)
             if is_first:
                 for library in libraries:
                     library.set_num_threads(1)
@@ -175,9 +183,12 @@ def split_rows(rows: slice, pieces: int) -> list[slice]:
 def parallel_map(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
     """`[task(part) for part in parts]`, computed in parallel."""
     # Inside the pool, parts run serially: a task that waits for tasks of its own pool can deadlock.
+    # So do they once the main thread has ended, when pools take no more tasks.
     workers = n_threads()
-    if min(workers, len(parts)) <= 1 or threading.current_thread().name.startswith(
-        THREAD_NAME_PREFIX
+    if (
+        min(workers, len(parts)) <= 1
+        or threading.current_thread().name.startswith(THREAD_NAME_PREFIX)
+        or not threading.main_thread().is_alive()
     ):
         return [task(part) for part in parts]
     pool = _pools.get(workers)
