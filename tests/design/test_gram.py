@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ling.linalg.gram import add_gram, form_gram, sum_of_grams, tile_slices
+from ling.linalg.gram import MAX_MATMUL_SIZE, add_gram, form_gram, sum_of_grams, tile_slices
 from tests.memory import peak_memory
 
 TILE = 8
@@ -31,6 +31,15 @@ every_array = pytest.mark.parametrize(
 def array(dtype, order, size, n_rows):
     values = np.random.default_rng(size).standard_normal((n_rows, size))
     return np.array(values, dtype=dtype, order=order)
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("size", [MAX_MATMUL_SIZE, MAX_MATMUL_SIZE + 1])
+def test_matrices_of_medium_size_are_summed_by_matmul_or_syrk(order, size):
+    A = np.random.default_rng(0).standard_normal((300, size))
+    A = np.array(A, order=order)
+    blocks = (A[start : start + 70] for start in range(0, 300, 70))
+    assert_is_gram(sum_of_grams(blocks, size, A.dtype), A)
 
 
 def assert_is_gram(G, A):

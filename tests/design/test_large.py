@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy import sparse
 
+from ling.design import as_design
 from tests.design.laws import LAWS, call_everything, calling, check, grams_are_the_dense_ones
 from tests.design.registry import COMPOSITE, LARGE, build, case_of, cases_of, designs
 
@@ -86,3 +89,23 @@ def test_a_gram_matrix_larger_than_one_tile(rng):
     """Its triangle is mirrored tile by tile, of 512 columns each."""
     for shape in ((3, 1100), (1100, 3)):
         grams_are_the_dense_ones(build("dense-c", "standardised", rng.standard_normal(shape)), rng)
+
+
+@pytest.mark.parametrize("name", ["dense-c", "dense-fortran", "dense-float32", "dense-bool", "csr"])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_gram_matrices_of_several_mapped_blocks(name, is_weighted, rng):
+    """Blocks have 256 rows at least, so that small matrices are a single one."""
+    X = (rng.standard_normal((700, 1500)) > 0.3).astype(np.float64)
+    weights = rng.uniform(0.5, 1.5, 700) if is_weighted else None
+    raw = {
+        "dense-c": X,
+        "dense-fortran": np.asfortranarray(X),
+        "dense-float32": X.astype(np.float32),
+        "dense-bool": X.astype(bool),
+        "csr": sparse.csr_array(X),
+    }[name]
+    mean = X.mean(axis=0)
+    root = np.ones(700) if weights is None else np.sqrt(weights)
+    mapped = root[:, None] * (X - mean)
+    gram = as_design(raw).standardized(shift=mean, weights=weights).gram(np.float64)
+    np.testing.assert_allclose(gram, mapped.T @ mapped, rtol=0, atol=1e-10)

@@ -12,6 +12,11 @@ from ling.estimators.validation import _is_valid_as_is
 X, Y = np.eye(6), np.arange(6.0)
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_validated_yet(monkeypatch):
+    monkeypatch.setattr(parameter_validation, "_valid_parameters", set())
+
+
 def test_equal_parameters_are_validated_once(monkeypatch):
     calls = []
 

@@ -1,8 +1,10 @@
-"""Calls of BLAS that are too small for threads run on one."""
+"""Calls of BLAS that are too small for threads run on one, and large ones on all."""
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from ling import Ridge, RidgeCV
+from ling.design import Design
 from ling.linalg.threads import MIN_PARALLEL_FLOPS, blas_threads_for
 
 
@@ -16,3 +18,34 @@ def test_small_calls_run_on_one_thread(flops, expected):
         with blas_threads_for(flops):
             assert blas_threads() == expected
         assert blas_threads() == {2}
+
+
+@pytest.fixture
+def threads_of_grams(monkeypatch):
+    """The number of BLAS threads in each Gram matrix that a fit forms."""
+    seen, gram = [], Design.gram
+
+    def recorded(self, *arguments):
+        seen.append(blas_threads())
+        return gram(self, *arguments)
+
+    monkeypatch.setattr(Design, "gram", recorded)
+    with threadpool_limits(2, user_api="blas"):
+        yield seen
+
+
+@pytest.mark.parametrize("model", [Ridge(), RidgeCV(), RidgeCV(cv=3)], ids=str)
+def test_small_fits_run_on_one_thread(model, threads_of_grams, rng):
+    model.fit(rng.standard_normal((60, 5)), rng.standard_normal(60))
+    assert threads_of_grams
+    assert all(threads == {1} for threads in threads_of_grams)
+    assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_large_gram_matrices_are_formed_by_all_threads(precision, threads_of_grams, rng):
+    n, p = 4_500, 300
+    assert n * p * p > MIN_PARALLEL_FLOPS
+    model = Ridge(solver="direct", precision=precision)
+    model.fit(rng.standard_normal((n, p)), rng.standard_normal(n))
+    assert threads_of_grams == [{2}]

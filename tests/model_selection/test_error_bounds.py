@@ -257,9 +257,8 @@ def test_a_rough_kernel_widens_the_bounds_of_leave_one_out():
     loo = _DualLeaveOneOut(data.cv_problem())
     n, rows = len(data.Y), slice(None)
     residuals, diagonals = np.zeros((n, 1, 1)), np.full((n, 1), 0.3)
-    floors = np.full(
-        1, 5 * loo._system_error
-    )  # a relative error of 1/5, so that 1/4 of the diagonal is unsure
+    # A relative error of 1/5, so that 1/4 of the diagonal is unsure.
+    floors = np.full(1, 5 * loo._system_error)
     bounds = loo._row_bounds(np.ones((1, 1)), floors, residuals, diagonals, diagonals, rows)
     np.testing.assert_allclose(bounds, np.sqrt(1.25 * 0.3) / (0.75 * 0.3), rtol=1e-9)
 

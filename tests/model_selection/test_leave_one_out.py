@@ -12,6 +12,7 @@ from ling.model_selection.leave_one_out import (
     _PrimalLeaveOneOut,
 )
 from ling.model_selection.score_accumulators import SquaredError
+from ling.solvers.cost_model import MemoryBudget
 from tests.model_selection.problems import ALPHAS, DATA, Data
 
 every_data = pytest.mark.parametrize("data", DATA.values(), ids=DATA)
@@ -49,6 +50,18 @@ def test_both_formulations_give_the_same_residuals(data):
     for (one, bound), (other, other_bound) in zip(primal, dual, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8 * np.abs(one).max())
         assert (np.abs(one - other) <= bound + other_bound).all()
+
+
+@every_data
+@pytest.mark.parametrize("kind", FORMULATIONS.values(), ids=FORMULATIONS)
+def test_batches_of_alphas_give_the_same_residuals(data, kind):
+    samples = data().cv_problem()
+    tight = replace(samples, memory=MemoryBudget(1.0))
+    assert len(list(kind(tight).residuals(LARGE_ALPHAS))) == len(LARGE_ALPHAS)
+    pairs = (residuals_and_bounds(kind(one), LARGE_ALPHAS) for one in (samples, tight))
+    for (one, bound), (other, other_bound) in zip(*pairs, strict=True):
+        assert (np.abs(one - other) <= bound + other_bound).all()
+        np.testing.assert_allclose(bound, other_bound, rtol=1e-6)
 
 
 @every_data

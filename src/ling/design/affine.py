@@ -44,17 +44,6 @@ class AffineMap:
         return 0 if self.left is None else self.left.shape[1]
 
     @property
-    def is_shift(self) -> bool:
-        """Whether the map subtracts one row vector, (1, p), from all rows and does no more."""
-        return (
-            self.rank == 1
-            and self.row_scale is None
-            and self.column_scale is None
-            and self.left is not None
-            and bool((self.left == 1.0).all())
-        )
-
-    @property
     def without_column_scale(self) -> AffineMap:
         """The map X -> A = diag(row_scale) X - left right'."""
         return self if self.column_scale is None else replace(self, column_scale=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 GRAM_BLOCK_SIZE = 32
 # Bytes of the blocks of rows of a Gram matrix that NumPy maps; they stay in cache.
 CACHED_BLOCK_BYTES = 2**21
+# Least number of rows that a compiled loop sums up without an intermediate result.
+MIN_SUMMED_ROWS = 256
 # Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
 MAX_THIN_COLUMNS = 4
 # Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
@@ -111,12 +114,6 @@ class DenseStorage(MemoryStorage):
             return form_gram(self.array)
         return sum_of_grams(self._mapped_blocks(affine, out_dtype), self.shape[1], out_dtype)
 
-    @property
-    def has_fast_gram(self) -> bool:
-        """Whether BLAS forms X'X without a copy of X, and no compiled loop is faster."""
-        is_narrow = self.shape[1] <= MAX_NARROW_FEATURES and self._can_use_kernels
-        return self._is_blas_ready(np.dtype(np.float64)) and not is_narrow
-
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether compiled loops can quantise A."""
         return self._can_compile_map(affine)
@@ -133,7 +130,8 @@ class DenseStorage(MemoryStorage):
         """Yield consecutive blocks of rows of A in `dtype`; each may overwrite the last one."""
         n, p = self.shape
         is_compiled = self._can_compile_map(affine)
-        n_bytes = self._gram_block_bytes if is_compiled else CACHED_BLOCK_BYTES
+        limit = self._gram_block_bytes
+        n_bytes = limit if is_compiled else min(CACHED_BLOCK_BYTES, limit)
         height = max(1, min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize))))
         buffer = np.empty((height, p), dtype, order="C" if self._is_by_rows else "F")
         vectors = self.map_vectors(affine) if is_compiled else None
@@ -278,10 +276,17 @@ class DenseStorage(MemoryStorage):
         shape = U.shape[1] + 2, self.shape[1]
 
         def sweep(part: slice) -> Array:
-            out = np.zeros(shape)
-            dense_moments(self.array, weights, U, part.start, part.stop, out)
+            out, partial_sums = np.zeros(shape), np.empty(shape)
+            for rows in row_slices(part.stop - part.start, height):
+                partial_sums[...] = 0.0
+                first, last = part.start + rows.start, part.start + rows.stop
+                dense_moments(self.array, weights, U, first, last, partial_sums)
+                out += partial_sums
             return out
 
+        # Equal numbers round in one direction, so that errors of a running sum grow like the number
+        # of its terms. In chains of sqrt(n) terms they stay below `sum_noise(n)`.
+        height = max(MIN_SUMMED_ROWS, 4 * math.isqrt(self.shape[0]))
         stacked = threads.parallel_sum(sweep, self._thread_slices(8 * shape[0] * shape[1]))
         return stacked[0], stacked[1:-1].T, stacked[-1]
 

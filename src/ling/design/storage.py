@@ -81,11 +81,6 @@ class Storage(ABC):
         return True
 
     @property
-    def has_fast_gram(self) -> bool:
-        """Whether X'X in float64 is faster than A'A, because A needs a copy of X and X does not."""
-        return False
-
-    @property
     def max_compiled_columns(self) -> int:
         """Largest number of columns of V for which a compiled loop forms X'(X V)."""
         return 1

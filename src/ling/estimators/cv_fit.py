@@ -99,24 +99,26 @@ def fit_with_cv(
     `splits` is None for leave-one-out, and `user_alphas` for the default grid. Raises OptionError
     if memory does not allow a choice.
     """
+    started = time.perf_counter()
     plan = plan_training(data, 1, options)
     needs = CVNeeds.of_model(model, splits, scoring, user_alphas, options)
     check_cv_memory(data, plan, needs)
     least = MIN_PARALLEL_LOO_FLOPS if splits is None else MIN_PARALLEL_FOLD_FLOPS
     with blas_threads_for(plan.dimensions.max_blas_flops, least):
-        return _choose_and_fit(model, data, splits, scoring, options, user_alphas, plan, needs)
+        return _choose_and_fit(
+            model, data, splits, scoring, options, user_alphas, plan, needs, started
+        )
 
 
 def _choose_and_fit(
     model: Any, data: TrainingData, splits: Splits | None, scoring: Scoring, options: FitOptions,
-    user_alphas: Array | None, plan: Plan, needs: CVNeeds,
+    user_alphas: Array | None, plan: Plan, needs: CVNeeds, started: float,
 ) -> CVFitResult:  # fmt: skip
     """Score all alphas, choose, and fit, with the threads that the caller has set."""
-    started = time.perf_counter()
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: _expected_cost(model, plan, splits, user_alphas))
     problem, standardization = build_problem(
-        data, np.ones(data.n_targets), bool(model.fit_intercept), has_final_alphas=False
+        data, np.ones(data.n_targets), bool(model.fit_intercept)
     )
     meter.begin_stage("choose alpha")
     samples = CVProblem.from_problem(

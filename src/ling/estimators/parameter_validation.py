@@ -33,8 +33,10 @@ class ParameterValidationMixin:
         kind: Any = type(self)
         values = {name: getattr(self, name) for name in _parameter_names(kind)}
         key = kind, *map(_as_key, values.values())
-        if UNIQUE in key or key not in _valid_parameters:
-            validate_parameters(kind._parameter_constraints, values, kind.__name__)
+        if key in _valid_parameters:
+            return
+        validate_parameters(kind._parameter_constraints, values, kind.__name__)
+        if UNIQUE not in key:
             if len(_valid_parameters) >= MAX_REMEMBERED_PARAMETERS:
                 _valid_parameters.clear()
             _valid_parameters.add(key)

@@ -230,9 +230,7 @@ def _compute_path(
     n_alphas = DEFAULT_N_ALPHAS if user_alphas is None else len(user_alphas)
     meter = data.design.meter
     meter.begin_stage("prepare", lambda: expected_path_cost(plan, n_alphas))
-    problem, standardization = build_problem(
-        data, np.ones(data.n_targets), fit_intercept, has_final_alphas=False
-    )
+    problem, standardization = build_problem(data, np.ones(data.n_targets), fit_intercept)
     samples = CVProblem.from_problem(problem, standardization, data, fit_intercept, plan.memory)
     scaled_alphas = default_alpha_grid(problem)
     if user_alphas is not None:

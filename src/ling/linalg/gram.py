@@ -26,10 +26,10 @@ from ling._typing import Array
 # routines do not pack that way: trtri of 20,500 columns passes, and sytrd and orgqr of that size
 # ran for 90 seconds without a crash.
 TILE = 4096
+SYRK_TILES = 2
 # Gram matrices up to this order are summed by NumPy, which calls syrk and copies a triangle in C.
 # For larger ones, adding up matrices of blocks would take a visible part of the time.
 MAX_MATMUL_SIZE = 256
-SYRK_TILES = 2
 
 
 def form_gram(A: Array, *, out: Array | None = None, tile: int = TILE) -> Array:
@@ -70,7 +70,7 @@ def sum_of_grams(
 
     The blocks may share their memory: each is used before the next is requested.
     """
-    if size <= MAX_MATMUL_SIZE:
+    if size <= min(MAX_MATMUL_SIZE, SYRK_TILES * tile):
         total = np.zeros((size, size), dtype)
         for block in blocks:
             total += block.T @ block

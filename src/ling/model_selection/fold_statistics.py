@@ -114,7 +114,6 @@ def statistics_of_all(samples: CVProblem) -> SufficientStatistics:
         gram=problem.gram(),
         cross=problem.moments,
         squares=problem.target_norms**2,
-        x_squares=problem.gram_error_scale if problem.centers_gram else None,
     )
 
 

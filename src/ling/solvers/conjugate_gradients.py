@@ -41,9 +41,9 @@ TargetIndices = NDArray[np.intp]
 class Preconditioner:
     """A preconditioner P^-1 with proven lower ratios: X'X + alpha I >= lower_ratio P.
 
-    `apply(R, targets)` returns P^-1 R, where R (p, k) has one column for each of the k `targets`.
-    `lower_ratio` (t,) has one number per target. `noise` bounds the error of products with
-    X'X + alpha I beyond float64 rounding, relative to P.
+    `apply(R, targets)` returns P^-1 R in a new array, where R (p, k) has one column for each of the
+    k `targets`. `lower_ratio` (t,) has one number per target. `noise` bounds the error of products
+    with X'X + alpha I beyond float64 rounding, relative to P.
     """
 
     apply: Callable[[Array, TargetIndices], Array]
@@ -75,7 +75,7 @@ class LinearSystem(ABC):
 
     @abstractmethod
     def precondition(self, R: Array, targets: TargetIndices) -> Array:
-        """An approximation of H^-1 R for the columns R of `targets`."""
+        """An approximation of H^-1 R, in a new array, for the columns R of `targets`."""
 
     @abstractmethod
     def initial_squared_bound(self, R: Array) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import numpy as np
 from scipy import linalg
 
@@ -44,16 +46,6 @@ def direct(
     n, p = problem.shape
     if (problem.alphas == 0).any():
         return solve_by_singular_values(problem, budget.memory, "the solution of least norm")
-    if not budget.low_precision:
-        _ = problem.row_gram() if p > n else problem.gram()  # the part that needs all threads
-    m = min(n, p)
-    with blas_threads_for(max(m**3 / 3, m * m * problem.n_targets)):
-        return _solve(problem, options, budget)
-
-
-def _solve(problem: Problem, options: FitOptions, budget: EngineBudget) -> Candidate:
-    """The candidate for alphas > 0, from a Gram matrix or, if that loses digits, from an SVD."""
-    n, p = problem.shape
     if p > n:
         return _solve_dual(problem, options, budget)
     candidate = _solve_primal(problem, options, budget)
@@ -84,13 +76,31 @@ def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -
     G = problem.gram()
     if len(problem.distinct_alphas) >= MIN_ALPHAS_FOR_TRIDIAGONAL:
         return solve_with_form(problem, tridiagonalize(G))
+    with _factor_threads(problem):
+        candidate = _solve_by_cholesky(problem, G)
+    if candidate is None:
+        return solve_by_singular_values(problem, budget.memory, ILL_CONDITIONED_NOTE)
+    return candidate
+
+
+def _factor_threads(problem: Problem) -> AbstractContextManager[None]:
+    """Context manager with the BLAS threads that factors of a Gram matrix, and solves, need."""
+    m = min(problem.shape)
+    return blas_threads_for(max(m**3 / 3, m * m * problem.n_targets))
+
+
+def _solve_by_cholesky(problem: Problem, G: Array) -> Candidate | None:
+    """The candidate from a Cholesky factor of G + alpha I for each alpha, for G = X'X.
+
+    None if a matrix is not positive definite, up to rounding.
+    """
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
     minorants: list[CholeskyMinorant] = []
     for alpha, same_alpha in problem.alpha_groups:
         proven = cholesky_with_minorant(G, alpha, problem.shape[0], problem.gram_error_scale)
         if proven is None:
-            return solve_by_singular_values(problem, budget.memory, ILL_CONDITIONED_NOTE)
+            return None
         factor, minorant = proven
         minorants.append(minorant)
         C = problem.moments[:, same_alpha]
@@ -187,15 +197,16 @@ def solve_dual_system(problem: Problem) -> tuple[Array, Array] | None:
         return solve_with_refinement(tridiagonalize(K), K, problem.targets, problem.alphas)
     C = np.empty_like(problem.targets)
     rho = np.empty_like(problem.targets)
-    for alpha, same_alpha in problem.alpha_groups:
-        Y = problem.targets[:, same_alpha]
-        factor = scaled_cholesky(K, alpha)
-        if factor is None:
-            return None
-        c = factor.solve(Y)
-        c += factor.solve(Y - K @ c - alpha * c)
-        C[:, same_alpha] = c
-        rho[:, same_alpha] = Y - K @ c - alpha * c
+    with _factor_threads(problem):
+        for alpha, same_alpha in problem.alpha_groups:
+            Y = problem.targets[:, same_alpha]
+            factor = scaled_cholesky(K, alpha)
+            if factor is None:
+                return None
+            c = factor.solve(Y)
+            c += factor.solve(Y - K @ c - alpha * c)
+            C[:, same_alpha] = c
+            rho[:, same_alpha] = Y - K @ c - alpha * c
     return C, rho
 
 

@@ -206,7 +206,7 @@ def plan_as_dict(plan: Plan, options: FitOptions) -> dict[str, Any]:
     """The plan of a fit with these options in plain numbers and text, as in `FitReport.plan`."""
     # Small problems are planned with fixed speeds everywhere, which are not recorded.
     is_small = plan.dimensions.nnz <= MAX_UNMEASURED_ENTRIES
-    has_fixed_speeds = is_small and plan.machine is DEFAULT_MACHINE
+    has_fixed_speeds = is_small and plan.machine == DEFAULT_MACHINE
     speeds = {} if has_fixed_speeds else dict(vars(plan.machine))
     if plan.dimensions.read_bandwidth is not None:
         speeds = {**vars(plan.machine), "read_bandwidth": plan.dimensions.read_bandwidth}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import Design, QuantizedMatrix
-from ling.design.arrays import FLOAT64_MAX, row_slices
+from ling.design.arrays import FLOAT64_MAX
 from ling.errors import NonFiniteError
 from ling.linalg.rounding import sum_noise
 from ling.plain_state import register_plain
@@ -32,12 +32,6 @@ MIN_SCALE_TO_ROOT_ALPHA = 1e-145
 # If ||y - X w||^2 is below this fraction of ||y||^2, its expansion into sums of squares has
 # cancelled, and it is computed from X itself.
 CANCELLATION_THRESHOLD = 1e-6
-# X'X may be formed before X is centred if no column is longer than this times its centred self, as
-# the rounding errors of X'X grow by up to the square of it, 16. They also have to be below this
-# fraction of alpha, so that a fit keeps the digits that its certificate is about.
-MAX_RAW_TO_CENTERED_RATIO, MAX_GRAM_ERROR_TO_ALPHA = 4.0, 1e-6
-# Entries of X'X that are corrected at a time; they stay in a core's cache.
-CORRECTED_ELEMENTS = 2**16
 # Relative rounding error of ||y - X w||^2 up to which statistics are computed from X'X.
 MAX_EXPANSION_ERROR = 1e-8
 
@@ -100,9 +94,6 @@ class Problem:
         Norms of the columns of X and Y before centring.
     gram_cache : GramCache
         Gram matrices of X that have been formed so far.
-    centers_gram : bool
-        Whether X'X is formed before centring and corrected, X'X - n mean mean'. That is faster
-        where centring needs a copy of X, and its rounding errors are a little larger.
     """
 
     design: Design
@@ -113,7 +104,6 @@ class Problem:
     raw_column_norms: Array
     raw_target_norms: Array
     gram_cache: GramCache = field(default_factory=GramCache, repr=False)
-    centers_gram: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -191,9 +181,8 @@ class Problem:
         raw norm of column j times its centred norm. Otherwise it is the square of the raw norm,
         because X'X is a difference of raw sums.
         """
-        centers_first = self.centers_rows and not self.centers_gram
         return self.raw_column_norms * (
-            self.safe_column_norms if centers_first else self.raw_column_norms
+            self.safe_column_norms if self.centers_rows else self.raw_column_norms
         )
 
     @property
@@ -225,20 +214,7 @@ class Problem:
 
     def gram(self) -> Array:
         """X'X (p, p) in float64; one pass on first use, then cached."""
-        if self.gram_cache.formed_gram is None and self.centers_gram:
-            self.gram_cache.formed_gram = self._centered_gram()
         return self.gram_cache.gram(self.design)
-
-    def _centered_gram(self) -> Array:
-        """X'X (p, p) from that of X before centring; see `centers_gram`."""
-        n, p = self.shape
-        design, right = self.design, self.design.affine.right
-        assert right is not None  # the means, which the affine map subtracts
-        scaled_mean = math.sqrt(n) * right[:, 0]
-        G = Design(design.storage, meter=design.meter, pass_fraction=design.pass_fraction).gram()
-        for rows in row_slices(p, max(1, CORRECTED_ELEMENTS // p)):
-            G[rows] -= scaled_mean[rows, None] * scaled_mean
-        return G
 
     def row_gram(self) -> Array:
         """X X' (n, n) in float64; `Storage.row_gram_passes` passes on first use, then cached."""
@@ -355,11 +331,10 @@ def relative_to_target_norm(problem: Problem, error: Array) -> Array:
 
 
 def build_problem(
-    data: TrainingData, alphas: Array, fit_intercept: bool, has_final_alphas: bool = True
+    data: TrainingData, alphas: Array, fit_intercept: bool
 ) -> tuple[Problem, Standardization]:
     """Build the problem for data and alphas (t,); one pass for the means, X'Y and norms.
 
-    `has_final_alphas` is False if the problem will be solved for other alphas, not known yet.
     Non-finite entries of X make these sums non-finite, so no separate pass has to look for them.
     """
     storage, weights = data.design.storage, data.weights
@@ -395,30 +370,17 @@ def build_problem(
     if fit_intercept or weights is not None or scale is not None:
         shift = x_mean if fit_intercept else None
         design = design.standardized(shift, scale, weights)
-    norms, raw_norms = norms / x_scale, np.sqrt(squares) / x_scale
     problem = Problem(
         design,
         scaled_targets(Y, weights, y_scale, is_copy or fit_intercept),
         moments / x_scale / y_scale,
         alphas,
-        norms,
-        raw_norms,
+        norms / x_scale,
+        np.sqrt(squares) / x_scale,
         raw_target_norms / y_scale,
-        centers_gram=has_final_alphas and _can_center_gram(design, norms, raw_norms, alphas.min()),
     )
     problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
     return problem, Standardization(x_mean, y_mean, x_scale, y_scale, total_weight, n_counted)
-
-
-def _can_center_gram(design: Design, norms: Array, raw_norms: Array, alpha: float) -> bool:
-    """Whether X'X may, and should, be formed before centring; see `Problem.centers_gram`."""
-    return (
-        design.storage.has_fast_gram
-        and design.affine.is_shift
-        and bool((raw_norms <= MAX_RAW_TO_CENTERED_RATIO * norms).all())
-        and sum_noise(design.shape[0]) * float(raw_norms @ raw_norms)
-        <= MAX_GRAM_ERROR_TO_ALPHA * alpha
-    )
 
 
 def scale_alphas(alphas: Array, x_scale: float) -> Array:
