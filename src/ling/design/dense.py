@@ -217,11 +217,11 @@ class DenseStorage(MemoryStorage):
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
+        if U.shape[1] > MAX_THIN_COLUMNS:  # one large product is faster than many small ones
+            sums, products, squares = self.moments(weights, U[:, :0])
+            return sums, self.rmatmat(U), squares
         if self._can_use_kernels:
-            sums, products, squares = self._moments_by_kernel(weights, U[:, :MAX_THIN_COLUMNS])
-            if U.shape[1] > MAX_THIN_COLUMNS:
-                products = np.hstack([products, self.rmatmat(U[:, MAX_THIN_COLUMNS:])])
-            return sums, products, squares
+            return self._moments_by_kernel(weights, U)
         p = self.shape[1]
         sums, products, squares = np.zeros(p), np.zeros((p, U.shape[1])), np.zeros(p)
         for rows, block in self._row_blocks(np.dtype(np.float64), 2):
