@@ -344,10 +344,10 @@ class _DualLeaveOneOut:
         relative = np.where(relative < 0.5, relative / (1 - relative), np.inf)
         roots = np.sqrt(full_diagonals * (1 + relative))
         # The difference of the two diagonals, and the mean of y, are rounded too.
-        safe = (diagonals - (relative + 4 * EPS) * full_diagonals)[:, :, None]
-        factors = (relative + 4 * EPS) * full_diagonals
+        diagonal_errors = (relative + 4 * EPS) * full_diagonals
+        safe = (diagonals - diagonal_errors)[:, :, None]
         weighted_errors = np.abs(residuals[rows])
-        weighted_errors *= root_weights * factors[:, :, None]
+        weighted_errors *= root_weights * diagonal_errors[:, :, None]
         weighted_errors += roots[:, :, None] * errors
         bounds = weighted_errors / safe / root_weights
         bounds += 4 * EPS * np.abs(self.cv_problem.Y[rows, None]) + self._mean_errors
