@@ -15,7 +15,7 @@ import numpy as np
 ENGINES = "auto", "direct", "krylov", "two_stage", "row_sketch", "partial_fit", "certify"
 STORAGES = "C", "F", "strided", "csr", "memmap", "npy", "blocks"
 TOLERANCES = 1e-2, 1e-4, 1e-6, 1e-8, 1e-10
-# One problem in this many is larger than the others.
+# One problem in this many is larger than the others, and one has many rows and few columns.
 LARGE_EVERY = 50
 
 
@@ -45,8 +45,13 @@ def draw_problem(seed: int, number: int) -> SoakProblem:
     """The problem with this number; it depends on both arguments only."""
     rng = np.random.default_rng([seed, number])
     is_large = number % LARGE_EVERY == LARGE_EVERY - 1
-    n = int(rng.integers(100, 400) if is_large else rng.integers(1, 101))
-    p = int(rng.integers(30, 120) if is_large else rng.integers(1, 31))
+    is_tall = number % LARGE_EVERY == LARGE_EVERY // 2
+    n_range, p_range = (1, 101), (1, 31)
+    if is_large:
+        n_range, p_range = (100, 400), (30, 120)
+    elif is_tall:
+        n_range, p_range = (1_000, 20_000), (1, 4)
+    n, p = int(rng.integers(*n_range)), int(rng.integers(*p_range))
     X = _draw_matrix(rng, n, p)
     y = _draw_targets(rng, X)
     weights = _draw_weights(rng, n)
@@ -82,6 +87,8 @@ def _draw_matrix(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
         X = X + 10.0 ** rng.uniform(-1, 8) * rng.standard_normal(p) * (np.abs(X).mean() + 1e-300)
     if rng.random() < 0.2:
         X = np.round(X * 4)
+    if rng.random() < 0.1:  # sums of equal numbers round in one direction
+        X = np.where(X > np.quantile(X, rng.random()), rng.random(), rng.random())
     return X * 10.0 ** (rng.uniform(-12, 12) if rng.random() < 0.3 else 0.0)
 
 

@@ -1,11 +1,14 @@
 """What storages compute for a ridge problem: sums over columns, narrow Grams."""
 
+import math
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from ling.design import DenseStorage, as_design
+from ling.design import DenseStorage, SparseStorage, as_design
+from ling.linalg.rounding import sum_noise
 from tests.design.laws import assert_close
 from tests.design.registry import LARGE, designs
 
@@ -44,3 +47,31 @@ def test_a_dense_design_can_be_told_to_be_compiled(rng):
         design = DenseStorage(X, compiled=compiled)
         assert (design.max_compiled_columns > 0) is (compiled is True)
         assert np.allclose(as_design(design).gram_matmat(V), X.T @ (X @ V))
+
+
+@pytest.mark.parametrize("values", [(0.1,), (0.1, 1.1)])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [600, 5_000, 16_384, 200_003])
+def test_sums_of_few_distinct_values_are_accurate(n, weighted, values, rng):
+    """Additions of equal numbers round in one direction."""
+    X = rng.choice(values, size=(n, 3))
+    weights = np.full(n, 0.3) if weighted else None
+    storages = {
+        "C order": DenseStorage(X, compiled=False),
+        "Fortran order": DenseStorage(np.asfortranarray(X)),
+        "compiled": DenseStorage(X, compiled=True),
+        "sparse": SparseStorage(sparse.csr_array(X)),
+        "duplicates": SparseStorage(with_duplicates(X)),
+    }
+    exact = [math.fsum(0.3 * column if weighted else column) for column in X.T]
+    for name, storage in storages.items():
+        sums = storage.moments(weights, np.zeros((n, 1)))[0]
+        errors = np.abs(sums - exact) / exact
+        assert errors.max() <= sum_noise(n), name
+
+
+def with_duplicates(X):
+    """X as a CSR matrix that lists every entry twice, each time with half of its value."""
+    csr = sparse.csr_array(X)
+    data, indices = np.repeat(csr.data / 2, 2), np.repeat(csr.indices, 2)
+    return sparse.csr_array((data, indices, 2 * csr.indptr), shape=X.shape)

@@ -31,7 +31,7 @@ from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 GRAM_BLOCK_SIZE = 32
 # Bytes of the blocks of rows of a Gram matrix that NumPy maps; they stay in cache.
 CACHED_BLOCK_BYTES = 2**21
-# Least number of rows that a compiled loop sums up without an intermediate result.
+# Least number of rows that are summed up without an intermediate result.
 MIN_SUMMED_ROWS = 256
 # Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
 MAX_THIN_COLUMNS = 4
@@ -226,7 +226,7 @@ class DenseStorage(MemoryStorage):
         sums, products, squares = np.zeros(p), np.zeros((p, U.shape[1])), np.zeros(p)
         for rows, block in self._row_blocks(np.dtype(np.float64), 2):
             w = np.ones(len(block)) if weights is None else weights[rows]
-            sums += w @ block
+            sums += _sum_in_short_chains(w, block)
             products += block.T @ U[rows]
             squares += np.einsum(
                 "ij,ij->j", block, block if weights is None else w[:, None] * block
@@ -284,9 +284,7 @@ class DenseStorage(MemoryStorage):
                 out += partial_sums
             return out
 
-        # Equal numbers round in one direction, so that errors of a running sum grow like the number
-        # of its terms. In chains of sqrt(n) terms they stay below `sum_noise(n)`.
-        height = max(MIN_SUMMED_ROWS, 4 * math.isqrt(self.shape[0]))
+        height = _chain_length(self.shape[0])
         stacked = threads.parallel_sum(sweep, self._thread_slices(8 * shape[0] * shape[1]))
         return stacked[0], stacked[1:-1].T, stacked[-1]
 
@@ -343,6 +341,27 @@ class DenseStorage(MemoryStorage):
 def _apply_to_rows(affine: AffineMap, array: Array, cols: slice, out: Array, rows: slice) -> None:
     """Write the mapped rows of array[:, cols] to `out`."""
     affine.apply(array[rows, cols], rows, cols, out[rows])
+
+
+def _chain_length(n: int) -> int:
+    """Return the number of rows that are summed up without an intermediate result.
+
+    Equal numbers round in one direction, so that errors of a running sum grow like the number of
+    its terms. In chains of sqrt(n) terms they stay below `sum_noise(n)`.
+    """
+    return max(MIN_SUMMED_ROWS, 4 * math.isqrt(n))
+
+
+def _sum_in_short_chains(weights: Array, block: Array) -> Array:
+    """Return weights @ block, with intermediate results after every few rows."""
+    n, p = block.shape
+    height = _chain_length(n)
+    if n < 2 * height:
+        return np.asarray(weights @ block)
+    n_chains = n // height
+    end = n_chains * height
+    chains = weights[:end].reshape(n_chains, 1, height) @ block[:end].reshape(n_chains, height, p)
+    return np.asarray(chains.sum(axis=(0, 1)) + weights[end:] @ block[end:])
 
 
 def _least_rows(size: int) -> int:

@@ -396,6 +396,29 @@ def csr_rmatvec(indptr: Any, indices: Any, data: Any, u: Any, lo: int, hi: int, 
 
 
 @_jit_sparse
+def csr_moments(
+    indptr: Any, indices: Any, data: Any, weights: Any, lo: int, hi: int, out: Any
+) -> None:
+    """Add column sums of weights x, their rounding errors, and those of weights x^2 to `out`.
+
+    `out` has shape (3, p), `weights` of None means weights of 1. The sum of the first two rows is
+    as accurate as if it had been rounded once (Ogita, Rump and Oishi 2005, algorithm Sum2).
+    """
+    sums, errors, squares = out[0], out[1], out[2]
+    for i in range(lo, hi):
+        w = 1.0 if weights is None else weights[i]
+        for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
+            j = uint64(indices[t])
+            x = float64(data[t])
+            term, previous = w * x, sums[j]
+            total = previous + term
+            added = total - previous
+            sums[j] = total
+            errors[j] += (previous - (total - added)) + (term - added)
+            squares[j] += term * x
+
+
+@_jit_sparse
 def csr_gram_matvec(
     indptr: Any,
     indices: Any,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +20,8 @@ from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.linalg import threads
 from ling.linalg.gram import mirror_upper_triangle, sum_of_grams
 
-# Stored entries that are squared at a time, with 24 bytes each of temporary arrays. With fewer,
-# adding up the columns of wide X would take longer than squaring.
+# Stored entries that are copied at a time to add up duplicates. With fewer, adding up the columns
+# of wide X would take longer than squaring.
 MOMENT_BATCH_ENTRIES = 2**18
 # Bytes of a dense block of rows in float64; it stays in cache.
 DENSE_BLOCK_BYTES = 2**20
@@ -155,28 +156,28 @@ class SparseStorage(MemoryStorage):
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
-        sums = self.rmatmat(np.ones(self.shape[0]) if weights is None else weights)
         # One contiguous column at a time is faster here than a block whose rows are not contiguous.
         products = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
-        squares = np.zeros(self.shape[1])
-        # A few rows at a time: the squares of all entries would take twice the memory of X.
-        for rows in self._split_by_entries(slice(0, self.shape[0]), MOMENT_BATCH_ENTRIES):
-            squares += self._column_squares(rows, None if weights is None else weights[rows])
-        return sums, products, squares
+        if self.csr.has_canonical_format:
+            shape = 3, self.shape[1]
+            parts = self._thread_slices(8 * shape[0] * shape[1])
+            moments = threads.parallel_sum(partial(_row_moments, self.csr, weights, shape), parts)
+        else:
+            moments = self._moments_of_duplicates(weights)
+        return moments[0] + moments[1], products, moments[2]
 
-    def _column_squares(self, rows: slice, weights: Array | None) -> Array:
-        """Column sums of weights x^2 over some rows, in float64."""
-        indptr = self.csr.indptr[rows.start : rows.stop + 1]
-        entries = slice(int(indptr[0]), int(indptr[-1]))
-        data, indices = self.csr.data[entries], self.csr.indices[entries]
-        if not self.csr.has_canonical_format:  # duplicates are added up before squaring
+    def _moments_of_duplicates(self, weights: Array | None) -> Array:
+        """Return the sums of `csr_moments` where rows list entries more than once.
+
+        Duplicates are added up before squaring, in copies of a few rows at a time.
+        """
+        out = np.zeros((3, self.shape[1]))
+        for rows in self._split_by_entries(slice(0, self.shape[0]), MOMENT_BATCH_ENTRIES):
             part = self.csr[rows]
             part.sum_duplicates()
-            data, indices, indptr = part.data, part.indices, part.indptr
-        values = data.astype(np.float64, copy=False) ** 2
-        if weights is not None:
-            values *= np.repeat(weights, np.diff(indptr))
-        return np.asarray(np.bincount(indices, values, self.shape[1]), np.float64)
+            part_weights = None if weights is None else weights[rows]
+            out += _row_moments(part, part_weights, out.shape, slice(0, part.shape[0]))
+        return out
 
     def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
         """Return (row, column) of the first stored entry that is NaN or above `limit` in size."""
@@ -275,6 +276,19 @@ class SparseStorage(MemoryStorage):
         if len(bounds) == 1:
             return [part]
         return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
+
+
+def _row_moments(
+    csr: Any, weights: Array | None, shape: tuple[int, int], rows: slice
+) -> Array:
+    """Return the sums of `csr_moments` over some rows of a matrix without duplicate entries."""
+    from ling.design.kernels import csr_moments
+
+    out = np.zeros(shape)
+    # Contiguous: a kernel is compiled again for arrays with other strides.
+    weights = None if weights is None else np.ascontiguousarray(weights)
+    csr_moments(csr.indptr, csr.indices, csr.data, weights, rows.start, rows.stop, out)
+    return out
 
 
 def _triangle_flops(counts: Any) -> float:
