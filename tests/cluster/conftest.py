@@ -11,8 +11,9 @@ needs("dask", "distributed")
 import dask  # noqa: E402
 import distributed  # noqa: E402
 
-# A worker that was killed takes long to start again while the machine is busy.
-dask.config.set({"ling.patience": 300.0})
+# A worker that was killed takes long to start again while the machine is busy. A LocalCluster gives
+# a worker up for good if it is away 15 seconds after a death, even if it has come back in between.
+dask.config.set({"ling.patience": 300.0, "distributed.deploy.lost-worker-timeout": "300s"})
 
 
 @contextmanager
