@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -33,10 +33,16 @@ GRAM_BLOCK_SIZE = 32
 CACHED_BLOCK_BYTES = 2**21
 # Least number of rows that are summed up without an intermediate result.
 MIN_SUMMED_ROWS = 256
+# Bytes of the rows of X in Fortran order that a compiled loop keeps in cache, and least number of
+# bytes of each column in them. (1 to 4 MiB are equally fast with 2 MiB of second-level cache, and
+# pieces of less than 1 KiB are slow to read.)
+TILE_BYTES, MIN_TILE_BYTES = 2**21, 2**10
 # Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
 MAX_THIN_COLUMNS = 4
 # Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
 MAX_COMPILED_COLUMNS = 32
+# The same for X in Fortran order, by the bytes of a number: BLAS needs a copy of float32 numbers.
+MAX_FORTRAN_COLUMNS = {4: 16, 8: 4}
 # Number of features up to which BLAS is slow at X'X, and a compiled loop is used.
 MAX_NARROW_FEATURES = 128
 
@@ -167,7 +173,7 @@ class DenseStorage(MemoryStorage):
 
     def _can_compile_map(self, affine: AffineMap) -> bool:
         """Whether compiled loops can apply the map: row scales and a correction of rank 1."""
-        return self._can_use_kernels and affine.rank <= 1
+        return self._can_use_kernels and self.array.flags.c_contiguous and affine.rank <= 1
 
     def map_vectors(self, affine: AffineMap) -> tuple[Array, Array, Array]:
         """Return the map as the vectors (row_scale, left, right) of shapes (n,), (n,) and (p,)."""
@@ -251,6 +257,8 @@ class DenseStorage(MemoryStorage):
         # That takes as long as reading X twice. With few columns BLAS also copies all of X.
         from ling.design.kernels import BLOCK_COLUMNS, dense_gram_matmat, dense_gram_matvec
 
+        if not self.array.flags.c_contiguous:
+            return self._fortran_gram_by_kernel(V, transform, row_output)
         mapped = kernel_arguments(transform, row_output)
         if V.size == self.shape[1]:
             v = np.ascontiguousarray(V).reshape(-1)
@@ -270,13 +278,36 @@ class DenseStorage(MemoryStorage):
         product = threads.parallel_sum(sweep, self._thread_slices(v.nbytes))
         return product.reshape(V.shape) if product.ndim == 1 else product[: V.shape[1]].T
 
+    def _fortran_gram_by_kernel(
+        self, V: Array, transform: AffineRowTransform | None, row_output: Array | None
+    ) -> Array:
+        from ling.design.kernels import fortran_gram_matmat
+
+        n, p = self.shape
+        columns = np.ascontiguousarray(V.reshape(p, -1).T)
+        scale, shift, post, _ = kernel_arguments(transform, row_output)
+        shift, rows = (a if a is None else a.reshape(n, -1) for a in (shift, row_output))
+        height = max(MIN_TILE_BYTES, TILE_BYTES // max(1, p)) // self.array.itemsize
+
+        def sweep(part: slice) -> Array:
+            out = np.zeros_like(columns)
+            bounds = part.start, part.stop
+            fortran_gram_matmat(self.array, columns, scale, shift, post, rows, *bounds, height, out)
+            return out
+
+        product = threads.parallel_sum(sweep, self._thread_slices(columns.nbytes))
+        return product.T.reshape(V.shape)
+
     def _moments_by_kernel(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
-        from ling.design.kernels import dense_moments
+        from ling.design.kernels import dense_moments, fortran_moments
 
         shape = U.shape[1] + 2, self.shape[1]
 
         def sweep(part: slice) -> Array:
             out, partial_sums = np.zeros(shape), np.empty(shape)
+            if not self.array.flags.c_contiguous:
+                fortran_moments(self.array, weights, U, part.start, part.stop, height, out)
+                return out
             for rows in row_slices(part.stop - part.start, height):
                 partial_sums[...] = 0.0
                 first, last = part.start + rows.start, part.start + rows.stop
@@ -296,15 +327,19 @@ class DenseStorage(MemoryStorage):
     @property
     def max_compiled_columns(self) -> int:
         """Number of columns above which BLAS is faster; 0 if the kernels cannot be used."""
-        return MAX_COMPILED_COLUMNS if self._can_use_kernels else 0
+        if not self._can_use_kernels:
+            return 0
+        is_by_rows = self.array.flags.c_contiguous
+        return MAX_COMPILED_COLUMNS if is_by_rows else MAX_FORTRAN_COLUMNS[self.dtype.itemsize]
 
     @property
     def _can_use_kernels(self) -> bool:
         enabled = self._compiled
         if enabled is None:
-            enabled = self.array.nbytes > self._tuning.max_cached_bytes
+            limit = self._tuning.max_cached_bytes
+            enabled = self.array.nbytes > (limit if self.dtype == np.float64 else limit // 4)
         enabled = enabled and self.array.size > 0
-        return enabled and self.array.dtype == self.dtype and self.array.flags.c_contiguous
+        return enabled and self.array.dtype == self.dtype and self.array.flags.forc
 
     @property
     def _is_by_rows(self) -> bool:
@@ -332,10 +367,11 @@ class DenseStorage(MemoryStorage):
         n_bytes = int(size * self._tuning.block_bytes)
         height = max(least, n_bytes // max(1, p * dtype.itemsize))
         ready = self._is_blas_ready(dtype)
+        order: Literal["C", "F"] = "C" if self._is_by_rows else "F"  # a transposition is slow
         for start in range(0, n, height):
             rows = slice(start, min(start + height, n))
             block = self.array[rows]
-            yield rows, block if ready else np.ascontiguousarray(block, dtype)
+            yield rows, block if ready else np.asarray(block, dtype, order=order)
 
 
 def _apply_to_rows(affine: AffineMap, array: Array, cols: slice, out: Array, rows: slice) -> None:

@@ -183,6 +183,84 @@ def dense_gram_matmat(
 
 
 @_jit_dense
+def fortran_gram_matmat(
+    X: Any, V: Any, scale: Any, shift: Any, post: Any, row_output: Any, lo: int, hi: int,
+    tile_rows: int, out: Any,
+) -> None:  # fmt: skip
+    """Compute `dense_gram_matmat` for X in Fortran order and any number of columns.
+
+    `tile_rows` rows of X stay in cache for all columns and for both products. Four columns of X are
+    processed at a time, so that a number of X V is loaded once for four of X.
+    """
+    p, k = X.shape[1], V.shape[0]
+    zero = V.dtype.type(0)
+    u = np.empty((k, tile_rows), V.dtype)
+    unrolled_end = p // 4 * 4
+    for start in range(lo, hi, tile_rows):
+        size = min(tile_rows, hi - start)
+        stop = start + size
+        for c in range(k):
+            product, v = u[c], V[c]
+            product[:size] = zero
+            for j in range(0, unrolled_end, 4):
+                x0, x1 = X[start:stop, j], X[start:stop, j + 1]
+                x2, x3 = X[start:stop, j + 2], X[start:stop, j + 3]
+                v0, v1, v2, v3 = v[j], v[j + 1], v[j + 2], v[j + 3]
+                for i in range(size):
+                    product[i] += (v0 * x0[i] + v1 * x1[i]) + (v2 * x2[i] + v3 * x3[i])
+            for j in range(unrolled_end, p):
+                x0, v0 = X[start:stop, j], v[j]
+                for i in range(size):
+                    product[i] += v0 * x0[i]
+            if scale is not None:
+                for i in range(size):
+                    row = start + i
+                    row_output[row, c] = scale[row] * product[i] - shift[row, c]
+                    product[i] = post[row] * row_output[row, c]
+            total = out[c]
+            for j in range(0, unrolled_end, 4):
+                x0, x1 = X[start:stop, j], X[start:stop, j + 1]
+                x2, x3 = X[start:stop, j + 2], X[start:stop, j + 3]
+                s0 = s1 = s2 = s3 = zero
+                for i in range(size):
+                    s0 += product[i] * x0[i]
+                    s1 += product[i] * x1[i]
+                    s2 += product[i] * x2[i]
+                    s3 += product[i] * x3[i]
+                total[j] += s0
+                total[j + 1] += s1
+                total[j + 2] += s2
+                total[j + 3] += s3
+            for j in range(unrolled_end, p):
+                x0, s0 = X[start:stop, j], zero
+                for i in range(size):
+                    s0 += product[i] * x0[i]
+                total[j] += s0
+
+
+@_jit_dense
+def fortran_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, height: int, out: Any) -> None:
+    """Compute `dense_moments` for X in Fortran order, with partial sums of `height` rows each."""
+    k = U.shape[1]
+    for j in range(X.shape[1]):
+        for start in range(lo, hi, height):
+            stop = min(start + height, hi)
+            x = X[start:stop, j]
+            total = squares = 0.0
+            for i in range(stop - start):
+                weighted = float64(x[i]) if weights is None else weights[start + i] * float64(x[i])
+                total += weighted
+                squares += weighted * float64(x[i])
+            out[0, j] += total
+            out[k + 1, j] += squares
+            for q in range(k):
+                product = 0.0
+                for i in range(stop - start):
+                    product += U[start + i, q] * float64(x[i])
+                out[q + 1, j] += product
+
+
+@_jit_dense
 def dense_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, out: Any) -> None:
     """Add [column sums of weights x; U'X; column sums of weights x^2] over rows lo:hi to `out`.
 

@@ -278,9 +278,7 @@ class SparseStorage(MemoryStorage):
         return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
-def _row_moments(
-    csr: Any, weights: Array | None, shape: tuple[int, int], rows: slice
-) -> Array:
+def _row_moments(csr: Any, weights: Array | None, shape: tuple[int, int], rows: slice) -> Array:
     """Return the sums of `csr_moments` over some rows of a matrix without duplicate entries."""
     from ling.design.kernels import csr_moments
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.linalg.cholesky import (
@@ -303,8 +304,14 @@ def gradient_rounding(problem: Problem, minorant: Minorant, W: Array, residual: 
     return np.asarray(bounds)
 
 
-def dual_rounding(problem: Problem, C: Array, from_kernel_matrix: bool = False) -> Array:
-    """Bound (t,) on the rounding error of rho = y - X X'c - alpha c, for C (n, t).
+def dual_rounding(
+    problem: Problem,
+    C: Array,
+    targets: slice | NDArray[np.bool_] = slice(None),
+    *,
+    from_kernel_matrix: bool = False,
+) -> Array:
+    """Bound (k,) on the rounding error of rho = y - X X'c - alpha c, for C (n, k) of k `targets`.
 
     The errors of X'c and X(X'c) are a few eps times the norms of X before and after centring.
     `from_kernel_matrix` says that rho was computed with an explicit X X'. Its error is as large if
@@ -314,11 +321,10 @@ def dual_rounding(problem: Problem, C: Array, from_kernel_matrix: bool = False) 
     centered_norm = float(np.linalg.norm(problem.safe_column_norms))
     if from_kernel_matrix and not problem.centers_rows:
         centered_norm = raw_norm
-    coef_norms = np.linalg.norm(C, axis=0)
-    product_norms = (
-        raw_norm * (2 * centered_norm + np.sqrt(problem.alphas)) + problem.alphas
-    ) * coef_norms
-    return np.asarray(sum_noise(*problem.shape) * (problem.raw_target_norms + product_norms))
+    coef_norms, alphas = np.linalg.norm(C, axis=0), problem.alphas[targets]
+    product_norms = (raw_norm * (2 * centered_norm + np.sqrt(alphas)) + alphas) * coef_norms
+    target_norms = problem.raw_target_norms[targets]
+    return np.asarray(sum_noise(*problem.shape) * (target_norms + product_norms))
 
 
 def error_bound(problem: Problem, candidate: Candidate, gradient: Array) -> Array:

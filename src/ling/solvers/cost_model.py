@@ -35,6 +35,10 @@ MIN_REMAINING_FRACTION = 0.1
 # prediction counts take a few MB as well, so that stricter checks would refuse small problems for
 # nothing; fits may take 10 MB more than their budget, and a fifth.
 UNCOUNTED_BYTES = 8e6
+# A Gram matrix is formed in float32 if float64 is predicted to take more than so many seconds, and
+# float32 less than this fraction of them. In shorter fits the check whether float32 is accurate
+# enough, 1 to 2 ms, takes too large a part.
+MIN_FLOAT32_SECONDS, MAX_FLOAT32_FRACTION = 0.02, 0.8
 # Seconds of Python overhead in one iteration of any engine.
 SECONDS_PER_CALL = 1e-4
 # Seconds that LAPACK takes to orthonormalise one block of vectors.
@@ -141,6 +145,8 @@ class EngineEstimate:
         Whether `n_bytes` are within the memory budget.
     max_rank : int
         The largest rank or dimension that `n_bytes` allows for.
+    max_refinement_passes : float
+        Passes that may correct a solution in lower precision before float64 would be faster.
     """
 
     engine: str
@@ -150,6 +156,7 @@ class EngineEstimate:
     low_precision: bool = False
     fits: bool = True
     max_rank: int = 0
+    max_refinement_passes: float = float("inf")
 
 
 @dataclass(frozen=True)
@@ -326,16 +333,22 @@ def _estimate_direct(
     seconds = max(gram * machine.gemm_rate / machine.gemm32, one_pass)
     seconds += n_factors * factor_flops / machine.potrf_rate / 1.8
     seconds += 2 * shape.n_bytes / machine.stream_bandwidth + solve_flops / machine.gemm_rate
-    seconds += n_refinement_passes * pass_seconds(shape, machine, shape.n_targets)
-    # Where float32 is too coarse, float64 takes over.
-    n_bytes = max(_direct_bytes(shape, True), float64_estimate.n_bytes)
+    refinement_pass = pass_seconds(shape, machine, shape.n_targets)
+    max_refinement_passes = (float64_estimate.seconds - seconds) / refinement_pass
     float32_estimate = EngineEstimate(
-        "direct", seconds, n_bytes, 2.0 + n_refinement_passes, low_precision=True
+        "direct",
+        seconds + n_refinement_passes * refinement_pass,
+        # Where float32 is too coarse, float64 takes over.
+        max(_direct_bytes(shape, True), float64_estimate.n_bytes),
+        2.0 + n_refinement_passes,
+        low_precision=True,
+        max_refinement_passes=float("inf") if precision == "float32" else max_refinement_passes,
     )
     if precision == "float32":
         return [float32_estimate]
     prefers_float32 = (
-        float64_estimate.seconds > 0.2 and float32_estimate.seconds < 0.8 * float64_estimate.seconds
+        float64_estimate.seconds > MIN_FLOAT32_SECONDS
+        and float32_estimate.seconds < MAX_FLOAT32_FRACTION * float64_estimate.seconds
     )
     return [float32_estimate] if prefers_float32 else [float64_estimate]
 

@@ -70,7 +70,7 @@ def _solve_primal(problem: Problem, options: FitOptions, budget: EngineBudget) -
     Cholesky factor for each alpha. By singular values if X'X + alpha I is not positive definite.
     """
     if budget.low_precision:
-        candidate = solve_primal_float32(problem, options.tol)
+        candidate = solve_primal_float32(problem, options.tol, budget.max_refinement_passes)
         if candidate is not None:
             return candidate
     G = problem.gram()
@@ -92,7 +92,8 @@ def _factor_threads(problem: Problem) -> AbstractContextManager[None]:
 def _solve_by_cholesky(problem: Problem, G: Array) -> Candidate | None:
     """The candidate from a Cholesky factor of G + alpha I for each alpha, for G = X'X.
 
-    None if a matrix is not positive definite, up to rounding.
+    None if a matrix is not positive definite, up to rounding. A step of refinement follows
+    unless the rounding of G is most of the bound anyway.
     """
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
@@ -104,18 +105,24 @@ def _solve_by_cholesky(problem: Problem, G: Array) -> Candidate | None:
         factor, minorant = proven
         minorants.append(minorant)
         C = problem.moments[:, same_alpha]
+        floor = minorant.diagonal_floor(alpha)
         coef = factor.solve(C)
-        coef += factor.solve(C - G @ coef - alpha * coef)  # one step of refinement: only p^2 FLOPs
         gradient = C - G @ coef - alpha * coef
+        rounding = gram_rounding(problem, floor, coef, problem.raw_target_norms[same_alpha])
+        gradient_bound = _floor_bound(gradient, floor)
+        if (gradient_bound > rounding).any():
+            coef += factor.solve(gradient)
+            gradient = C - G @ coef - alpha * coef
+            forms = minorant.quadratic_form(gradient, problem.alphas[same_alpha])
+            gradient_bound = np.minimum(_floor_bound(gradient, floor), np.sqrt(forms))
         W[:, same_alpha] = coef
-        bound[same_alpha] = np.sqrt(minorant.quadratic_form(gradient, problem.alphas[same_alpha]))
-        bound[same_alpha] += gram_rounding(
-            problem,
-            minorant.diagonal_floor(alpha),
-            coef,
-            problem.raw_target_norms[same_alpha],
-        )
+        bound[same_alpha] = gradient_bound + rounding
     return Candidate(W, minorants[0] if len(minorants) == 1 else BestOf(minorants), bound)
+
+
+def _floor_bound(gradient: Array, floor: Array | float) -> Array:
+    """Error bound (t,) from `gradient` (p, t) and X'X + alpha I >= diag(floor); 2 p t FLOPs."""
+    return np.asarray(np.linalg.norm(gradient / np.sqrt(np.atleast_1d(floor))[:, None], axis=0))
 
 
 def gram_rounding(problem: Problem, floor: Array | float, W: Array, spread: Array) -> Array:
@@ -178,7 +185,7 @@ def _solve_dual(problem: Problem, options: FitOptions, budget: EngineBudget) -> 
     The error of w is at most ||rho||, rho = y - (X X' + alpha I) c.
     """
     if budget.low_precision:
-        candidate = solve_dual_float32(problem, options.tol)
+        candidate = solve_dual_float32(problem, options.tol, budget.max_refinement_passes)
         if candidate is not None:
             return candidate
     dual = solve_dual_system(problem)
@@ -204,9 +211,12 @@ def solve_dual_system(problem: Problem) -> tuple[Array, Array] | None:
             if factor is None:
                 return None
             c = factor.solve(Y)
-            c += factor.solve(Y - K @ c - alpha * c)
-            C[:, same_alpha] = c
-            rho[:, same_alpha] = Y - K @ c - alpha * c
+            residual = Y - K @ c - alpha * c
+            rounding = dual_rounding(problem, c, same_alpha, from_kernel_matrix=True)
+            if (np.linalg.norm(residual, axis=0) > rounding).any():  # refinement reduces the bound
+                c += factor.solve(residual)
+                residual = Y - K @ c - alpha * c
+            C[:, same_alpha], rho[:, same_alpha] = c, residual
     return C, rho
 
 

@@ -68,6 +68,8 @@ class EngineBudget:
         Bytes that may be used.
     low_precision : bool
         Whether float32, or a quantized copy of X, may be used where it is cheaper.
+    max_refinement_passes : float
+        Passes that may correct a solution in lower precision before float64 would be faster.
     costs : PassCosts
         What the steps of an engine cost.
     n_iter_done : int
@@ -79,6 +81,7 @@ class EngineBudget:
     max_rank: int = 512
     memory: MemoryBudget = UNLIMITED_MEMORY
     low_precision: bool = False
+    max_refinement_passes: float = float("inf")
     costs: PassCosts = TYPICAL_PASS_COSTS
     n_iter_done: int = 0
 

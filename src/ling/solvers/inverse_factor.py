@@ -28,15 +28,18 @@ class InverseFactor:
 
     @classmethod
     def from_scaled(cls, H: Array, scale: Array, compiled: bool) -> InverseFactor | None:
-        """Factor H, which is overwritten; None if it is not positive definite.
-
-        `compiled` says whether sweeps are done by compiled loops. p^3 FLOPs.
-        """
-        trtri: Any = linalg.get_lapack_funcs("trtri", (H,))
+        """Factor H, which is overwritten; None if it is not positive definite. p^3 FLOPs."""
         fortran = H if H.flags.f_contiguous else H.T  # H is symmetric
         upper, info = potrf(fortran, lower=False, clean=True, overwrite=True)
-        if info:
-            return None
+        return None if info else cls.from_factor(upper, scale, compiled)
+
+    @classmethod
+    def from_factor(cls, upper: Array, scale: Array, compiled: bool) -> InverseFactor | None:
+        """From U with U'U = H, in Fortran order with zeros below, which is overwritten.
+
+        None if it is singular. `compiled` says whether sweeps are done by compiled loops.
+        """
+        trtri: Any = linalg.get_lapack_funcs("trtri", (upper,))
         inverse, info = trtri(upper, lower=False, overwrite_c=True)
         if info:
             return None

@@ -178,6 +178,7 @@ def _engines_to_try(
                 estimate.max_rank,
                 plan.memory,
                 estimate.low_precision,
+                estimate.max_refinement_passes,
                 plan.pass_costs,
             ),
         )
