@@ -254,3 +254,13 @@ def test_a_sparse_gram_matrix_with_large_means_is_not_trusted_too_far(rng):
 def test_a_tol_that_cannot_be_reached_is_said(data):
     with pytest.warns(ConvergenceWarning, match="not within tol=1e-30"):
         Ridge(tol=1e-30).fit(*data)
+
+
+def test_small_sparse_data_are_iterated_where_alpha_allows_it(rng):
+    X = sparse.random_array((3_000, 900), density=0.05, rng=rng, format="csr")
+    y = X @ rng.standard_normal(900) + rng.standard_normal(3_000)
+    strong, weak = (Ridge(alpha).fit(X, y) for alpha in (30.0, 1e-7))
+    assert strong.solver_ == "two_stage"
+    assert strong.report_.reason == "few iterations are expected at this alpha"
+    assert weak.solver_ == "direct"
+    assert weak.report_.reason == "first choice of the plan"

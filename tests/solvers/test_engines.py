@@ -8,7 +8,11 @@ from ling.design import DenseStorage
 from ling.linalg.cholesky import proven_min_eigenvalue
 from ling.results import Status
 from ling.solvers.certificate import LowRankMinorant, ZeroMinorant, certify
-from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
+from ling.solvers.conjugate_gradients import (
+    Preconditioner,
+    conjugate_gradients,
+    diagonal_conjugate_gradients,
+)
 from ling.solvers.engine import EngineBudget
 from ling.solvers.engines import ENGINES
 from ling.solvers.nystrom import randomized_nystrom_sketch
@@ -306,3 +310,42 @@ def test_the_smallest_alpha_does_not_divide_by_zero(rng):
     problem = make_problem(X, rng.standard_normal((60, 1)), np.array([1e-300]), None, True)[0]
     candidate = run_engine(ENGINES["two_stage"], problem, 1e-4, 0, max_iter=50)
     assert np.isfinite(candidate.coef).all()
+
+
+@pytest.mark.parametrize(("exponent", "is_used"), [(0.0, True), (2.5, False)])
+@pytest.mark.parametrize("shape", [(6_000, 90), (3_000, 450), (300, 3_000)])
+def test_float32_is_used_where_few_corrections_are_expected(shape, exponent, is_used, rng):
+    """Singular values i^-exponent: for 2.5, float32 cannot tell the smallest ones from 0."""
+    n, p = shape
+    U, V = (np.linalg.qr(rng.standard_normal((size, min(n, p))))[0] for size in shape)
+    X = U * np.arange(1, min(n, p) + 1) ** -exponent @ V.T
+    y = X @ rng.standard_normal((p, 1)) + rng.standard_normal((n, 1))
+    problem = make_problem(X, y, np.array([1e-9]), None, False)[0]
+    candidate = run_engine(
+        ENGINES["direct"], problem, TOL, low_precision=True, max_refinement_passes=6.0
+    )
+    assert ("float32" in candidate.note) is is_used
+    assert certify(problem, candidate, 1e-4)[1] is Status.CERTIFIED
+
+
+def test_iterations_of_the_storage_equal_those_of_the_solver(rng):
+    X = sparse.random_array((200, 60), density=0.1, rng=rng, format="csr")
+    problem = make_problem(X, rng.standard_normal((200, 1)), np.ones(1))[0]
+    squares = problem.column_norms**2
+    diagonal = (squares + 1.0)[:, None]
+    near = Preconditioner(lambda R, _: R / diagonal, np.array([1 / (squares.max() + 1)]))
+    iterated = conjugate_gradients(problem, near, ZeroMinorant(), tol=1e-8)
+    stored = diagonal_conjugate_gradients(problem, tol=1e-8)
+    assert stored.n_iter == iterated.n_iter > 5
+    assert np.allclose(stored.coef, iterated.coef, rtol=1e-9, atol=1e-12)
+    assert np.allclose(stored.squared_bound, iterated.squared_bound, rtol=1e-3)
+    assert diagonal_conjugate_gradients(problem, tol=1e-8, max_iter=3).n_iter == 3
+
+
+def test_a_sketch_follows_if_iterations_without_one_converge_slowly(rng):
+    """Strong directions that are no columns: a diagonal does not help against them."""
+    strong = rng.standard_normal((400, 5)) @ np.diag([1e4, 3e3, 1e3, 300, 100])
+    X = sparse.csr_array(rng.standard_normal((400, 300)) + strong @ rng.standard_normal((5, 300)))
+    problem = make_problem(X, rng.standard_normal((400, 1)), np.array([1e-2]))[0]
+    candidate = run_engine(ENGINES["two_stage"], problem, TOL, 0, max_passes=150.0)
+    assert candidate.gave_up or candidate.rank > 0

@@ -3,6 +3,7 @@
 from ling._typing import Array
 from ling.design.affine import AffineMap
 from ling.design.base import Design, Meter, as_design
+from ling.design.cg_state import DiagonalCGState
 from ling.design.chunked import ChunkedStorage
 from ling.design.dense import DenseStorage
 from ling.design.quantized import QuantizedMatrix
@@ -19,6 +20,7 @@ __all__ = [
     "ChunkedStorage",
     "DenseStorage",
     "Design",
+    "DiagonalCGState",
     "FoldMask",
     "Meter",
     "QuantizedMatrix",

@@ -48,6 +48,15 @@ class AffineMap:
         """The map X -> A = diag(row_scale) X - left right'."""
         return self if self.column_scale is None else replace(self, column_scale=None)
 
+    def as_vectors(self, shape: tuple[int, int]) -> tuple[Array, Array, Array]:
+        """(row_scale, left, right) of shapes (n,), (n,) and (p,), for a map of rank 1 at most."""
+        n, p = shape
+        # Contiguous: a kernel is compiled again for arrays with other strides.
+        scale = np.ones(n) if self.row_scale is None else np.ascontiguousarray(self.row_scale)
+        if self.left is None or self.right is None:
+            return scale, np.zeros(n), np.zeros(p)
+        return scale, np.ascontiguousarray(self.left[:, 0]), self.right[:, 0].copy()
+
     @property
     def column_scale_exponents(self) -> int:
         """The ratio of the largest column scale to the smallest above 0, as a power of two."""

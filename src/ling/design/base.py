@@ -20,6 +20,7 @@ from ling.design.arrays import (
     row_slices,
     scale_rows,
 )
+from ling.design.cg_state import DiagonalCGState
 from ling.design.dense import DenseStorage
 from ling.design.quantized import QuantizedMatrix
 from ling.design.rows import (
@@ -243,6 +244,22 @@ class Design:
         out, rows = self.storage.gram_matmat_with_rows(affine, scale_rows(V, scale), transform)
         self._count_products(V, 2)
         return scale_rows(out, scale), rows.reshape(self.shape[0], *V.shape[1:])
+
+    @property
+    def can_iterate(self) -> bool:
+        """Whether `cg_steps` is available, and faster than one pass after the other."""
+        return self.storage.can_iterate and self.affine.rank <= 1
+
+    def cg_steps(self, state: DiagonalCGState, max_steps: int) -> tuple[DiagonalCGState, Array]:
+        """Return the state after up to `max_steps` steps of conjugate gradients, with their bounds.
+
+        The bounds, of shape (n_steps,), are the squared error bounds after each step; the last step
+        is the first one that reaches the goal. One pass per step.
+        """
+        state, bounds = self.storage.cg_steps(self.affine, state, max_steps)
+        count = len(bounds)
+        self.meter.add(2 * count * self.matvec_flops, count * self.pass_fraction)
+        return state, bounds
 
     def residual_gradient(self, W: Array, Y: Array) -> tuple[Array, Array]:
         """Return X~'(Y - X~ W), and the column sums of squares of Y - X~ W; one pass."""

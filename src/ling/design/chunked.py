@@ -227,7 +227,7 @@ class ChunkedStorage(BlockedStorage):
         scales = np.empty((n_groups, p), np.float32)
         with closing(self.blocks()) as blocks:
             for rows, block in blocks:
-                vectors = block.map_vectors(take_rows(affine, rows))
+                vectors = take_rows(affine, rows).as_vectors(block.shape)
                 part = quantize(np.ascontiguousarray(block.array), vectors, column_scales)
                 codes[rows.start : rows.start + len(part.codes)] = part.codes
                 scales[rows.start // GROUP_SIZE :][: len(part.scales)] = part.scales

@@ -37,6 +37,8 @@ MIN_SUMMED_ROWS = 256
 # bytes of each column in them. (1 to 4 MiB are equally fast with 2 MiB of second-level cache, and
 # pieces of less than 1 KiB are slow to read.)
 TILE_BYTES, MIN_TILE_BYTES = 2**21, 2**10
+# Least number of rows of a block of X in Fortran order: shorter pieces of columns are slow to read.
+MIN_FORTRAN_ROWS = 64
 # Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
 MAX_THIN_COLUMNS = 4
 # Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
@@ -126,7 +128,7 @@ class DenseStorage(MemoryStorage):
 
     def quantize(self, affine: AffineMap, column_scales: Array) -> QuantizedMatrix:
         """Return A quantised to 16-bit integers; one pass."""
-        return quantize(self.array, self.map_vectors(affine), column_scales)
+        return quantize(self.array, affine.as_vectors(self.shape), column_scales)
 
     @property
     def _gram_block_bytes(self) -> int:
@@ -140,7 +142,7 @@ class DenseStorage(MemoryStorage):
         n_bytes = limit if is_compiled else min(CACHED_BLOCK_BYTES, limit)
         height = max(1, min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize))))
         buffer = np.empty((height, p), dtype, order="C" if self._is_by_rows else "F")
-        vectors = self.map_vectors(affine) if is_compiled else None
+        vectors = affine.as_vectors(self.shape) if is_compiled else None
         for rows in row_slices(n, height):
             mapped = buffer[: rows.stop - rows.start]
             if vectors is None:
@@ -160,7 +162,7 @@ class DenseStorage(MemoryStorage):
     def _narrow_gram(self, affine: AffineMap) -> Array:
         from ling.design.kernels import BLOCK_COLUMNS, narrow_gram
 
-        p, vectors = self.shape[1], self.map_vectors(affine)
+        p, vectors = self.shape[1], affine.as_vectors(self.shape)
         size = -(-p // BLOCK_COLUMNS) * BLOCK_COLUMNS
 
         def sweep(part: slice) -> Array:
@@ -175,15 +177,6 @@ class DenseStorage(MemoryStorage):
         """Whether compiled loops can apply the map: row scales and a correction of rank 1."""
         return self._can_use_kernels and self.array.flags.c_contiguous and affine.rank <= 1
 
-    def map_vectors(self, affine: AffineMap) -> tuple[Array, Array, Array]:
-        """Return the map as the vectors (row_scale, left, right) of shapes (n,), (n,) and (p,)."""
-        n, p = self.shape
-        # Contiguous: a kernel is compiled again for arrays with other strides.
-        scale = np.ones(n) if affine.row_scale is None else np.ascontiguousarray(affine.row_scale)
-        if affine.left is None or affine.right is None:
-            return scale, np.zeros(n), np.zeros(p)
-        return scale, np.ascontiguousarray(affine.left[:, 0]), affine.right[:, 0].copy()
-
     def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """Return A C^2 A' by symmetric rank-k updates, one block of columns at a time."""
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
@@ -193,13 +186,15 @@ class DenseStorage(MemoryStorage):
         n_bytes = self._gram_block_bytes
         width = max(1, min(p, max(_least_rows(n), n_bytes // max(1, out_dtype.itemsize * n))))
         buffer = np.empty(n * width, out_dtype)
+        order: Literal["C", "F"] = "C" if self._is_by_rows else "F"  # a transposition is slow
         row_parts = threads.split_rows(slice(0, n), threads.n_threads())
 
         def blocks() -> Iterator[Array]:
             for start in range(0, p, width):
                 cols = slice(start, min(start + width, p))
                 # The last block may be narrower; this view of the buffer is contiguous for it too.
-                mapped = buffer[: n * (cols.stop - start)].reshape(n, cols.stop - start)
+                size = n, cols.stop - start
+                mapped = buffer[: size[0] * size[1]].reshape(size, order=order)
                 apply_map = partial(_apply_to_rows, affine, self.array, cols, mapped)
                 threads.parallel_map(apply_map, row_parts)
                 yield mapped.T
@@ -365,8 +360,10 @@ class DenseStorage(MemoryStorage):
         """
         n, p = self.shape
         n_bytes = int(size * self._tuning.block_bytes)
-        height = max(least, n_bytes // max(1, p * dtype.itemsize))
         ready = self._is_blas_ready(dtype)
+        if ready and not self._is_by_rows:
+            least = MIN_FORTRAN_ROWS
+        height = max(least, n_bytes // max(1, p * dtype.itemsize))
         order: Literal["C", "F"] = "C" if self._is_by_rows else "F"  # a transposition is slow
         for start in range(0, n, height):
             rows = slice(start, min(start + height, n))

@@ -15,6 +15,7 @@ from numba import float32, float64, njit, uint64
 
 from ling.design.quantized import GROUP_SIZE
 from ling.linalg.compiled import compiled
+from ling.linalg.gauss_radau import next_radau_factor
 
 # Columns that the register tiles of `dense_gram_matmat` and `narrow_gram` process together.
 BLOCK_COLUMNS = 4
@@ -567,3 +568,65 @@ def csr_rmatmat(indptr: Any, indices: Any, data: Any, U: Any, lo: int, hi: int, 
             x, row = data[t], out[uint64(indices[t])]
             for j in range(U.shape[1]):
                 row[j] += x * U[i - lo, j]
+
+
+_next_radau_factor = njit(nogil=True, error_model="numpy")(next_radau_factor)
+
+
+@_jit_sparse
+def csr_cg_steps(
+    indptr: Any, indices: Any, data: Any, row_scale: Any, left: Any, right: Any,
+    column_scale: Any, alpha: float, inverse_diagonal: Any, vectors: Any, numbers: Any,
+    constants: Any, goal: float, bounds: Any,
+) -> int:  # fmt: skip
+    """Steps of conjugate gradients for A = (diag(row_scale) X - left right') diag(column_scale).
+
+    The system is (A'A + alpha I) w = b, the preconditioner diag(inverse_diagonal). `vectors` (3, p)
+    holds w, the residual and the direction, and `numbers` r'P^-1 r and the Gauss-Radau factor; they
+    are updated. `constants` are node, lower_ratio, rounding and min_relative_gap of
+    `next_radau_factor`. Steps are made until the squared error bound is at most `goal`, or for each
+    of `bounds`, which are set. Returns their number.
+    """
+    w, r, direction = vectors[0], vectors[1], vectors[2]
+    p, n = len(w), len(indptr) - 1
+    scaled, product = np.empty(p), np.empty(p)
+    for number in range(len(bounds)):
+        low = 0.0
+        for j in range(p):
+            scaled[j] = direction[j] * column_scale[j]
+            product[j] = 0.0
+            low += right[j] * scaled[j]
+        left_sum = 0.0
+        for i in range(n):
+            u = 0.0
+            for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
+                u += data[t] * scaled[uint64(indices[t])]
+            u = row_scale[i] * u - left[i] * low
+            left_sum += left[i] * u
+            u *= row_scale[i]
+            for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
+                product[uint64(indices[t])] += u * data[t]
+        curvature = 0.0
+        for j in range(p):
+            product[j] = (product[j] - right[j] * left_sum) * column_scale[j]
+            product[j] += alpha * direction[j]
+            curvature += direction[j] * product[j]
+        rz = numbers[0]
+        step = rz / curvature if curvature > 0 else 0.0
+        new_rz, largest = 0.0, 0.0
+        for j in range(p):
+            w[j] += step * direction[j]
+            r[j] -= step * product[j]
+            new_rz += r[j] * r[j] * inverse_diagonal[j]
+            largest = max(largest, abs(r[j]))
+        beta = new_rz / rz if rz > 0 else 0.0
+        for j in range(p):
+            direction[j] = r[j] * inverse_diagonal[j] + beta * direction[j]
+        node, lower_ratio, rounding, min_gap = constants
+        factor = _next_radau_factor(numbers[1], step, beta, node, lower_ratio, rounding, min_gap)
+        numbers[0], numbers[1] = new_rz, factor[0]
+        # r'P^-1 r is 0 only for r = 0. If it is 0 for another r, it was lost to rounding.
+        bounds[number] = np.inf if new_rz <= 0 and largest > 0 else factor[1] * new_rz
+        if not (step > 0 and new_rz > 0 and bounds[number] > goal):
+            return number + 1
+    return len(bounds)

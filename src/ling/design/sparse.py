@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,7 @@ from scipy import sparse
 from ling._typing import Array
 from ling.design.affine import AffineMap, scale_symmetric
 from ling.design.arrays import FLOAT64_MAX, dimensions_error, float_dtype, row_slices, scale_rows
+from ling.design.cg_state import DiagonalCGState
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
 from ling.design.tuning import DEFAULT_TUNING, Tuning
@@ -134,13 +136,13 @@ class SparseStorage(MemoryStorage):
     def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """Return A C^2 A' from X C^2 X' and low-rank terms.
 
-        SciPy transposes X for it, which copies the stored entries.
+        It is the Gram matrix of the transpose of X, which is a copy of the stored entries.
         """
         csr: Any = self.csr if dtype is None else self.csr.astype(dtype, copy=False)
         scale = affine.column_scale
         if scale is not None:
             csr = csr @ sparse.diags_array(scale.astype(csr.dtype, copy=False)).tocsr()
-        G = (csr @ csr.T).toarray()
+        G = SparseStorage(csr.T, tuning=self._tuning).gram(AffineMap(), csr.dtype)
         if affine.left is None or affine.right is None:
             return scale_symmetric(G, affine.row_scale)
         right = scale_rows(affine.right, scale)
@@ -229,6 +231,33 @@ class SparseStorage(MemoryStorage):
             return out
 
         return threads.parallel_sum(sweep, self._thread_slices(v.nbytes)).reshape(V.shape)
+
+    @property
+    def can_iterate(self) -> bool:
+        """Whether `cg_steps` is faster than passes of several threads with vector work between."""
+        return self.csr.nnz + sum(self.shape) <= self._tuning.max_iterated_entries
+
+    def cg_steps(
+        self, affine: AffineMap, state: DiagonalCGState, max_steps: int
+    ) -> tuple[DiagonalCGState, Array]:
+        """Return the state after up to `max_steps` steps, and the squared bound after each."""
+        from ling.design.kernels import csr_cg_steps
+
+        p = self.shape[1]
+        scale, left, right = affine.as_vectors(self.shape)
+        column_scale = np.ones(p) if affine.column_scale is None else affine.column_scale
+        vectors = np.stack([state.solution, state.residual, state.direction])
+        numbers, bounds = np.array([state.rz, state.radau_factor]), np.empty(max_steps)
+        count = csr_cg_steps(
+            *self._csr_arrays(), scale, left, right, np.ascontiguousarray(column_scale),
+            state.alpha, state.inverse_diagonal, vectors, numbers, state.radau_constants,
+            state.goal, bounds,
+        )  # fmt: skip
+        state = replace(
+            state, solution=vectors[0], residual=vectors[1], direction=vectors[2],
+            rz=float(numbers[0]), radau_factor=float(numbers[1]),
+        )  # fmt: skip
+        return state, bounds[:count]
 
     def _matmat_rows(self, V: Array, rows: slice) -> Array:
         U = np.zeros((rows.stop - rows.start, *V.shape[1:]), V.dtype)

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ling._typing import Array
 from ling.design.affine import AffineMap, inner, outer
 from ling.design.arrays import FLOAT64_MAX, n_columns, row_slices, scale_rows
+from ling.design.cg_state import DiagonalCGState
 from ling.design.rows import (
     AffineRowTransform,
     GeneratedColumns,
@@ -222,6 +223,20 @@ class Storage(ABC):
     def _mapped_rows(self, affine: AffineMap, rows: slice) -> Array:
         block = self.take(np.arange(rows.start, rows.stop))
         return affine.apply(block, rows, out=block)
+
+    @property
+    def can_iterate(self) -> bool:
+        """Whether `cg_steps` is available, and faster than one pass after the other."""
+        return False
+
+    def cg_steps(
+        self, affine: AffineMap, state: DiagonalCGState, max_steps: int
+    ) -> tuple[DiagonalCGState, Array]:
+        """Return the state after up to `max_steps` steps, and the squared error bound after each.
+
+        For maps of rank 1 at most. One pass per step.
+        """
+        raise NotImplementedError
 
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether A can be quantised to 16-bit integers, which makes passes faster."""

@@ -25,6 +25,9 @@ class Tuning:
         second-level cache.
     min_parallel_entries : int
         Stored entries of a sparse X below which starting threads costs more than it saves.
+    max_iterated_entries : int
+        Stored entries, rows and columns of a sparse X up to which conjugate gradients are a single
+        compiled loop on one thread: an iteration in Python takes as long as a pass over 10^5.
     max_thread_gram_bytes : int
         Size of a Gram matrix of a sparse X up to which each thread sums up one of its own.
     min_blas_density : float
@@ -39,6 +42,7 @@ class Tuning:
     block_bytes: int = MIB
     block_entries: int = 2**15
     min_parallel_entries: int = 2**16
+    max_iterated_entries: int = 2**20
     max_thread_gram_bytes: int = 32 * MIB
     min_blas_density: float = 0.15
     workspace_bytes: int = MAX_WORKSPACE_BYTES

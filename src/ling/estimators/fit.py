@@ -333,7 +333,7 @@ def _convergence_advice(model: Any, fit: FitResult, advice: str = "") -> str:
     )
 
 
-def _engine_reason(options: FitOptions, context: FitContext, solution: Solution) -> str:
+def _engine_reason(options: FitOptions, context: FitContext, plan: Plan, solution: Solution) -> str:
     """Why this engine solved the problem, as shown in the report."""
     if context.reason:
         return context.reason
@@ -347,6 +347,8 @@ def _engine_reason(options: FitOptions, context: FitContext, solution: Solution)
         return "engines tried before did not converge, or would have taken longer"
     if not solution.estimate.fits:
         return "which needs little memory; nothing fits memory_budget"
+    if solution.estimate.engine != plan.steps[0].engine:
+        return "few iterations are expected at this alpha"
     return "first choice of the plan"
 
 
@@ -443,7 +445,7 @@ def _make_report(
         notes.append(f"Given up before: {', '.join(solution.abandoned_engines)}.")
     return FitReport(
         engine=step.engine,
-        reason=_engine_reason(options, context, solution),
+        reason=_engine_reason(options, context, plan, solution),
         status=solution.status,
         certificate=solution.certificate,
         cost=problem.design.cost,

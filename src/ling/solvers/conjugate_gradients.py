@@ -11,25 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design import AffineRowTransform
+from ling.design import AffineRowTransform, DiagonalCGState
+from ling.linalg.gauss_radau import next_radau_factor
 from ling.linalg.rounding import sum_noise
-from ling.solvers.certificate import Minorant, dual_rounding
+from ling.solvers.certificate import Minorant, ZeroMinorant, dual_rounding
 from ling.solvers.engine import Candidate, attach_partial_solution
 from ling.solvers.problem import Problem
 
 # Iterate to this fraction of tol. The recurrence may drift from the true gradient, and the rounding
 # bound is added afterwards; without this margin they could leave the bound above tol.
 TOL_SAFETY_FACTOR = 0.8
-# Relative allowance of Gauss-Radau bounds for the loss of orthogonality between steps. In exact
-# arithmetic the squared error is a sum over the remaining steps; with rounding the sum has a small
-# relative error (Strakos & Tichy 2002), for which no practical constant is proved.
-RADAU_ALLOWANCE = 1e-4
+# Lower ratios are raised to this, so that their inverses are finite.
+MIN_LOWER_RATIO = float(np.finfo(np.float64).tiny)
 # Iterations over which the convergence rate is estimated; the bound does not fall evenly.
 RATE_WINDOW_ITERATIONS = 12
 # Iterations without a new smallest bound after which rounding is taken to prevent convergence.
 STAGNATION_ITERATIONS = 150
 # Iterations, if max_iter is None.
 DEFAULT_MAX_ITER = 10_000
+# Steps of `diagonal_conjugate_gradients` between two checks whether to go on; interrupts wait for
+# them.
+STEPS_PER_CALL = 24
 # Largest number of runs of the dual iteration. Each run but the first starts from the recomputed
 # residual of the run before, whose own residual had drifted.
 MAX_DRIFT_RESTARTS = 3
@@ -130,9 +132,8 @@ class PrimalSystem(LinearSystem):
         """The Gauss-Radau factor times r'P^-1 r."""
         # r'P^-1 r is 0 only for r = 0. If it is 0 for another r, it was lost to rounding in P^-1.
         lost = (rz <= 0) & R.any(axis=0)
-        radau_bound = self.radau_bound.update(step, beta, targets)
-        inflation = (1 + RADAU_ALLOWANCE) * (1 + self.radau_bound.rounding[targets])
-        return np.where(lost, np.inf, radau_bound * np.maximum(rz, 0.0) * inflation)
+        factors = self.radau_bound.update(step, beta, targets)
+        return np.where(lost, np.inf, factors * np.maximum(rz, 0.0))
 
 
 class DualSystem(LinearSystem):
@@ -188,7 +189,7 @@ def run_conjugate_gradients(
     """
     problem, features = system.problem, slice(0, system.n_features)
     W, R = start.copy(), residual.copy()
-    goal = (TOL_SAFETY_FACTOR * tol * problem.error_scale) ** 2
+    goal = _squared_goal(problem, tol)
     squared_bound = system.initial_squared_bound(R)
     active = np.flatnonzero(squared_bound > goal)
     w, r, bound = W[:, active], R[:, active], squared_bound[active]  # copies of what is iterated
@@ -222,6 +223,11 @@ def run_conjugate_gradients(
             w, r, P = w[:, unconverged], r[:, unconverged], P[:, unconverged]
     W[:, active], R[:, active], squared_bound[active] = w, r, bound
     return CGState(W, R, squared_bound, n_iter, gave_up)
+
+
+def _squared_goal(problem: Problem, tol: float) -> Array:
+    """The squared error bounds (t,) at which the iteration of each target ends."""
+    return np.asarray((TOL_SAFETY_FACTOR * tol * problem.error_scale) ** 2)
 
 
 def _with_columns(W: Array, columns: TargetIndices, values: Array) -> Array:
@@ -258,6 +264,46 @@ def conjugate_gradients(
     return Candidate(
         state.solution, minorant, n_iter=state.n_iter, gave_up=state.gave_up,
         residual=state.residual, squared_bound=state.squared_bound,
+    )  # fmt: skip
+
+
+@np.errstate(over="ignore", invalid="ignore")  # bounds and goals may be infinite
+def diagonal_conjugate_gradients(
+    problem: Problem, *, tol: float, max_iter: int | None = None, iter_budget: float = float("inf")
+) -> Candidate:
+    """Solve the primal system of one target with the diagonal of X'X + alpha I as preconditioner.
+
+    The steps are done by the storage (`Design.cg_steps`), which takes a fraction of the time of
+    `run_conjugate_gradients` if X is small.
+    """
+    alpha, goal = float(problem.alphas[0]), _squared_goal(problem, tol)
+    squares = problem.column_norms**2
+    if problem.shape[0] < problem.shape[1]:  # as in `sketch_preconditioner`
+        squares = np.full_like(squares, squares.mean())
+    inverse_diagonal = 1 / (squares + alpha)
+    preconditioner = Preconditioner(
+        lambda R, _: inverse_diagonal[:, None] * R,
+        np.array([alpha / (float(squares.max(initial=0.0)) + alpha)]),
+    )
+    system = PrimalSystem(problem, preconditioner, ZeroMinorant())
+    residual = problem.moments[:, 0]
+    bounds = system.initial_squared_bound(problem.moments)
+    radau, direction = system.radau_bound, inverse_diagonal * residual
+    constants = radau.node[0], radau.lower_ratio[0], radau.rounding[0], radau.min_relative_gap
+    state = DiagonalCGState(
+        alpha, inverse_diagonal, constants, float(goal[0]), np.zeros_like(residual), residual,
+        direction, float(residual @ direction), radau.factor[0],
+    )  # fmt: skip
+    history: list[float] = []
+    most, gave_up = DEFAULT_MAX_ITER if max_iter is None else max_iter, False
+    while bounds[-1] > goal[0] and len(history) < most and not gave_up:
+        n_steps = min(STEPS_PER_CALL, most - len(history))
+        state, bounds = problem.design.cg_steps(state, n_steps)
+        history += [_log_excess(bounds[i : i + 1], goal) for i in range(len(bounds))]
+        gave_up = len(bounds) < n_steps or _should_give_up(history, iter_budget)
+    return Candidate(
+        state.solution[:, None], n_iter=len(history), gave_up=gave_up and bounds[-1] > goal[0],
+        residual=state.residual[:, None], squared_bound=bounds[-1:].copy(),
     )  # fmt: skip
 
 
@@ -315,30 +361,31 @@ class GaussRadauBound:
     `noise`.
 
     `rounding` (t,) is the relative rounding error of r'P^-1 r, and so of step lengths and betas.
-    The bound grows with the gap and falls with beta, so each is taken at the end of its range that
-    gives the larger bound.
+    Lists of Python's numbers are used: most problems have few targets.
     """
 
     @np.errstate(over="ignore")
     def __init__(self, lower_ratio: Array, noise: float, rounding: Array) -> None:
-        self.lower_ratio = lower_ratio = np.maximum(lower_ratio, np.finfo(np.float64).tiny)
-        self.node = lower_ratio - noise
-        self.rounding = rounding
+        lower_ratio = np.maximum(lower_ratio, MIN_LOWER_RATIO)
+        node = lower_ratio - noise
+        self.lower_ratio: list[float] = lower_ratio.tolist()
+        self.node: list[float] = node.tolist()
+        self.rounding: list[float] = rounding.tolist()
         self.min_relative_gap = 1e-6 + noise
-        self.factor = 1.0 / np.where(self.node > 0, self.node, lower_ratio)
+        self.factor: list[float] = (1.0 / np.where(node > 0, node, lower_ratio)).tolist()
 
     def update(self, step: Array, beta: Array, targets: TargetIndices) -> Array:
         """The factors of `targets` after one more step, from the step lengths and betas of CG."""
-        node, rounding = self.node[targets], self.rounding[targets]
-        rounded_gap = self.factor[targets] - step
-        gap = rounded_gap + rounding * (self.factor[targets] + step)
-        denominator = node * gap + beta * (1 - rounding)
-        initial_factor = 1.0 / self.lower_ratio[targets]
-        # Near convergence the gap is dominated by rounding. The initial factor is always valid.
-        valid = (rounded_gap > self.min_relative_gap * step) & (denominator > 0) & (node > 0)
-        factor = np.divide(gap, denominator, out=initial_factor.copy(), where=valid)
-        self.factor[targets] = np.where(valid, factor, 1.0 / np.where(node > 0, node, 1.0))
-        return np.asarray(np.minimum(factor, initial_factor))
+        bounds = []
+        for target, target_step, target_beta in zip(
+            targets.tolist(), step.tolist(), beta.tolist(), strict=True
+        ):
+            self.factor[target], bound = next_radau_factor(
+                self.factor[target], target_step, target_beta, self.node[target],
+                self.lower_ratio[target], self.rounding[target], self.min_relative_gap,
+            )  # fmt: skip
+            bounds.append(bound)
+        return np.array(bounds)
 
 
 def _column_dots(A: Array, B: Array) -> Array:

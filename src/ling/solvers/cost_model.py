@@ -41,6 +41,8 @@ UNCOUNTED_BYTES = 8e6
 MIN_FLOAT32_SECONDS, MAX_FLOAT32_FRACTION = 0.02, 0.8
 # Seconds of Python overhead in one iteration of any engine.
 SECONDS_PER_CALL = 1e-4
+# Seconds per number of one operation on vectors in a compiled loop.
+SECONDS_PER_VECTOR_ENTRY = 1e-9
 # Seconds that LAPACK takes to orthonormalise one block of vectors.
 SECONDS_PER_BLOCK_QR = 5e-3
 # Multiply-adds of a sparse Gram matrix in the time of one stored entry in X'(X v), and how often
@@ -223,6 +225,12 @@ def pass_seconds(shape: ProblemDimensions, machine: Machine, columns: int = 1) -
         )
     sparse_seconds = shape.nnz / machine.sparse + (columns - 1) * shape.nnz / machine.sparse_column
     return SECONDS_PER_CALL + sparse_seconds
+
+
+def compiled_iteration_seconds(shape: ProblemDimensions, machine: Machine) -> float:
+    """Seconds of an iteration of the compiled loop for small sparse X, which is on one thread."""
+    entry_seconds = shape.nnz / machine.sparse * max(1.0, 0.6 * machine.threads)
+    return entry_seconds + SECONDS_PER_VECTOR_ENTRY * (shape.n + 6 * shape.p)
 
 
 def column_cost(shape: ProblemDimensions, machine: Machine) -> float:
@@ -483,7 +491,7 @@ def statistics_bytes(p: int, n_targets: int, n_alphas: int) -> float:
 def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
     """Seconds of the smaller Gram matrix of X, in float64 and in memory.
 
-    Entries of sparse X are taken to be spread evenly.
+    Entries of sparse X are taken to be spread evenly if its FLOPs are not known.
     """
     m, longest = min(shape.n, shape.p), max(shape.n, shape.p)
     blas_seconds = float(longest) * m * m / machine.gemm_rate
@@ -492,5 +500,6 @@ def gram_seconds(shape: ProblemDimensions, machine: Machine) -> float:
     if shape.p <= shape.n and shape.nnz > DEFAULT_TUNING.min_blas_density * shape.n * shape.p:
         dense_bytes = 8.0 * N_DENSE_BLOCK_SWEEPS * shape.n * shape.p
         return blas_seconds + shape.nnz / machine.sparse + dense_bytes / machine.stream_bandwidth
-    loop_seconds = float(shape.nnz) ** 2 / longest / (SPARSE_GRAM_SPEEDUP * machine.sparse)
+    flops = float(shape.nnz) ** 2 / longest if shape.gram_flops is None else shape.gram_flops
+    loop_seconds = flops / (SPARSE_GRAM_SPEEDUP * machine.sparse)
     return loop_seconds + 8.0 * N_SPARSE_GRAM_SWEEPS * m * m / machine.stream_bandwidth

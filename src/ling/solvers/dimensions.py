@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ling.design import Design
+from ling.design import AffineMap, Design
 from ling.design.tuning import MAX_WORKSPACE_BYTES
 
 
@@ -32,6 +32,10 @@ class ProblemDimensions:
         Whether a copy of X in 16-bit integers can be made.
     is_weighted : bool
         Whether samples have weights.
+    can_iterate : bool
+        Whether conjugate gradients without a sketch are one compiled loop.
+    gram_flops : float or None
+        FLOPs of the smaller Gram matrix of a sparse X; None if they follow from n and p.
     """
 
     n: int
@@ -47,6 +51,8 @@ class ProblemDimensions:
     can_quantize: bool = True
     workspace_bytes: float = MAX_WORKSPACE_BYTES
     is_weighted: bool = False
+    can_iterate: bool = False
+    gram_flops: float | None = None
 
     @property
     def block_rows(self) -> float:
@@ -92,4 +98,13 @@ def problem_dimensions(
         design.can_quantize,
         storage.workspace_bytes,
         is_weighted,
+        design.can_iterate and n_targets == 1,
+        None if storage.is_dense else _smaller_gram_flops(design),
     )
+
+
+def _smaller_gram_flops(design: Design) -> float:
+    """FLOPs of X'X, or of X X' if p > n."""
+    n, p = design.shape
+    storage, affine = design.storage, AffineMap()
+    return storage.gram_flops(affine) if p <= n else storage.row_gram_flops(affine)

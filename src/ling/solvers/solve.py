@@ -18,6 +18,7 @@ from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
 from ling.solvers.cost_model import (
     EngineEstimate,
+    compiled_iteration_seconds,
     eigenvalue_bytes,
     estimate_nonnegative,
     pass_seconds,
@@ -26,6 +27,7 @@ from ling.solvers.cost_model import (
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.engines import ENGINES
 from ling.solvers.nonnegative import nonnegative
+from ling.solvers.nystrom import forecast_iterations
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
@@ -37,6 +39,8 @@ log = logging.getLogger("ling")
 MAX_ATTEMPTS_PER_ENGINE = 3
 # Engines whose cost hardly depends on what is unknown before the fit, such as the spectrum of X.
 PREDICTABLE_ENGINES = "direct", "row_sketch"
+# The largest eigenvalue of sparse X, scaled to columns of equal norms, over that of random columns.
+TYPICAL_EIGENVALUE_EXCESS = 4.0
 
 
 #: Function that rounds coefficients (p, t) to the dtype in which they will be stored.
@@ -169,6 +173,7 @@ def _engines_to_try(
 ) -> Iterator[tuple[EngineEstimate, EngineBudget]]:
     """Yield the engines to try, in order, each with its budget."""
     estimates = planned_engines(plan, options, problem.alphas)
+    estimates = _first_by_iterations(problem, plan, estimates, options.tol)
     for number, estimate in enumerate(estimates):
         yield (
             estimate,
@@ -197,6 +202,30 @@ def planned_engines(plan: Plan, options: FitOptions, alphas: Array) -> list[Engi
     if options.solver == "auto":
         return _fallback_order(plan.steps)
     return [plan.estimate_for(options.solver)]
+
+
+def _first_by_iterations(
+    problem: Problem, plan: Plan, estimates: list[EngineEstimate], tol: float
+) -> list[EngineEstimate]:
+    """The estimates with two_stage first if alpha shows that a small sparse X needs few iterations.
+
+    The plan knows neither alpha nor the norms of the columns. The largest eigenvalue, with a
+    diagonal preconditioner, is taken to be a few times that of random columns (Marchenko & Pastur).
+    An iteration that takes longer than expected is given up.
+    """
+    by_name = {estimate.engine: estimate for estimate in estimates}
+    if not plan.dimensions.can_iterate or not {"direct", "two_stage"} <= set(by_name):
+        return estimates
+    n, p = problem.shape
+    alpha, square = float(problem.alphas[0]), float(np.mean(problem.column_norms**2))
+    lower_ratio = alpha / (square + alpha)
+    largest = 1 + TYPICAL_EIGENVALUE_EXCESS * (1 + math.sqrt(p / n)) ** 2 * (1 - lower_ratio)
+    iterations = forecast_iterations(largest / lower_ratio, lower_ratio, tol, min(n, p))
+    seconds = iterations * compiled_iteration_seconds(plan.dimensions, plan.machine)
+    if seconds > by_name["direct"].seconds:
+        return estimates
+    first = by_name.pop("two_stage")
+    return [first, *by_name.values()]
 
 
 def _fallback_order(estimates: tuple[EngineEstimate, ...]) -> list[EngineEstimate]:

@@ -26,6 +26,7 @@ from ling.solvers.certificate import Minorant, evaluate_bound
 from ling.solvers.conjugate_gradients import (
     Preconditioner,
     conjugate_gradients,
+    diagonal_conjugate_gradients,
     dual_conjugate_gradients,
 )
 from ling.solvers.engine import Candidate, EngineBudget
@@ -39,6 +40,9 @@ from ling.solvers.row_sampling import row_sample_sketch
 MAX_SQUARED_SINGULAR_VALUE = 1e10
 # Iterate only if the forecast cost is below this fraction of the fallback's predicted cost.
 MAX_FORECAST_FRACTION = 0.75
+# Iterations without a sketch that may be expected before one is made: for small sparse X, where
+# compiled loops iterate without a sketch, making one and using it takes as long as hundreds.
+MAX_ITER_WITHOUT_SKETCH = 300
 # Bytes of a sketch up to which two products with it are as fast as one fused sweep.
 MAX_CACHED_BYTES = 2**20
 # On a quantized copy of X: the largest number of restarts from the exact gradient of X, and the
@@ -58,13 +62,23 @@ def two_stage(
     engine gives up before it iterates if the forecast cost is too close to `budget.max_passes`.
     """
     n, p = problem.shape
+    is_cold = start is None
+    if is_cold and problem.n_targets == 1 and problem.design.can_iterate:
+        candidate = _iterate_without_sketch(problem, options.tol, budget)
+        if not candidate.gave_up:
+            return candidate
+        assert candidate.n_iter is not None
+        start, budget = (
+            candidate.coef,
+            replace(budget, max_passes=budget.max_passes - candidate.n_iter),
+        )
     budget = replace(budget, low_precision=budget.low_precision and problem.can_quantize)
     # If compiled loops do the passes, BLAS does small operations only; one thread is enough for it.
     blas_is_minor = problem.uses_compiled_loops and problem.n_targets <= MAX_COMPILED_COLUMNS
     stage_one = row_sample_sketch if budget.costs.can_sample_rows else randomized_nystrom_sketch
     with single_threaded_blas() if blas_is_minor else nullcontext():
         sketch, expected = stage_one(problem, options, budget)
-    if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and start is None:
+    if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and is_cold:
         zero_coef = np.zeros_like(problem.moments)
         return Candidate(zero_coef, bound=problem.target_norms, rank=sketch.rank, gave_up=True)
     with single_threaded_blas() if blas_is_minor else nullcontext():
@@ -88,6 +102,15 @@ def two_stage(
                 start,
             )
     return replace(candidate, rank=sketch.rank)
+
+
+def _iterate_without_sketch(problem: Problem, tol: float, budget: EngineBudget) -> Candidate:
+    """Conjugate gradients with a diagonal preconditioner; gives up where a sketch may be faster."""
+    iter_budget = min(MAX_ITER_WITHOUT_SKETCH, budget.iterations_affordable(1))
+    candidate = diagonal_conjugate_gradients(
+        problem, tol=tol, max_iter=budget.max_iter, iter_budget=iter_budget
+    )
+    return replace(candidate, rank=0)
 
 
 def _iterate_exact(
