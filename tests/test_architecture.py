@@ -14,7 +14,7 @@ MAX_LINES = 500
 #: Loops that numba compiles are written out, and may be longer.
 COMPILED = {"design/kernels.py"}
 #: Where bytes may be compared with a memory budget.
-BUDGET_FILES = {"solvers/cost_model.py", "solvers/planning.py"}
+BUDGET_FILES = {"solvers/memory_budget.py", "solvers/planning.py"}
 #: The only context variable holds the listeners of `ling.progress.watch`.
 CONTEXT_FILES = {"progress.py"}
 

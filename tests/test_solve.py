@@ -12,11 +12,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from ling import Ridge
 from ling.errors import NonFiniteError
 from ling.results import Status
-from ling.solvers.cost_model import EngineEstimate, MemoryBudget
+from ling.solvers.cost_model import (
+    EngineEstimate,
+)
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.engine import Candidate
 from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE
+from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
 from ling.solvers.solve import solve

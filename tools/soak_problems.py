@@ -88,7 +88,7 @@ def _draw_matrix(rng: np.random.Generator, n: int, p: int) -> np.ndarray:
     if rng.random() < 0.2:
         X = np.round(X * 4)
     if rng.random() < 0.1:  # sums of equal numbers round in one direction
-        X = np.where(X > np.quantile(X, rng.random()), rng.random(), rng.random())
+        X = np.where(np.quantile(X, rng.random()) < X, rng.random(), rng.random())
     return X * 10.0 ** (rng.uniform(-12, 12) if rng.random() < 0.3 else 0.0)
 
 

@@ -18,8 +18,8 @@ from ling.errors import InputTypeError, NonFiniteError, ShapeError
 from ling.estimators import open_data
 from ling.io import scan_npy
 from ling.model_selection import strategy
-from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.engines import ENGINES
+from ling.solvers.memory_budget import MemoryBudget
 from tests.raising import raises
 
 

@@ -12,7 +12,7 @@ from ling.model_selection.leave_one_out import (
     _PrimalLeaveOneOut,
 )
 from ling.model_selection.score_accumulators import SquaredError
-from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.memory_budget import MemoryBudget
 from tests.model_selection.problems import ALPHAS, DATA, Data
 
 every_data = pytest.mark.parametrize("data", DATA.values(), ids=DATA)

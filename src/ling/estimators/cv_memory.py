@@ -22,13 +22,13 @@ from ling.model_selection import Scoring, Splits
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.iterated_folds import DIRECTIONS_PER_PASS, MAX_BUDGET_FRACTION
 from ling.model_selection.strategy import exact_loo_obstacle
-from ling.solvers.cost_model import UNCOUNTED_BYTES
 from ling.solvers.cv_cost import (
     cv_vector_bytes,
     fold_factorization_bytes,
     splitter_bytes,
     subspace_bytes,
 )
+from ling.solvers.memory_budget import UNCOUNTED_BYTES
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
 from ling.solvers.problem import TrainingData

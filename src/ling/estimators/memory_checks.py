@@ -13,14 +13,12 @@ from ling._typing import Array
 from ling.errors import Change, OptionError
 from ling.estimators.open_data import design_with_budget
 from ling.solvers.cost_model import (
-    UNCOUNTED_BYTES,
     EngineEstimate,
-    MemoryBudget,
-    budget_text,
     vector_bytes,
 )
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.machine import parse_memory_budget
+from ling.solvers.memory_budget import UNCOUNTED_BYTES, MemoryBudget, budget_text
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
 from ling.solvers.problem import TrainingData

@@ -21,7 +21,7 @@ from ling.design.chunked import read_all
 from ling.design.pass_cache import PassCachedStorage
 from ling.errors import InputTypeError, MissingValueError, OptionError, ShapeError, Where
 from ling.progress import READ_STAGE, FitProgress
-from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.problem import TrainingData
 from ling.wording import format_bytes
 

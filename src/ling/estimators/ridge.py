@@ -30,8 +30,8 @@ from ling.estimators.partial_fit import PartialFitMixin
 from ling.estimators.sklearn_export import sklearn_estimator
 from ling.estimators.sklearn_private import Interval, StrOptions
 from ling.estimators.validation import check_same_n_rows, training_data
-from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
+from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
 

@@ -19,10 +19,10 @@ from ling.estimators.prediction import BlockPredictionMixin, checked_x_and_predi
 from ling.estimators.prediction_bounds import predictions_with_bounds
 from ling.linalg.rounding import EPS
 from ling.plain_state import register_plain
-from ling.solvers.cost_model import MemoryBudget
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.engine import as_generator
 from ling.solvers.gram_problem import GramProblem
+from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
 from ling.solvers.posterior import Posterior, compute_posterior

@@ -36,7 +36,7 @@ from ling.estimators.open_data import (
     split_dataset,
 )
 from ling.progress import FitProgress
-from ling.solvers.cost_model import MemoryBudget
+from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.problem import TrainingData
 
 # Remedies for arguments that are not numeric, and for rows with NaN or infinity, by argument.

@@ -17,9 +17,9 @@ from ling.linalg.tridiagonal import HouseholderTridiagonal
 from ling.model_selection.held_out import HeldOut
 from ling.model_selection.score_accumulators import FoldScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices, Splits
-from ling.solvers.cost_model import UNLIMITED_MEMORY, MemoryBudget
 from ling.solvers.cv_cost import cv_vector_bytes, fold_factorization_bytes
 from ling.solvers.engine import Candidate
+from ling.solvers.memory_budget import UNLIMITED_MEMORY, MemoryBudget
 from ling.solvers.problem import Problem, Standardization, TrainingData
 from ling.solvers.targets import center_targets_exactly
 

@@ -23,10 +23,14 @@ from ling.solvers.certificate import (
     evaluate_bound,
     singular_minorant,
 )
-from ling.solvers.cost_model import MemoryBudget, is_svd_affordable, svd_bytes
+from ling.solvers.cost_model import (
+    is_svd_affordable,
+    svd_bytes,
+)
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.float32_gram import solve_dual_float32, solve_primal_float32
 from ling.solvers.gram_problem import RowsUnavailableError
+from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 

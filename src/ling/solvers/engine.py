@@ -15,10 +15,9 @@ from ling.errors import ClusterLostError
 from ling.solvers.certificate import Minorant, ZeroMinorant
 from ling.solvers.cost_model import (
     TYPICAL_PASS_COSTS,
-    UNLIMITED_MEMORY,
-    MemoryBudget,
     PassCosts,
 )
+from ling.solvers.memory_budget import UNLIMITED_MEMORY, MemoryBudget
 
 # The seed that `random_state=None` stands for, so that fits are reproducible by default.
 DEFAULT_SEED = 0

@@ -9,9 +9,7 @@ from typing import Any
 from ling.html_repr import html_table
 from ling.linalg import threads
 from ling.solvers.cost_model import (
-    UNCOUNTED_BYTES,
     EngineEstimate,
-    MemoryBudget,
     PassCosts,
     estimate_all,
 )
@@ -23,6 +21,7 @@ from ling.solvers.machine import (
     measured_machine,
     parse_memory_budget,
 )
+from ling.solvers.memory_budget import UNCOUNTED_BYTES, MemoryBudget
 from ling.solvers.options import FitOptions
 from ling.wording import format_bytes
 
