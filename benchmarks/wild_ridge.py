@@ -28,6 +28,9 @@ MAX_REFERENCE_BOUND = 1e-5
 # Seconds that any fit may always take, and seconds that all turns of a problem should take.
 MIN_TIME_LIMIT, SECONDS_PER_PROBLEM = 0.5, 8.0
 MIN_TURNS, MAX_TURNS = 2, 7
+# Seconds after which scikit-learn's default is stopped, and limit on the time in which the loosest
+# sufficient tolerance of a solver is searched for, in fits of the fastest solver so far.
+MAX_DEFAULT_SECONDS, MAX_SEARCHES = 60.0, 12.0
 # An engine that is predicted to take so many times as long as ling's default is left out: a time
 # limit cannot stop a factorisation.
 MAX_PREDICTED_RATIO = 30.0
@@ -59,10 +62,8 @@ def measure(draw: Draw, threads: int, turns: int | None) -> dict[str, Any]:
         model, first = harness.timed(ridge)
         calls: dict[str, Callable[[], object]] = {"ling": ridge}
         seconds = {"ling": first}
-        fit, seconds[DEFAULT.name] = harness.timed(partial(DEFAULT.solve, problem, 0.0))
-        calls[DEFAULT.name] = partial(DEFAULT.solve, problem, 0.0)
-        default_error = judge(fit)
         notes: dict[str, str] = {}
+        default_error = add_default(problem, judge, calls, seconds, notes)
         for peer in OTHERS:
             add_peer(peer, problem, judge, calls, seconds, notes)
         plan = ling.plan_fit(problem.X, problem.y, alpha=problem.alpha, memory_budget=budget)
@@ -96,16 +97,41 @@ def fit_ling(problem: Problem, budget: float | None, engine: str = "auto") -> li
     return model.fit(problem.X, problem.y)
 
 
+def add_default(
+    problem: Problem, judge: Measure, calls: dict[str, Callable[[], object]],
+    seconds: dict[str, float], notes: dict[str, str],
+) -> float:  # fmt: skip
+    """Add scikit-learn's default, whatever its error is, and return that.
+
+    If it takes longer than MAX_DEFAULT_SECONDS, these are its time and it takes no further turn.
+    """
+    call = partial(DEFAULT.solve, problem, 0.0)
+    try:
+        fit, seconds[DEFAULT.name] = within(MAX_DEFAULT_SECONDS / 2, call)
+    except TimeLimitExceeded:
+        seconds[DEFAULT.name] = MAX_DEFAULT_SECONDS
+        notes[DEFAULT.name] = f"takes over {MAX_DEFAULT_SECONDS:g} s"
+        return math.inf
+    calls[DEFAULT.name] = call
+    return judge(fit)
+
+
 def add_peer(
     peer: Peer, problem: Problem, judge: Measure, calls: dict[str, Callable[[], object]],
     seconds: dict[str, float], notes: dict[str, str],
 ) -> None:  # fmt: skip
-    """Add a solver with the loosest tolerance at which it reaches the error."""
+    """Add a solver with the loosest tolerance at which it reaches the error.
+
+    Tolerances are tried for as long as MAX_SEARCHES fits of the fastest solver take.
+    """
     obstacle = peer.obstacle(problem)
     if obstacle:
         notes[peer.name] = obstacle
         return
+    deadline = time.perf_counter() + MAX_SEARCHES * max(MIN_TIME_LIMIT, min(seconds.values()))
     for tol in peer.tols:
+        if time.perf_counter() > deadline:
+            return
         call = partial(peer.solve, problem, tol)
         add(peer.name, call, judge, calls, seconds, notes)
         if notes.get(peer.name) != "misses the error":

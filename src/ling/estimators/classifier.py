@@ -179,7 +179,10 @@ class BaseRidgeClassifier(
     @overload
     def predict(self, X: MatrixLike) -> NDArray[Any]: ...
     def predict(self, X: DaskCollection | MatrixLike) -> Any:
-        """Predicted class of each sample (n,), or 0 and 1 for each label (n, t) if multilabel."""
+        """Predicted class of each sample (n,), or 0 and 1 for each label (n, t) if multilabel.
+
+        For error bounds, see `decision_function(X, return_bound=True)`.
+        """
         check_is_fitted(self, "coef_")
         return self._decision_values(X, self._label_decoder)
 
