@@ -12,9 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from ling import Ridge
 from ling.errors import NonFiniteError
 from ling.results import Status
-from ling.solvers.cost_model import (
-    EngineEstimate,
-)
+from ling.solvers.cost_model import EngineEstimate
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.engine import Candidate
 from ling.solvers.engines import ENGINES
@@ -267,3 +265,20 @@ def test_small_sparse_data_are_iterated_where_alpha_allows_it(rng):
     assert strong.report_.reason == "few iterations are expected at this alpha"
     assert weak.solver_ == "direct"
     assert weak.report_.reason == "first choice of the plan"
+
+
+@pytest.mark.parametrize(("alpha", "scale"), [(1e-300, 1e13), (1e-320, 1e5)])
+def test_an_alpha_that_vanishes_beside_sparse_data_is_fitted(alpha, scale, rng):
+    X = sparse.random_array((300, 100), density=0.1, rng=rng, format="csr")
+    y = X @ rng.standard_normal(100) + rng.standard_normal(300)
+    assert Ridge(alpha).fit(X * scale, y).report_.status is Status.CERTIFIED
+
+
+def test_max_iter_holds_for_iterations_with_and_without_a_sketch(rng):
+    strong = rng.standard_normal((400, 5)) @ np.diag([1e4, 3e3, 1e3, 300, 100])
+    X = sparse.csr_array(rng.standard_normal((400, 300)) + strong @ rng.standard_normal((5, 300)))
+    with pytest.warns(ConvergenceWarning):
+        model = Ridge(1e-2, solver="two_stage", max_iter=30, tol=1e-8)
+        model.fit(X, rng.standard_normal(400))
+    assert model.n_iter_[0] <= 30
+    assert model.report_.cost.passes <= 30 + 12  # sketch, restarts and proofs

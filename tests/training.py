@@ -3,9 +3,7 @@
 from dataclasses import fields
 
 from ling.design import as_design
-from ling.solvers.cost_model import (
-    PassCosts,
-)
+from ling.solvers.cost_model import PassCosts
 from ling.solvers.engine import EngineBudget
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import TrainingData, build_problem

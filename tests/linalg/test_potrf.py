@@ -77,3 +77,14 @@ def test_a_large_direct_fit_with_two_threads():
     """4 GB."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", LARGE], check=True, env=environment, timeout=900)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_the_other_triangle_is_kept(lower, rng):
+    """Proofs of a least eigenvalue use it after the factorisation."""
+    A = rng.standard_normal((4 * TILE + 3, 5 * TILE))
+    H = np.asfortranarray(A @ A.T)
+    factor, info = potrf(H, lower=lower, tile=TILE)
+    other = np.triu if lower else np.tril
+    assert info == 0
+    assert np.array_equal(other(factor, 1 if lower else -1), other(H, 1 if lower else -1))

@@ -299,10 +299,11 @@ class DenseStorage(MemoryStorage):
         shape = U.shape[1] + 2, self.shape[1]
 
         def sweep(part: slice) -> Array:
-            out, partial_sums = np.zeros(shape), np.empty(shape)
+            out = np.zeros(shape)
             if not self.array.flags.c_contiguous:
                 fortran_moments(self.array, weights, U, part.start, part.stop, height, out)
                 return out
+            partial_sums = np.empty(shape)
             for rows in row_slices(part.stop - part.start, height):
                 partial_sums[...] = 0.0
                 first, last = part.start + rows.start, part.start + rows.stop
@@ -362,7 +363,8 @@ class DenseStorage(MemoryStorage):
         n_bytes = int(size * self._tuning.block_bytes)
         ready = self._is_blas_ready(dtype)
         if ready and not self._is_by_rows:
-            least = MIN_FORTRAN_ROWS
+            most = int(self.workspace_bytes) // max(1, p * dtype.itemsize)
+            least = max(least, min(MIN_FORTRAN_ROWS, most))
         height = max(least, n_bytes // max(1, p * dtype.itemsize))
         order: Literal["C", "F"] = "C" if self._is_by_rows else "F"  # a transposition is slow
         for start in range(0, n, height):

@@ -1,7 +1,7 @@
 """Loops for which there is no BLAS routine, compiled by numba on first use and cached on disk.
 
 Each kernel works on one range of rows and releases the GIL; `ling.linalg.threads` runs several at
-once. Sums over a dense row may be reordered, so that they can be vectorised. Sums over a sparse row
+once. Sums over a dense row may be reordered, so that they can be vectorised. Products with sparse X
 keep four running sums instead, because vectorised gathers are slow. Indices are read as unsigned
 integers, which avoids numba's check for negative indices.
 """
@@ -195,13 +195,14 @@ def fortran_gram_matmat(
     """
     p, k = X.shape[1], V.shape[0]
     zero = V.dtype.type(0)
-    u = np.empty((k, tile_rows), V.dtype)
+    tile_rows = min(tile_rows, hi - lo)
+    product = np.empty(tile_rows, V.dtype)
     unrolled_end = p // 4 * 4
     for start in range(lo, hi, tile_rows):
         size = min(tile_rows, hi - start)
         stop = start + size
         for c in range(k):
-            product, v = u[c], V[c]
+            v = V[c]
             product[:size] = zero
             for j in range(0, unrolled_end, 4):
                 x0, x1 = X[start:stop, j], X[start:stop, j + 1]
@@ -478,10 +479,11 @@ def csr_rmatvec(indptr: Any, indices: Any, data: Any, u: Any, lo: int, hi: int, 
 def csr_moments(
     indptr: Any, indices: Any, data: Any, weights: Any, lo: int, hi: int, out: Any
 ) -> None:
-    """Add column sums of weights x, their rounding errors, and those of weights x^2 to `out`.
+    """Add to the rows of `out`: column sums of weights x, their rounding errors, and squares.
 
-    `out` has shape (3, p), `weights` of None means weights of 1. The sum of the first two rows is
-    as accurate as if it had been rounded once (Ogita, Rump and Oishi 2005, algorithm Sum2).
+    The squares are column sums of weights x^2. `out` is (3, p); `weights` of None are all 1. The
+    sum of the first two rows is as accurate as if it had been rounded once (Ogita, Rump and Oishi
+    2005, algorithm Sum2).
     """
     sums, errors, squares = out[0], out[1], out[2]
     for i in range(lo, hi):
@@ -581,9 +583,9 @@ def csr_cg_steps(
 ) -> int:  # fmt: skip
     """Steps of conjugate gradients for A = (diag(row_scale) X - left right') diag(column_scale).
 
-    The system is (A'A + alpha I) w = b, the preconditioner diag(inverse_diagonal). `vectors` (3, p)
-    holds w, the residual and the direction, and `numbers` r'P^-1 r and the Gauss-Radau factor; they
-    are updated. `constants` are node, lower_ratio, rounding and min_relative_gap of
+    The system is (A'A + alpha I) w = b, with P^-1 = diag(inverse_diagonal). `vectors` (3, p) holds
+    w, the residual and the direction, and `numbers` r'P^-1 r and the Gauss-Radau factor; they are
+    updated. `constants` are node, lower_ratio, rounding and min_relative_gap of
     `next_radau_factor`. Steps are made until the squared error bound is at most `goal`, or for each
     of `bounds`, which are set. Returns their number.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -205,8 +205,16 @@ class SparseStorage(MemoryStorage):
 
     def row_gram_flops(self, affine: AffineMap) -> float:
         """FLOPs of A C^2 A': c (c + 1) for each column with c stored entries, plus the map."""
-        counts = np.bincount(self.csr.indices, minlength=self.shape[1])
-        return _triangle_flops(counts) + self._map_flops(affine, self.shape[0])
+        return self._column_triangle_flops + self._map_flops(affine, self.shape[0])
+
+    @cached_property
+    def _column_triangle_flops(self) -> float:
+        """Sum of c (c + 1) over columns with c stored entries."""
+        counts = np.zeros(self.shape[1], np.intp)
+        # A few at a time: NumPy copies indices to 64 bits.
+        for part in row_slices(self.csr.nnz, max(MOMENT_BATCH_ENTRIES, self.shape[1])):
+            counts += np.bincount(self.csr.indices[part], minlength=self.shape[1])
+        return _triangle_flops(counts)
 
     def _map_flops(self, affine: AffineMap, size: int) -> float:
         """FLOPs of the scales, X'L, and two low-rank updates of a (size, size) Gram matrix."""

@@ -21,9 +21,7 @@ from ling.linalg.threads import blas_threads_for
 from ling.progress import RemainingWork
 from ling.results import FitReport, Status
 from ling.solvers.coef_bounds import error_region
-from ling.solvers.cost_model import (
-    lacks_memory_for_svd,
-)
+from ling.solvers.cost_model import lacks_memory_for_svd
 from ling.solvers.engine import integer_seed
 from ling.solvers.engines import ENGINES
 from ling.solvers.fingerprint import DataFingerprint, data_fingerprint

@@ -12,10 +12,7 @@ from functools import partial
 from ling._typing import Array
 from ling.errors import Change, OptionError
 from ling.estimators.open_data import design_with_budget
-from ling.solvers.cost_model import (
-    EngineEstimate,
-    vector_bytes,
-)
+from ling.solvers.cost_model import EngineEstimate, vector_bytes
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.machine import parse_memory_budget
 from ling.solvers.memory_budget import UNCOUNTED_BYTES, MemoryBudget, budget_text

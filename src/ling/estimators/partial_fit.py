@@ -27,9 +27,7 @@ from ling.estimators.parameter_validation import check_alpha_per_target
 from ling.estimators.uncertainty import UncertaintyMixin, UncertaintyState
 from ling.estimators.validation import training_data
 from ling.results import Status
-from ling.solvers.cost_model import (
-    statistics_bytes,
-)
+from ling.solvers.cost_model import statistics_bytes
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.gram_problem import GramProblem, RowsUnavailableError, build_gram_problem
 from ling.solvers.memory_budget import MemoryBudget

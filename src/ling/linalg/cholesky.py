@@ -214,7 +214,7 @@ def potrf(
     """Cholesky factor of H (p, p) and LAPACK's info, as LAPACK's potrf returns them.
 
     info is 0, or the order of a leading minor that is not positive. `lower` gives L with L L' = H,
-    otherwise U with U'U = H. The other triangle is 0 with `clean`, and undefined without. With
+    otherwise U with U'U = H. The other triangle is 0 with `clean`, and that of H without. With
     `overwrite`, H is overwritten only if it is in Fortran order. p^3 / 3 FLOPs.
 
     Large matrices are factored tile by tile, because OpenBLAS's own potrf overruns a buffer there
@@ -253,7 +253,9 @@ def _factor_tiles(A: Array, tile: int) -> int:
             right = A[columns, pivot].T
             for rows in below[offset:]:
                 left, out_tile = A[rows, pivot], A[rows, columns]
-                out_tile -= np.matmul(left, right, out=buffer[: left.shape[0], : right.shape[1]])
+                product = np.matmul(left, right, out=buffer[: left.shape[0], : right.shape[1]])
+                # The upper triangle of A is kept.
+                out_tile -= np.tril(product) if rows is columns else product
     return 0
 
 

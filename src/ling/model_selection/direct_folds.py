@@ -31,10 +31,7 @@ from ling.model_selection.held_out import HeldOut
 from ling.model_selection.make_fold_fit import dual_fold_fit, gram_fold_fit, singular_fold_fit
 from ling.model_selection.score_accumulators import SampleLoss
 from ling.model_selection.splits import RowIndices, Splits
-from ling.solvers.cost_model import (
-    is_svd_affordable,
-    lacks_memory_for_svd,
-)
+from ling.solvers.cost_model import is_svd_affordable, lacks_memory_for_svd
 from ling.solvers.cv_cost import fold_factors_bytes, fold_statistics_bytes, rotated_rows_bytes
 from ling.solvers.direct import ILL_CONDITIONED_NOTE, solve_by_singular_values
 from ling.solvers.engine import Candidate

@@ -28,10 +28,7 @@ from ling.model_selection.make_fold_fit import (
 )
 from ling.model_selection.score_accumulators import LeaveOneOutScores, SampleLoss, ScoreAccumulator
 from ling.model_selection.splits import RowIndices
-from ling.solvers.cost_model import (
-    is_svd_affordable,
-    lacks_memory_for_svd,
-)
+from ling.solvers.cost_model import is_svd_affordable, lacks_memory_for_svd
 from ling.solvers.direct import (
     ILL_CONDITIONED_NOTE,
     solve_by_singular_values,

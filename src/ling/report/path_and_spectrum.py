@@ -16,11 +16,7 @@ from ling.model_selection.path import expected_path_cost, solution_path
 from ling.report.path_display import N_PATH_ALPHAS, refine_alpha_grid
 from ling.report.plot_style import LOG_AXIS_LIMITS
 from ling.report.spectrum_display import MAX_EXACT_SIZE, full_spectrum
-from ling.solvers.cost_model import (
-    eigenvalue_bytes,
-    gram_seconds,
-    pass_seconds,
-)
+from ling.solvers.cost_model import eigenvalue_bytes, gram_seconds, pass_seconds
 from ling.solvers.cv_cost import tridiagonal_seconds
 from ling.solvers.direct import solve_with_refinement
 from ling.wording import format_bytes, format_seconds

@@ -29,8 +29,8 @@ RATE_WINDOW_ITERATIONS = 12
 STAGNATION_ITERATIONS = 150
 # Iterations, if max_iter is None.
 DEFAULT_MAX_ITER = 10_000
-# Steps of `diagonal_conjugate_gradients` between two checks whether to go on; interrupts wait for
-# them.
+# Steps of `diagonal_conjugate_gradients` between two checks whether to go on. An interrupt takes
+# effect after at most so many steps.
 STEPS_PER_CALL = 24
 # Largest number of runs of the dual iteration. Each run but the first starts from the recomputed
 # residual of the run before, whose own residual had drifted.
@@ -286,7 +286,7 @@ def diagonal_conjugate_gradients(
         np.array([alpha / (float(squares.max(initial=0.0)) + alpha)]),
     )
     system = PrimalSystem(problem, preconditioner, ZeroMinorant())
-    residual = problem.moments[:, 0]
+    residual = problem.moments[:, 0].copy()
     bounds = system.initial_squared_bound(problem.moments)
     radau, direction = system.radau_bound, inverse_diagonal * residual
     constants = radau.node[0], radau.lower_ratio[0], radau.rounding[0], radau.min_relative_gap
@@ -296,13 +296,13 @@ def diagonal_conjugate_gradients(
     )  # fmt: skip
     history: list[float] = []
     most, gave_up = DEFAULT_MAX_ITER if max_iter is None else max_iter, False
-    while bounds[-1] > goal[0] and len(history) < most and not gave_up:
+    while not bounds[-1] <= goal[0] and len(history) < most and not gave_up:
         n_steps = min(STEPS_PER_CALL, most - len(history))
         state, bounds = problem.design.cg_steps(state, n_steps)
         history += [_log_excess(bounds[i : i + 1], goal) for i in range(len(bounds))]
         gave_up = len(bounds) < n_steps or _should_give_up(history, iter_budget)
     return Candidate(
-        state.solution[:, None], n_iter=len(history), gave_up=gave_up and bounds[-1] > goal[0],
+        state.solution[:, None], n_iter=len(history), gave_up=gave_up and not bounds[-1] <= goal[0],
         residual=state.residual[:, None], squared_bound=bounds[-1:].copy(),
     )  # fmt: skip
 

@@ -101,6 +101,8 @@ class PassCosts:
         Making a copy of X in 16-bit integers, and one sweep over it.
     can_sample_rows : bool
         Whether single rows can be read at almost no cost.
+    compiled_step_cost : float
+        One step of `Design.cg_steps`, which has no overhead of Python.
     """
 
     column_cost: float = 0.03
@@ -108,6 +110,7 @@ class PassCosts:
     quantization_passes: float = QUANTIZATION_PASSES
     quantized_pass_cost: float = 0.4
     can_sample_rows: bool = True
+    compiled_step_cost: float = 1.0
 
     @classmethod
     def predict(cls, dimensions: ProblemDimensions, machine: Machine) -> PassCosts:
@@ -119,6 +122,7 @@ class PassCosts:
             QUANTIZATION_PASSES,
             quantized_pass_cost(dimensions, machine),
             dimensions.dense,
+            min(1.0, compiled_iteration_seconds(dimensions, machine) / one_pass),
         )
 
     def iteration_cost(self, n_targets: int) -> float:
@@ -261,8 +265,8 @@ def _estimate_direct(
     is_blocked_dual = shape.is_out_of_core and p > n
     if precision == "float64" or not shape.dense or is_blocked_dual or shape.n_alphas > 1:
         return [float64_estimate]
-    # For p <= n the inverse of the float32 factor is formed too. Then follow a gradient and
-    # sometimes one or two steps of refinement. In the dual, each step takes two passes.
+    # For p <= n the inverse of the float32 factor is formed if refinement follows. A gradient and
+    # sometimes one or two steps of refinement are needed. In the dual, each takes two passes.
     n_factors, n_refinement_passes = (2, 1.5) if p <= n else (1, 3.5)
     seconds = max(gram * machine.gemm_rate / machine.gemm32, one_pass)
     seconds += n_factors * factor_flops / machine.potrf_rate / 1.8

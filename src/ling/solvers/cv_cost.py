@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ling.linalg.ritz import GROWTH_FACTOR
-from ling.solvers.cost_model import (
-    gram_seconds,
-    pass_seconds,
-)
+from ling.solvers.cost_model import gram_seconds, pass_seconds
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import Machine
 

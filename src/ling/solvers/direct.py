@@ -23,10 +23,7 @@ from ling.solvers.certificate import (
     evaluate_bound,
     singular_minorant,
 )
-from ling.solvers.cost_model import (
-    is_svd_affordable,
-    svd_bytes,
-)
+from ling.solvers.cost_model import is_svd_affordable, svd_bytes
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.float32_gram import solve_dual_float32, solve_primal_float32
 from ling.solvers.gram_problem import RowsUnavailableError
@@ -96,8 +93,8 @@ def _factor_threads(problem: Problem) -> AbstractContextManager[None]:
 def _solve_by_cholesky(problem: Problem, G: Array) -> Candidate | None:
     """The candidate from a Cholesky factor of G + alpha I for each alpha, for G = X'X.
 
-    None if a matrix is not positive definite, up to rounding. A step of refinement follows
-    unless the rounding of G is most of the bound anyway.
+    None if a matrix is not positive definite, up to rounding. A step of refinement follows if
+    for some target the gradient adds more to the bound than the rounding of G does.
     """
     W = np.empty_like(problem.moments)
     bound = np.empty(problem.n_targets)
@@ -119,6 +116,7 @@ def _solve_by_cholesky(problem: Problem, G: Array) -> Candidate | None:
             gradient = C - G @ coef - alpha * coef
             forms = minorant.quadratic_form(gradient, problem.alphas[same_alpha])
             gradient_bound = np.minimum(_floor_bound(gradient, floor), np.sqrt(forms))
+            rounding = gram_rounding(problem, floor, coef, problem.raw_target_norms[same_alpha])
         W[:, same_alpha] = coef
         bound[same_alpha] = gradient_bound + rounding
     return Candidate(W, minorants[0] if len(minorants) == 1 else BestOf(minorants), bound)

@@ -13,10 +13,7 @@ import numpy as np
 from ling._typing import Array
 from ling.errors import ClusterLostError
 from ling.solvers.certificate import Minorant, ZeroMinorant
-from ling.solvers.cost_model import (
-    TYPICAL_PASS_COSTS,
-    PassCosts,
-)
+from ling.solvers.cost_model import TYPICAL_PASS_COSTS, PassCosts
 from ling.solvers.memory_budget import UNLIMITED_MEMORY, MemoryBudget
 
 # The seed that `random_state=None` stands for, so that fits are reproducible by default.
@@ -87,6 +84,17 @@ class EngineBudget:
     def iterations_affordable(self, n_targets: int) -> float:
         """Number of iterations on X that `max_passes` allow."""
         return self.max_passes / self.costs.iteration_cost(n_targets)
+
+    @property
+    def compiled_steps_affordable(self) -> float:
+        """Number of steps of `Design.cg_steps` that `max_passes` allow."""
+        return self.max_passes / self.costs.compiled_step_cost
+
+    def after_compiled_steps(self, n_steps: int) -> EngineBudget:
+        """The budget that remains after `n_steps` of `Design.cg_steps`."""
+        max_iter = None if self.max_iter is None else max(0, self.max_iter - n_steps)
+        max_passes = self.max_passes - n_steps * self.costs.compiled_step_cost
+        return replace(self, max_iter=max_iter, max_passes=max_passes)
 
     def remaining_after(self, iterations: int, n_targets: int) -> EngineBudget:
         """The budget that remains after `iterations` on the quantized copy."""

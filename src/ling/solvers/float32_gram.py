@@ -30,8 +30,8 @@ FLOAT32_SAFE_MAX = 1e12
 # Iterations on X that correct a solution from the float32 Gram matrix. Each reduces the error by a
 # constant factor; if so many do not reach tol, float32 is too coarse, and float64 is used.
 MAX_REFINEMENT_STEPS = 30
-# A step of refinement has to reduce the error bound by this factor. A matrix of condition k in
-# float32 reduces it by about 1 / (k EPS32); below 4, further steps cost more than float64.
+# A step of refinement has to reduce the error bound by this factor. With a matrix of condition k in
+# float32 it multiplies the error by about k EPS32; above 1/4, more steps cost more than float64.
 MIN_REDUCTION = 4.0
 # Rows whose kernel matrix shows whether X'X or X X' is too ill-conditioned for float32, before it
 # is formed, and the largest fraction of all rows that may be used for it.
@@ -182,7 +182,7 @@ def _inverse_with_minorant(
     min_eigenvalue = alpha / float((factor.scale**2).max())
     if noise >= min_eigenvalue / 2 and factor.proves_min_eigenvalue(1.2 * noise, factor_noise):
         min_eigenvalue = max(min_eigenvalue, 1.2 * noise)
-    upper = np.asfortranarray(np.triu(factor.upper))
+    upper = np.tril(factor.upper.T).T  # in Fortran order
     inverse = InverseFactor.from_factor(upper, factor.scale, problem.uses_compiled_loops)
     return None if inverse is None else (inverse, inverse.minorant(alpha, noise, min_eigenvalue))
 
@@ -190,8 +190,8 @@ def _inverse_with_minorant(
 def _is_well_conditioned(problem: Problem, tol: float, n_steps: float) -> bool:
     """Whether `n_steps` solves with the float32 matrix are expected to reduce the error to tol.
 
-    A matrix of condition k in float32 reduces it by about k EPS32 in each. alpha alone may show
-    that the condition is low; if not, it is estimated from a few rows.
+    With a matrix of condition k in float32, each multiplies it by about k EPS32. alpha alone may
+    show that the condition is low; if not, it is estimated from a few rows.
     """
     limit = min(tol ** (1 / max(n_steps, 1.0)), 1 / MIN_REDUCTION) / EPS32
     trace = float((problem.safe_column_norms**2).sum())
@@ -205,9 +205,11 @@ def _estimated_condition(problem: Problem) -> float:
 
     Estimated from the eigenvalues of the kernel matrix of a few rows; a fraction of a pass. There
     are min(n, p) eigenvalues. The smallest is extrapolated by the power law that the smaller three
-    quarters of the rows' eigenvalues follow. Infinite if few rows do not show it: if p <= n and
-    there are not many more columns than rows in the sample, these have smaller eigenvalues
-    (Marchenko & Pastur), and more rows would take too long.
+    quarters of the rows' eigenvalues follow.
+
+    For p <= n the eigenvalues of a sample are too small if it has about as many rows as columns
+    (Marchenko & Pastur). For few columns 4 p rows are taken, and the result is infinite if these
+    are more than MAX_PROBE_FRACTION of all rows, because that would take too long.
     """
     n, p = problem.shape
     alpha = float(problem.distinct_alphas[0])

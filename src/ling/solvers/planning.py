@@ -8,11 +8,7 @@ from typing import Any
 
 from ling.html_repr import html_table
 from ling.linalg import threads
-from ling.solvers.cost_model import (
-    EngineEstimate,
-    PassCosts,
-    estimate_all,
-)
+from ling.solvers.cost_model import EngineEstimate, PassCosts, estimate_all
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import (
     DEFAULT_MACHINE,

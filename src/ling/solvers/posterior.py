@@ -23,10 +23,7 @@ from ling.linalg.gram import form_gram
 from ling.linalg.rounding import EPS, sum_noise
 from ling.linalg.singular_values import thin_svd_with_fallback
 from ling.plain_state import register_plain
-from ling.solvers.cost_model import (
-    posterior_bytes,
-    svd_bytes,
-)
+from ling.solvers.cost_model import posterior_bytes, svd_bytes
 from ling.solvers.gram_problem import RowsUnavailableError
 from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.problem import Problem

@@ -16,6 +16,7 @@ from ling._typing import Array
 from ling.progress import RemainingWork
 from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
+from ling.solvers.conjugate_gradients import MIN_LOWER_RATIO
 from ling.solvers.cost_model import (
     EngineEstimate,
     compiled_iteration_seconds,
@@ -218,7 +219,7 @@ def _first_by_iterations(
         return estimates
     n, p = problem.shape
     alpha, square = float(problem.alphas[0]), float(np.mean(problem.column_norms**2))
-    lower_ratio = alpha / (square + alpha)
+    lower_ratio = max(alpha / (square + alpha), MIN_LOWER_RATIO)
     largest = 1 + TYPICAL_EIGENVALUE_EXCESS * (1 + math.sqrt(p / n)) ** 2 * (1 - lower_ratio)
     iterations = forecast_iterations(largest / lower_ratio, lower_ratio, tol, min(n, p))
     seconds = iterations * compiled_iteration_seconds(plan.dimensions, plan.machine)

@@ -17,7 +17,6 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.design import AffineRowTransform, DenseStorage, Design, QuantizedMatrix
-from ling.design.dense import MAX_COMPILED_COLUMNS
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import thin_svd
 from ling.linalg.rounding import EPS, EPS32
@@ -61,24 +60,33 @@ def two_stage(
     Restarts from the gradient of X itself recover the accuracy. Without a `start`, the
     engine gives up before it iterates if the forecast cost is too close to `budget.max_passes`.
     """
-    n, p = problem.shape
-    is_cold = start is None
-    if is_cold and problem.n_targets == 1 and problem.design.can_iterate:
+    if start is None and problem.n_targets == 1 and problem.design.can_iterate:
         candidate = _iterate_without_sketch(problem, options.tol, budget)
-        if not candidate.gave_up:
+        n_iter = candidate.n_iter or 0
+        remaining = budget.after_compiled_steps(n_iter)
+        if not candidate.gave_up or remaining.max_iter == 0:
             return candidate
-        assert candidate.n_iter is not None
-        start, budget = (
-            candidate.coef,
-            replace(budget, max_passes=budget.max_passes - candidate.n_iter),
-        )
+        sketched = _iterate_with_sketch(problem, options, remaining, candidate.coef, True)
+        return replace(sketched, n_iter=n_iter + (sketched.n_iter or 0))
+    return _iterate_with_sketch(problem, options, budget, start, start is None)
+
+
+def _iterate_with_sketch(
+    problem: Problem,
+    options: FitOptions,
+    budget: EngineBudget,
+    start: Array | None,
+    may_give_up: bool,
+) -> Candidate:
+    """Sketch X'X and iterate from `start`; gives up before it iterates only if it may."""
+    n, p = problem.shape
     budget = replace(budget, low_precision=budget.low_precision and problem.can_quantize)
     # If compiled loops do the passes, BLAS does small operations only; one thread is enough for it.
-    blas_is_minor = problem.uses_compiled_loops and problem.n_targets <= MAX_COMPILED_COLUMNS
+    blas_is_minor = problem.n_targets <= problem.design.storage.max_compiled_columns
     stage_one = row_sample_sketch if budget.costs.can_sample_rows else randomized_nystrom_sketch
     with single_threaded_blas() if blas_is_minor else nullcontext():
         sketch, expected = stage_one(problem, options, budget)
-    if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and is_cold:
+    if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and may_give_up:
         zero_coef = np.zeros_like(problem.moments)
         return Candidate(zero_coef, bound=problem.target_norms, rank=sketch.rank, gave_up=True)
     with single_threaded_blas() if blas_is_minor else nullcontext():
@@ -106,7 +114,7 @@ def two_stage(
 
 def _iterate_without_sketch(problem: Problem, tol: float, budget: EngineBudget) -> Candidate:
     """Conjugate gradients with a diagonal preconditioner; gives up where a sketch may be faster."""
-    iter_budget = min(MAX_ITER_WITHOUT_SKETCH, budget.iterations_affordable(1))
+    iter_budget = min(MAX_ITER_WITHOUT_SKETCH, budget.compiled_steps_affordable)
     candidate = diagonal_conjugate_gradients(
         problem, tol=tol, max_iter=budget.max_iter, iter_budget=iter_budget
     )
