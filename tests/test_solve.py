@@ -277,8 +277,8 @@ def test_an_alpha_that_vanishes_beside_sparse_data_is_fitted(alpha, scale, rng):
 def test_max_iter_holds_for_iterations_with_and_without_a_sketch(rng):
     strong = rng.standard_normal((400, 5)) @ np.diag([1e4, 3e3, 1e3, 300, 100])
     X = sparse.csr_array(rng.standard_normal((400, 300)) + strong @ rng.standard_normal((5, 300)))
+    model, y = Ridge(1e-2, solver="two_stage", max_iter=30, tol=1e-8), rng.standard_normal(400)
     with pytest.warns(ConvergenceWarning):
-        model = Ridge(1e-2, solver="two_stage", max_iter=30, tol=1e-8)
-        model.fit(X, rng.standard_normal(400))
+        model.fit(X, y)
     assert model.n_iter_[0] <= 30
     assert model.report_.cost.passes <= 30 + 12  # sketch, restarts and proofs

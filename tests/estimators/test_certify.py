@@ -262,11 +262,11 @@ def test_no_bound_exists_for_alpha_0(alpha, rng):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_a_constant_target_has_only_one_exact_solution(fit_intercept):
     X, y = np.eye(4, 2), np.full(4, 3.0 if fit_intercept else 0.0)
-    options = {"fit_intercept": fit_intercept, "intercept": y[0]}
+    options = {"alpha": 1.0, "fit_intercept": fit_intercept, "intercept": y[0]}
     assert ling.certify([0.0, 0.0], X, y, **options).bound == 0
     assert ling.certify([1e-9, 0.0], X, y, **options).bound == np.inf
     if fit_intercept:
-        assert ling.certify([0.0, 0.0], X, y, intercept=2.9).bound == np.inf
+        assert ling.certify([0.0, 0.0], X, y, 1.0, intercept=2.9).bound == np.inf
 
 
 def test_columns_of_zeros_and_extreme_scales(rng):
@@ -318,15 +318,17 @@ def test_refused_data():
     with raises(ShapeError, "y"):
         ling.certify([1.0, 1.0], X_SMALL, Y_SMALL[:3])
     with raises(NonFiniteError, "X", row=2, column=1):
-        ling.certify([1.0, 1.0], np.where(X_SMALL[2, 1] == X_SMALL, np.nan, X_SMALL), Y_SMALL)
+        ling.certify([1.0, 1.0], np.where(X_SMALL[2, 1] == X_SMALL, np.nan, X_SMALL), Y_SMALL, 1)
     with raises(ShapeError, "coef", mentions="(2, 2)"):
-        ling.certify([1.0, 1.0], X_SMALL, np.column_stack([Y_SMALL, Y_SMALL]))
+        ling.certify([1.0, 1.0], X_SMALL, np.column_stack([Y_SMALL, Y_SMALL]), 1.0)
+    with raises(OptionError, "alpha"):
+        ling.certify([1.0, 1.0], X_SMALL, Y_SMALL)
 
 
 def test_coefficients_with_one_row_are_those_of_one_target():
-    flat = ling.certify([0.1, 0.2], X_SMALL, Y_SMALL)
-    assert ling.certify([[0.1, 0.2]], X_SMALL, Y_SMALL).bound == flat.bound
-    assert ling.certify([0.1, 0.2], X_SMALL, Y_SMALL[:, None]).bound == flat.bound
+    flat = ling.certify([0.1, 0.2], X_SMALL, Y_SMALL, 1.0)
+    assert ling.certify([[0.1, 0.2]], X_SMALL, Y_SMALL, 1.0).bound == flat.bound
+    assert ling.certify([0.1, 0.2], X_SMALL, Y_SMALL[:, None], 1.0).bound == flat.bound
 
 
 def test_the_first_choice_is_direct_where_that_is_fast(rng):
@@ -340,9 +342,9 @@ def test_an_intercept_that_is_left_out_is_named(rng, is_sparse):
     X, Y = rng.standard_normal((60, 4)) + 3, rng.standard_normal((60, 2)) + 5
     model = linear_model.Ridge().fit(X, Y)
     data = sparse.csr_array(X) if is_sparse else X
-    given = ling.certify(model.coef_, data, Y, intercept=model.intercept_)
-    left_out = ling.certify(model.coef_, data, Y)
-    off = ling.certify(model.coef_, data, Y, intercept=model.intercept_ + 1)
+    given = ling.certify(model.coef_, data, Y, 1.0, intercept=model.intercept_)
+    left_out = ling.certify(model.coef_, data, Y, 1.0)
+    off = ling.certify(model.coef_, data, Y, 1.0, intercept=model.intercept_ + 1)
     assert given.holds
     assert given.note == ""
     for certificate in (left_out, off):
@@ -350,9 +352,9 @@ def test_an_intercept_that_is_left_out_is_named(rng, is_sparse):
         assert certificate.note in str(certificate)
         assert "intercept" in certificate.note
     assert "0" in left_out.note
-    without = ling.certify(model.coef_, data, Y, fit_intercept=False)
+    without = ling.certify(model.coef_, data, Y, 1.0, fit_intercept=False)
     assert without.note == ""
-    wrong = ling.certify(model.coef_ + 1, data, Y, intercept=model.intercept_)
+    wrong = ling.certify(model.coef_ + 1, data, Y, 1.0, intercept=model.intercept_)
     assert wrong.note == ""  # the coefficients are off as well
 
 

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from ling import RidgeCV
 from ling.errors import Change, OptionError
@@ -247,3 +248,14 @@ def test_an_extended_grid_has_the_same_ratio_everywhere():
     assert len(extended) == len(alphas) + 2 * EXTENSION_STEPS
     np.testing.assert_allclose(extended[1:] / extended[:-1], alphas[1] / alphas[0], rtol=1e-12)
     np.testing.assert_array_equal(extend_grid(alphas, (alphas[0], alphas[-1])), alphas)
+
+
+def test_an_unproved_choice_names_all_alphas_that_might_be_better():
+    rng = np.random.default_rng(0)
+    t, d = rng.uniform(0, 1e6, 30), rng.exponential(1, 30)
+    X = np.c_[t, t + d, rng.normal(size=30), t]
+    y = (d + 0.1 * rng.normal(size=30)) * 1e5 + 1e9
+    model = RidgeCV(alphas=np.geomspace(1e-14, 1e4, 10), cv=3)
+    with pytest.warns(ConvergenceWarning, match="the alphas from 1e-14 to 0.01 could not"):
+        model.fit(X, y)
+    assert model.cv_scores_.gap == np.inf

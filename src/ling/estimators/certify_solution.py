@@ -39,10 +39,10 @@ MIN_INTERCEPT_RATIO = 10.0
 
 
 def certify(
-    coef: ArrayLike, X: MatrixLike, y: ArrayLike | None = None, alpha: float | ArrayLike = 1.0, *,
-    intercept: float | ArrayLike = 0.0, sample_weight: ArrayLike | None = None,
-    fit_intercept: bool = True, tol: float = 1e-4, random_state: RandomState = None,
-    memory_budget: float | str | None = None,
+    coef: ArrayLike, X: MatrixLike, y: ArrayLike | None = None,
+    alpha: float | ArrayLike | None = None, *, intercept: float | ArrayLike = 0.0,
+    sample_weight: ArrayLike | None = None, fit_intercept: bool = True, tol: float = 1e-4,
+    random_state: RandomState = None, memory_budget: float | str | None = None,
 ) -> Certificate:  # fmt: skip
     """Prove how far a ridge solution, whoever computed it, is from the exact one.
 
@@ -65,10 +65,11 @@ def certify(
         Anything that `Ridge.fit` takes.
     y : array of shape (n_samples,) or (n_samples, n_targets), default=None
         None for the target of a Dataset.
-    alpha : float or array of shape (n_targets,), default=1.0
-        The penalty of the problem that `coef` should solve. For alpha = 0 no bound exists, and the
-        certificate is infinite. Solvers that divide the sum of squares by n_samples, such as those
-        of glmnet and Spark, have a penalty that has to be multiplied by n_samples.
+    alpha : float or array of shape (n_targets,)
+        The penalty of the problem that `coef` should solve; it has to be passed. For alpha = 0 no
+        bound exists, and the certificate is infinite. Solvers that divide the sum of squares by
+        n_samples, such as those of glmnet and Spark, have a penalty that has to be multiplied by
+        n_samples.
     intercept : float or array of shape (n_targets,), default=0.0
         As `intercept_` of scikit-learn. With `fit_intercept`, 0.0 is compared with the intercept of
         the exact solution like any other number.
@@ -120,13 +121,15 @@ def certify_solution(
     data: TrainingData,
     coef: ArrayLike,
     intercept: ArrayLike,
-    alpha: ArrayLike,
+    alpha: ArrayLike | None,
     fit_intercept: bool,
     options: FitOptions,
 ) -> Certificate:
     """The certificate of a solution for validated data; arguments are those of `certify`."""
     W = _check_coef(coef, data.design.shape[1], data.n_targets)
     b = _check_intercept(intercept, data.n_targets, fit_intercept)
+    if alpha is None:
+        raise OptionError("alpha", "is not given", "pass the alpha that the solution is for")
     alphas = check_alpha_per_target(alpha, data.n_targets)
     plan = plan_training(data, len(np.unique(alphas)), options)
     check_row_memory(data, plan, options)

@@ -63,9 +63,9 @@ def _null_model_notes(scored: ScoredGrid, scoring: Scoring) -> list[str]:
 
 def uncertified_choice_message(scored: ScoredGrid) -> str:
     """Message for a choice of alpha that depends on uncertified scores; "" if it does not."""
-    alphas = undecided_alphas(scored)
-    if not alphas.size or not np.isfinite(scored.scores.mean_score).any():
+    if not undecided_alphas(scored).size or not np.isfinite(scored.scores.mean_score).any():
         return ""
+    alphas = scored.scores.alphas[~scored.scores.certified & may_be_best(scored)]
     which = f"the alphas from {alphas.min():.3g} to {alphas.max():.3g}"
     if alphas.size == 1:
         which = f"alpha {alphas[0]:.3g}"

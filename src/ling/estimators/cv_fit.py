@@ -40,7 +40,7 @@ from ling.model_selection import (
 )
 from ling.model_selection.alpha_grid import DEFAULT_N_ALPHAS
 from ling.model_selection.cv_scores import proven_gap
-from ling.model_selection.score_grid import is_inconclusive
+from ling.model_selection.score_grid import is_inconclusive, undecided_alphas
 from ling.model_selection.strategy import (
     CVStrategy,
     expected_cv_cost,
@@ -133,7 +133,8 @@ def _choose_and_fit(
     alpha_indices = (
         scored.best if model.selection_rule == SELECT_BEST else scored.one_standard_error
     )
-    gap = proven_gap(scored.scores, alpha_indices)
+    is_proved = not undecided_alphas(scored).size
+    gap = proven_gap(scored.scores, alpha_indices) if is_proved else float("inf")
     scored = replace(scored, scores=replace(scored.scores, gap=gap))
     alphas = scored.scores.alphas
     log.info(

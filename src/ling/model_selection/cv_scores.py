@@ -43,7 +43,8 @@ class CVScores:
         1 if they are predicted exactly, and otherwise 0; its error is 1 if it is not known which.
     gap : float
         It is proved that no certified alpha has an exact score that is higher than the exact score
-        of the chosen alpha by more than this, for any target. Infinite if nothing is proved.
+        of the chosen alpha by more than this, for any target. Infinite if the choice is not proved:
+        if alphas that might be better could not be certified.
 
     Examples
     --------
