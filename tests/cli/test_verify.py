@@ -77,6 +77,7 @@ def test_models_of_all_kinds(options, folder, ling):
     done = ling("verify", "model.ling", "goods.csv", "--json")
     assert done.code == 0, done.err
     assert done.json["bound"] <= 1e-8
+    assert done.json["warnings"] == []
 
 
 def test_rows_without_a_target_are_left_out_as_in_the_fit(folder, ling):
@@ -98,8 +99,12 @@ def test_arrays(folder, ling, rng):
     np.save("X.npy", X)
     np.save("y.npy", X @ [1.0, 2.0, 3.0] + rng.standard_normal(100))
     np.save("w.npy", rng.gamma(1.0, size=100))
+    np.save("ones.npy", np.ones(100))
     ling("fit", "X.npy", "-t", "y.npy", "--weights", "w.npy", "--alpha", 0.01, "-q")
     assert ling("verify", "model.ling", "X.npy").code == 0
+    unweighted = ling("verify", "model.ling", "X.npy", "--weights", "ones.npy")
+    assert unweighted.code == 3
+    assert "these are not the data of the fit" in unweighted.err
     model = library.load("model.ling")
     write_coef(dict(zip("abc", model.coef_, strict=True)), model.intercept_)
     options = ("--alpha", 0.01, "-t", "y.npy")

@@ -175,6 +175,7 @@ def _verify_model(path: Path, options: VerifyCommandOptions, out: CommandOutput)
         certificate = certify_solution(
             training, np.atleast_2d(model.coef_), model.intercept_, alpha,
             bool(model.fit_intercept), options.fit_options,
+            getattr(model, "_data_fingerprint", None),
         )  # fmt: skip
     n, n_fitted = data.shape[0], model.report_.shape[0]
     notes: tuple[str, ...] = ()

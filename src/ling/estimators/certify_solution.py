@@ -24,6 +24,7 @@ from ling.estimators.validation import (
 from ling.results import Certificate
 from ling.solvers.certify_coef import bound_coef
 from ling.solvers.coef_bounds import error_region
+from ling.solvers.fingerprint import DataFingerprint, is_fingerprint_of
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import (
     Problem,
@@ -36,6 +37,10 @@ from ling.solvers.problem import (
 
 # From this ratio of the two errors on, the intercept counts as what is wrong with a solution.
 MIN_INTERCEPT_RATIO = 10.0
+OTHER_DATA_NOTE = (
+    "these are not the data of the fit, so that the bound is about another problem; pass the rows, "
+    "the target and the weights that the model was fitted with"
+)
 
 
 def certify(
@@ -124,8 +129,12 @@ def certify_solution(
     alpha: ArrayLike | None,
     fit_intercept: bool,
     options: FitOptions,
+    fingerprint: DataFingerprint | None = None,
 ) -> Certificate:
-    """The certificate of a solution for validated data; arguments are those of `certify`."""
+    """The certificate of a solution for validated data; arguments are those of `certify`.
+
+    With the `fingerprint` of the data that the solution is for, a note says if these are others.
+    """
     W = _check_coef(coef, data.design.shape[1], data.n_targets)
     b = _check_intercept(intercept, data.n_targets, fit_intercept)
     if alpha is None:
@@ -147,6 +156,8 @@ def certify_solution(
         mean_errors = _mean_error(problem, standardization, scaled, W, b)
         note = _intercept_note(float(bounds.max()), float(mean_errors.max()), b, options.tol)
         bounds = np.hypot(bounds, mean_errors)
+    if fingerprint is not None and not is_fingerprint_of(fingerprint, problem, standardization):
+        note = OTHER_DATA_NOTE
     if (problem.target_norms == 0).any():
         is_exact = ~W.any(axis=0) & (b == standardization.y_mean)
         constant_bounds = np.where(is_exact, 0.0, np.inf)

@@ -10,6 +10,9 @@ from ling._typing import Array
 from ling.plain_state import register_plain
 from ling.solvers.problem import Problem, Standardization
 
+# Relative difference of sums that rounding does not explain, as in docs/verify_model.py.
+SAME_DATA_RTOL = 1e-8
+
 
 @register_plain
 @dataclass(frozen=True, eq=False)
@@ -54,4 +57,27 @@ def data_fingerprint(problem: Problem, standardization: Standardization) -> Data
         standardization.y_mean,
         problem.target_norms,
         np.asarray(weights @ problem.moments),
+    )
+
+
+def is_fingerprint_of(
+    fingerprint: DataFingerprint, problem: Problem, standardization: Standardization
+) -> bool:
+    """Whether the fingerprint is that of the data of a problem, up to rounding; no pass."""
+    own = data_fingerprint(problem, standardization)
+    if own.products.shape != fingerprint.products.shape:
+        return False
+    size, y_sizes = float((problem.raw_column_norms**2).sum()), problem.raw_target_norms
+    mean_sizes = y_sizes * standardization.y_scale / np.sqrt(own.total_weight)
+    differences_and_sizes = (
+        (own.n_rows - fingerprint.n_rows, 0.0),
+        (own.total_weight - fingerprint.total_weight, own.total_weight),
+        (own.squares - fingerprint.squares, size),
+        (own.y_means - fingerprint.y_means, mean_sizes),
+        (own.y_norms - fingerprint.y_norms, y_sizes),
+        (own.products - fingerprint.products, np.sqrt(size) * y_sizes),
+    )
+    return all(
+        bool(np.all(np.abs(difference) <= SAME_DATA_RTOL * sizes))
+        for difference, sizes in differences_and_sizes
     )
