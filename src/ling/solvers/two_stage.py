@@ -17,6 +17,7 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.design import AffineRowTransform, DenseStorage, Design, QuantizedMatrix
+from ling.design.dense import MAX_COMPILED_COLUMNS
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import thin_svd
 from ling.linalg.rounding import EPS, EPS32
@@ -82,7 +83,9 @@ def _iterate_with_sketch(
     n, p = problem.shape
     budget = replace(budget, low_precision=budget.low_precision and problem.can_quantize)
     # If compiled loops do the passes, BLAS does small operations only; one thread is enough for it.
-    blas_is_minor = problem.n_targets <= problem.design.storage.max_compiled_columns
+    storage = problem.design.storage
+    max_columns = storage.max_compiled_columns if storage.is_dense else MAX_COMPILED_COLUMNS
+    blas_is_minor = problem.n_targets <= max_columns
     stage_one = row_sample_sketch if budget.costs.can_sample_rows else randomized_nystrom_sketch
     with single_threaded_blas() if blas_is_minor else nullcontext():
         sketch, expected = stage_one(problem, options, budget)
