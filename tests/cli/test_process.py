@@ -9,9 +9,7 @@ import time
 
 import numpy as np
 import pytest
-import typer
 
-from ling.cli.exit_codes import errors_as_exit_codes
 from tests.cli.conftest import BASIC
 
 pytestmark = pytest.mark.processes
@@ -121,28 +119,6 @@ def test_ctrl_c_leaves_nothing(folder):
     assert "The model" not in out
     assert sorted(folder.iterdir()) == before
     assert (folder / "model.ling").read_text() == "precious"
-
-
-class Deaf:
-    """Python ignores what is raised while it is thrown away."""
-
-    def __del__(self):
-        signal.raise_signal(signal.SIGINT)
-        for _ in range(1000):
-            pass
-
-
-def test_an_interrupt_that_python_ignores_comes_again(capsys):
-    def work():
-        with errors_as_exit_codes():
-            Deaf()
-            for _ in range(100):
-                time.sleep(0.1)
-
-    with pytest.raises(typer.Exit) as ended:
-        work()
-    assert ended.value.exit_code == 130
-    assert capsys.readouterr().err == "Interrupted; nothing is left half-written.\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Timer
 from typing import Any
 
 import typer
@@ -15,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ling.cli.console import escape_control_characters, make_console
 from ling.cli.error_wording import to_cli_wording
+from ling.cli.interrupts import reliable_interrupts
 from ling.errors import LingError
 
 EXIT_BAD_DATA, EXIT_NOT_CERTIFIED, EXIT_INTERRUPTED = 1, 3, 130
@@ -25,8 +23,6 @@ EXIT_CODES = {
     EXIT_NOT_CERTIFIED: "the accuracy is not proved; what was fitted is written",
     EXIT_INTERRUPTED: "interrupted; no file is left half-written",
 }
-# Seconds until an interrupt that was ignored comes again.
-INTERRUPT_RETRY_SECONDS = 0.02
 EXTRA_BY_PACKAGE = {"pyarrow": "parquet", "matplotlib": "plot"}
 
 
@@ -58,8 +54,15 @@ class Command(_HelpWithoutValue, TyperCommand):
 def errors_as_exit_codes() -> Iterator[None]:
     """Turns what goes wrong into a line on stderr and an exit code."""
     try:
-        with _retry_ignored_interrupts():
-            yield
+        with reliable_interrupts() as interrupts:
+            try:
+                yield
+            except typer.Exit:
+                raise
+            except Exception as error:
+                if interrupts.was_requested:  # libraries turn interrupts into other exceptions
+                    raise KeyboardInterrupt from error
+                raise
     except KeyboardInterrupt as interrupt:
         print_error(f"Interrupted; {str(interrupt) or 'nothing is left half-written.'}", "")
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -81,26 +84,6 @@ def errors_as_exit_codes() -> Iterator[None]:
             f"this needs {missing.name}: pip install 'ling[{EXTRA_BY_PACKAGE[missing.name]}]'"
         )
         raise typer.Exit(EXIT_BAD_DATA) from None
-
-
-@contextmanager
-def _retry_ignored_interrupts() -> Iterator[None]:
-    """Where Python has to ignore an interrupt, as in a callback of the compiler, it comes again."""
-    usual = sys.unraisablehook
-
-    def hook(ignored: Any) -> None:
-        if not issubclass(ignored.exc_type, KeyboardInterrupt):
-            usual(ignored)
-            return
-        again = Timer(INTERRUPT_RETRY_SECONDS, interrupt_main)
-        again.daemon = True
-        again.start()
-
-    sys.unraisablehook = hook
-    try:
-        yield
-    finally:
-        sys.unraisablehook = usual
 
 
 def print_error(text: str, start: str = "Error: ") -> None:
