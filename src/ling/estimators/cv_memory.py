@@ -28,7 +28,6 @@ from ling.solvers.cv_cost import (
     splitter_bytes,
     subspace_bytes,
 )
-from ling.solvers.memory_budget import UNCOUNTED_BYTES
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
 from ling.solvers.problem import TrainingData
@@ -103,13 +102,13 @@ class CVNeeds:
 
     def may_suffice(self, plan: Plan) -> bool:
         """Whether the budget of a plan may allow a choice; it may turn out that it does not."""
-        if not self._allows_arrays(plan, UNCOUNTED_BYTES):
+        if not self._allows_arrays(plan):
             return False
         return self.has_direct_strategy(plan) or self._allows_subspaces(plan, MIN_DIRECTIONS)
 
     def suffices(self, plan: Plan) -> bool:
         """Whether the budget of a plan allows a choice, whatever the data."""
-        if not self._allows_arrays(plan, excess=0.0):
+        if not self._allows_arrays(plan, exactly=True):
             return False
         return self.has_direct_strategy(plan) or self._allows_subspaces(plan, _full_rank(plan))
 
@@ -119,13 +118,13 @@ class CVNeeds:
             return self._row_bytes(plan) + self._subspace_bytes(plan, _full_rank(plan))
         return self._row_bytes(plan) + _factorization_bytes(plan)
 
-    def _allows_arrays(self, plan: Plan, excess: float) -> bool:
+    def _allows_arrays(self, plan: Plan, exactly: bool = False) -> bool:
         is_direct = self.has_direct_strategy(plan)
         if self.has_zero_alpha and not (is_direct and allows_fit(self.options, np.zeros(1), plan)):
             return False
         fit = plan.estimate_for("direct") if is_direct else plan.steps[0]
         sizes = (self.n_bytes(plan), fit.n_bytes)
-        return all(allows(self.options, plan, n_bytes, excess) for n_bytes in sizes)
+        return all(allows(self.options, plan, n_bytes, exactly) for n_bytes in sizes)
 
     def _row_bytes(self, plan: Plan) -> float:
         shape = plan.dimensions

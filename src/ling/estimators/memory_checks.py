@@ -15,7 +15,7 @@ from ling.estimators.open_data import design_with_budget
 from ling.solvers.cost_model import EngineEstimate, vector_bytes
 from ling.solvers.dimensions import problem_dimensions
 from ling.solvers.machine import parse_memory_budget
-from ling.solvers.memory_budget import UNCOUNTED_BYTES, MemoryBudget, budget_text
+from ling.solvers.memory_budget import MemoryBudget, budget_text
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_solve
 from ling.solvers.problem import TrainingData
@@ -47,7 +47,7 @@ def check_row_memory(
     `accepts` says which budgets are enough; by default, those that have room for these arrays.
     """
     if not allows_rows(options, plan):
-        accepts = accepts or partial(allows_rows, options, excess=0.0)
+        accepts = accepts or partial(allows_rows, options, exactly=True)
         raise memory_error(
             f"arrays with a number for every sample and target take about "
             f"{format_bytes(vector_bytes(plan.dimensions))}",
@@ -57,19 +57,18 @@ def check_row_memory(
         )
 
 
-def allows(
-    options: FitOptions, plan: Plan, n_bytes: float, excess: float = UNCOUNTED_BYTES
-) -> bool:
-    """Whether `n_bytes` beside X keep to the budget of a plan, up to an excess.
+def allows(options: FitOptions, plan: Plan, n_bytes: float, exactly: bool = False) -> bool:
+    """Whether `n_bytes` beside X keep to the budget of a plan, up to what no prediction counts.
 
-    Only a budget of the user's counts. For budgets that errors name, the excess is 0.
+    Only a budget of the user's counts. Budgets that errors name have to be kept to `exactly`.
     """
-    return not options.enforces_budget or plan.memory.allows(n_bytes - excess)
+    fits = plan.memory.allows if exactly else plan.memory.tolerates
+    return not options.enforces_budget or fits(n_bytes)
 
 
-def allows_rows(options: FitOptions, plan: Plan, excess: float = UNCOUNTED_BYTES) -> bool:
+def allows_rows(options: FitOptions, plan: Plan, exactly: bool = False) -> bool:
     """Whether arrays with a number for every sample and target keep to the budget of a plan."""
-    return allows(options, plan, vector_bytes(plan.dimensions), excess)
+    return allows(options, plan, vector_bytes(plan.dimensions), exactly)
 
 
 def check_fit_memory(data: TrainingData, plan: Plan, options: FitOptions, alphas: Array) -> None:
@@ -79,7 +78,7 @@ def check_fit_memory(data: TrainingData, plan: Plan, options: FitOptions, alphas
     """
     if allows_fit(options, alphas, plan):
         return
-    accepts = partial(allows_fit, options, alphas, excess=0.0)
+    accepts = partial(allows_fit, options, alphas, exactly=True)
     check_row_memory(data, plan, options, accepts)
     engine = planned_engines(plan, options, alphas)[0]
     needed, p = format_bytes(engine.n_bytes), plan.dimensions.p
@@ -107,14 +106,12 @@ def check_fit_memory(data: TrainingData, plan: Plan, options: FitOptions, alphas
     )
 
 
-def allows_fit(
-    options: FitOptions, alphas: Array, plan: Plan, excess: float = UNCOUNTED_BYTES
-) -> bool:
+def allows_fit(options: FitOptions, alphas: Array, plan: Plan, exactly: bool = False) -> bool:
     """Whether the first engine for `alphas` keeps to the budget of a plan."""
     engine = planned_engines(plan, options, alphas)[0]
     if options.positive or not alphas.all():
-        return engine.fits and allows_rows(options, plan, excess)
-    return allows(options, plan, engine.n_bytes, excess)
+        return engine.fits and allows_rows(options, plan, exactly)
+    return allows(options, plan, engine.n_bytes, exactly)
 
 
 def memory_error(problem: str, enough: Change, plan: Plan, *remedies: Change | str) -> OptionError:

@@ -17,7 +17,7 @@ from ling.solvers.machine import (
     measured_machine,
     parse_memory_budget,
 )
-from ling.solvers.memory_budget import UNCOUNTED_BYTES, MemoryBudget
+from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.options import FitOptions
 from ling.wording import format_bytes
 
@@ -73,7 +73,7 @@ class Plan:
         fitting = tuple(estimate for estimate in self.estimates if estimate.fits)
         if fitting:
             return fitting
-        allowed = [p for p in self.estimates if self.memory.allows(p.n_bytes - UNCOUNTED_BYTES)]
+        allowed = [p for p in self.estimates if self.memory.tolerates(p.n_bytes)]
         if allowed:
             return (allowed[0],)
         least = min(p.n_bytes for p in self.estimates)
