@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.arrays import FLOAT64_MAX, broadcast_scalar, n_columns, scale_rows
+from ling.design.arrays import (
+    FLOAT64_MAX,
+    broadcast_scalar,
+    n_columns,
+    scale_rows,
+    subtract_row,
+)
 from ling.design.rows import per_row
 from ling.errors import OptionError, Where
 
@@ -127,7 +133,11 @@ class AffineMap:
         has_scales = self.row_scale is not None or self.column_scale is not None
         mapped = np.empty(block.shape) if has_scales and out.dtype != np.float64 else out
         if self.left is not None and self.right is not None and self.row_scale is None:
-            np.subtract(block, self._low_rank_term(rows, cols), out=mapped, casting="same_kind")
+            low = self._low_rank_term(rows, cols)
+            if len(low) == 1:
+                subtract_row(block, low[0], mapped)
+            else:
+                np.subtract(block, low, out=mapped, casting="same_kind")
         else:
             if mapped is not block:
                 mapped[...] = block

@@ -12,6 +12,9 @@ from ling._typing import Array
 from ling.errors import InputTypeError, LingError, ShapeError
 
 FLOAT64_MAX = float(np.finfo(np.float64).max)
+# Numbers that NumPy should find in its innermost loop: with 256, what surrounds the loop no longer
+# shows.
+MIN_INNER_LENGTH = 256
 
 
 def constant_array(shape: tuple[int, ...], value: float) -> Array:
@@ -51,6 +54,22 @@ def scale_rows(A: Array, scale: Array | None) -> Array:
         return A
     scale = scale.astype(A.dtype, copy=False)
     return A * (scale if A.ndim == 1 else scale[:, None])
+
+
+def subtract_row(A: Array, row: Array, out: Array) -> Array:
+    """Write A - row to `out`, which may be A, and return it; `row` has one number per column.
+
+    Several short rows are one long row: NumPy takes three times as long for rows of ten numbers.
+    """
+    n, k = A.shape
+    height = min(n, MIN_INNER_LENGTH // max(1, k))
+    if height > 1 and A.flags.c_contiguous and out.flags.c_contiguous:
+        end = n - n % height
+        long_rows, long_out = A[:end].reshape(-1, height * k), out[:end].reshape(-1, height * k)
+        np.subtract(long_rows, np.tile(row, height), out=long_out, casting="same_kind")
+        np.subtract(A[end:], row, out=out[end:], casting="same_kind")
+        return out
+    return np.subtract(A, row, out=out, casting="same_kind")
 
 
 def as_numeric_array(values: Any, name: str) -> np.ndarray[Any, Any]:

@@ -98,6 +98,8 @@ def training_data(
     encoding, resident_bytes = None, 0.0
     notes: tuple[str, ...] = ()
     if storage is None:
+        # Without the subclass, each of whose slices takes as long as a pass over a small X.
+        X, y = (v.view(np.ndarray) if type(v) is np.memmap else v for v in (X, y))
         options = {"estimator": estimator_name, **options}
         X, y = _validate_arrays(model, X, y, numeric, options)
         storage = _with_feature_names(model, X, budget.tuning)

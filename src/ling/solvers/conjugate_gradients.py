@@ -267,44 +267,70 @@ def conjugate_gradients(
     )  # fmt: skip
 
 
-@np.errstate(over="ignore", invalid="ignore")  # bounds and goals may be infinite
 def diagonal_conjugate_gradients(
     problem: Problem, *, tol: float, max_iter: int | None = None, iter_budget: float = float("inf")
 ) -> Candidate:
-    """Solve the primal system of one target with the diagonal of X'X + alpha I as preconditioner.
+    """Solve the primal system with the diagonal of X'X + alpha I as preconditioner.
 
-    The steps are done by the storage (`Design.cg_steps`), which takes a fraction of the time of
-    `run_conjugate_gradients` if X is small.
+    The steps are done by the storage (`Design.cg_steps`), one target after the other, which takes a
+    fraction of the time of `run_conjugate_gradients` if X is small. The iteration gives up with the
+    first target that does.
     """
-    alpha, goal = float(problem.alphas[0]), _squared_goal(problem, tol)
     squares = problem.column_norms**2
     if problem.shape[0] < problem.shape[1]:  # as in `sketch_preconditioner`
         squares = np.full_like(squares, squares.mean())
-    inverse_diagonal = 1 / (squares + alpha)
+    max_square = float(squares.max(initial=0.0))
     preconditioner = Preconditioner(
-        lambda R, _: inverse_diagonal[:, None] * R,
-        np.array([alpha / (float(squares.max(initial=0.0)) + alpha)]),
+        lambda R, targets: R / (squares[:, None] + problem.alphas[targets]),
+        problem.alphas / (max_square + problem.alphas),
     )
     system = PrimalSystem(problem, preconditioner, ZeroMinorant())
-    residual = problem.moments[:, 0].copy()
-    bounds = system.initial_squared_bound(problem.moments)
-    radau, direction = system.radau_bound, inverse_diagonal * residual
-    constants = radau.node[0], radau.lower_ratio[0], radau.rounding[0], radau.min_relative_gap
-    state = DiagonalCGState(
-        alpha, inverse_diagonal, constants, float(goal[0]), np.zeros_like(residual), residual,
-        direction, float(residual @ direction), radau.factor[0],
+    W, R = np.zeros_like(problem.moments), problem.moments.copy()
+    squared_bound = system.initial_squared_bound(R)
+    n_iter, gave_up = 0, False
+    for target in np.flatnonzero(~(squared_bound <= _squared_goal(problem, tol))):
+        inverse_diagonal = 1 / (squares + problem.alphas[target])
+        state, squared_bound[target], count, gave_up = _iterate_diagonally(
+            system, int(target), inverse_diagonal, tol, max_iter, iter_budget
+        )
+        W[:, target], R[:, target] = state.solution, state.residual
+        n_iter = max(n_iter, count)
+        if gave_up:
+            break
+    return Candidate(W, n_iter=n_iter, gave_up=gave_up, residual=R, squared_bound=squared_bound)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # bounds and goals may be infinite
+def _iterate_diagonally(
+    system: PrimalSystem, target: int, inverse_diagonal: Array, tol: float, max_iter: int | None,
+    iter_budget: float,
+) -> tuple[DiagonalCGState, float, int, bool]:  # fmt: skip
+    """Iterate for one target from 0.
+
+    Returns the state, the squared bound, the number of steps, and whether the iteration gave up.
+    """
+    problem, radau = system.problem, system.radau_bound
+    goal = _squared_goal(problem, tol)[target : target + 1]
+    residual = problem.moments[:, target].copy()
+    direction = inverse_diagonal * residual
+    constants = (
+        radau.node[target], radau.lower_ratio[target], radau.rounding[target],
+        radau.min_relative_gap,
     )  # fmt: skip
-    history: list[float] = []
+    state = DiagonalCGState(
+        float(problem.alphas[target]), inverse_diagonal, constants, float(goal[0]),
+        np.zeros_like(residual), residual, direction, float(residual @ direction),
+        radau.factor[target],
+    )  # fmt: skip
+    bound, history = float("inf"), list[float]()
     most, gave_up = DEFAULT_MAX_ITER if max_iter is None else max_iter, False
-    while not bounds[-1] <= goal[0] and len(history) < most and not gave_up:
+    while not bound <= goal[0] and len(history) < most and not gave_up:
         n_steps = min(STEPS_PER_CALL, most - len(history))
         state, bounds = problem.design.cg_steps(state, n_steps)
+        bound = float(bounds[-1])
         history += [_log_excess(bounds[i : i + 1], goal) for i in range(len(bounds))]
         gave_up = len(bounds) < n_steps or _should_give_up(history, iter_budget)
-    return Candidate(
-        state.solution[:, None], n_iter=len(history), gave_up=gave_up and not bounds[-1] <= goal[0],
-        residual=state.residual[:, None], squared_bound=bounds[-1:].copy(),
-    )  # fmt: skip
+    return state, bound, len(history), gave_up and not bound <= goal[0]
 
 
 def dual_conjugate_gradients(

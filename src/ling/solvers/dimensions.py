@@ -98,7 +98,7 @@ def problem_dimensions(
         design.can_quantize,
         storage.workspace_bytes,
         is_weighted,
-        design.can_iterate and n_targets == 1,
+        design.can_iterate,
         None if storage.is_dense else _smaller_gram_flops(design),
     )
 

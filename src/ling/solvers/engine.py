@@ -85,25 +85,13 @@ class EngineBudget:
         """Number of iterations on X that `max_passes` allow."""
         return self.max_passes / self.costs.iteration_cost(n_targets)
 
-    @property
-    def compiled_steps_affordable(self) -> float:
-        """Number of steps of `Design.cg_steps` that `max_passes` allow."""
-        return self.max_passes / self.costs.compiled_step_cost
-
-    def after_compiled_steps(self, n_steps: int) -> EngineBudget:
-        """The budget that remains after `n_steps` of `Design.cg_steps`."""
-        max_iter = None if self.max_iter is None else max(0, self.max_iter - n_steps)
-        max_passes = self.max_passes - n_steps * self.costs.compiled_step_cost
-        return replace(self, max_iter=max_iter, max_passes=max_passes)
-
-    def remaining_after(self, iterations: int, n_targets: int) -> EngineBudget:
-        """The budget that remains after `iterations` on the quantized copy."""
+    def remaining_after(self, iterations: int, iteration_cost: float) -> EngineBudget:
+        """The budget that remains after `iterations` that cost so many passes each."""
         max_iter = None if self.max_iter is None else max(0, self.max_iter - iterations)
-        max_passes = self.max_passes - iterations * self.costs.quantized_pass_cost * n_targets
         return replace(
             self,
             max_iter=max_iter,
-            max_passes=max_passes,
+            max_passes=self.max_passes - iterations * iteration_cost,
             n_iter_done=self.n_iter_done + iterations,
         )
 

@@ -218,11 +218,12 @@ def _first_by_iterations(
     if not plan.dimensions.can_iterate or not {"direct", "two_stage"} <= set(by_name):
         return estimates
     n, p = problem.shape
-    alpha, square = float(problem.alphas[0]), float(np.mean(problem.column_norms**2))
+    alpha, square = float(problem.alphas.min()), float(np.mean(problem.column_norms**2))
     lower_ratio = max(alpha / (square + alpha), MIN_LOWER_RATIO)
     largest = 1 + TYPICAL_EIGENVALUE_EXCESS * (1 + math.sqrt(p / n)) ** 2 * (1 - lower_ratio)
     iterations = forecast_iterations(largest / lower_ratio, lower_ratio, tol, min(n, p))
-    seconds = iterations * compiled_iteration_seconds(plan.dimensions, plan.machine)
+    n_steps = iterations * problem.n_targets
+    seconds = n_steps * compiled_iteration_seconds(plan.dimensions, plan.machine)
     if seconds > by_name["direct"].seconds:
         return estimates
     first = by_name.pop("two_stage")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.arrays import row_slices
+from ling.design.arrays import row_slices, subtract_row
 from ling.errors import NonFiniteError
 
 # A sum of squares in this range has lost no digits to underflow or overflow.
@@ -38,7 +38,7 @@ def center_targets_exactly(
     """
     y_mean, centered = center_targets(Y, weights, total_weight, overwrite)
     mean_correction = _weighted_mean(centered, weights, total_weight)
-    centered -= mean_correction
+    subtract_row(centered, mean_correction, centered)
     return y_mean + mean_correction, centered
 
 
@@ -52,7 +52,7 @@ def center_targets(
     first = Y[0 if weights is None else int(np.argmax(weights > 0))].copy()
     with np.errstate(over="ignore", invalid="ignore"):
         y_mean = _weighted_mean(Y, weights, total_weight)
-        centered = np.subtract(Y, y_mean, out=Y if overwrite else None)
+        centered = subtract_row(Y, y_mean, Y if overwrite else np.empty_like(Y))
     if not np.isfinite(y_mean).all():
         raise NonFiniteError("y", "the sum of `y` overflows float64", "divide `y` by a constant")
     # The mean of a constant target may differ from its value by rounding.
@@ -64,7 +64,10 @@ def center_targets(
 
 
 def _weighted_mean(Y: Array, weights: Array | None, total_weight: float) -> Array:
-    return np.asarray(Y.mean(axis=0) if weights is None else weights @ Y / total_weight)
+    if weights is None and Y.shape[1] == 1:
+        return np.asarray(Y.mean(axis=0))
+    # BLAS adds up several short columns about four times as fast as NumPy.
+    return np.asarray((np.ones(len(Y)) if weights is None else weights) @ Y / total_weight)
 
 
 def constant_columns(Y: Array, weights: Array | None) -> NDArray[np.bool_]:

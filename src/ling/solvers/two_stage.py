@@ -61,10 +61,11 @@ def two_stage(
     Restarts from the gradient of X itself recover the accuracy. Without a `start`, the
     engine gives up before it iterates if the forecast cost is too close to `budget.max_passes`.
     """
-    if start is None and problem.n_targets == 1 and problem.design.can_iterate:
-        candidate = _iterate_without_sketch(problem, options.tol, budget)
+    if start is None and problem.design.can_iterate:
+        cost = budget.costs.compiled_step_cost * problem.n_targets
+        candidate = _iterate_without_sketch(problem, options.tol, budget, cost)
         n_iter = candidate.n_iter or 0
-        remaining = budget.after_compiled_steps(n_iter)
+        remaining = budget.remaining_after(n_iter, cost)
         if not candidate.gave_up or remaining.max_iter == 0:
             return candidate
         sketched = _iterate_with_sketch(problem, options, remaining, candidate.coef, True)
@@ -115,9 +116,14 @@ def _iterate_with_sketch(
     return replace(candidate, rank=sketch.rank)
 
 
-def _iterate_without_sketch(problem: Problem, tol: float, budget: EngineBudget) -> Candidate:
-    """Conjugate gradients with a diagonal preconditioner; gives up where a sketch may be faster."""
-    iter_budget = min(MAX_ITER_WITHOUT_SKETCH, budget.compiled_steps_affordable)
+def _iterate_without_sketch(
+    problem: Problem, tol: float, budget: EngineBudget, iteration_cost: float
+) -> Candidate:
+    """Conjugate gradients with a diagonal preconditioner; gives up where a sketch may be faster.
+
+    An iteration, of all targets, costs `iteration_cost` passes.
+    """
+    iter_budget = min(MAX_ITER_WITHOUT_SKETCH, budget.max_passes / iteration_cost)
     candidate = diagonal_conjugate_gradients(
         problem, tol=tol, max_iter=budget.max_iter, iter_budget=iter_budget
     )
@@ -154,6 +160,7 @@ def _iterate_quantized(
         np.zeros_like(problem.moments), minorant, bound=problem.target_norms, n_iter=0
     )
     gradient = problem.moments
+    sweep_cost = budget.costs.quantized_pass_cost * problem.n_targets
     if start is not None:
         candidate, gradient = evaluate_bound(problem, replace(candidate, coef=start))
     excess, previous_excess, budget_left = _max_relative_bound(problem, candidate), np.inf, budget
@@ -179,7 +186,7 @@ def _iterate_quantized(
         )
         assert iterated.squared_bound is not None
         assert iterated.n_iter is not None
-        budget_left = budget_left.remaining_after(iterated.n_iter, problem.n_targets)
+        budget_left = budget_left.remaining_after(iterated.n_iter, sweep_cost)
         candidate, gradient = evaluate_bound(
             problem, replace(iterated, squared_bound=iterated.squared_bound / lower_ratio)
         )
@@ -188,7 +195,7 @@ def _iterate_quantized(
         candidate = _iterate_exact(
             problem, exact, minorant, tol, budget_left, candidate.coef, gradient
         )
-        budget_left = budget_left.remaining_after(candidate.n_iter or 0, problem.n_targets)
+        budget_left = budget_left.remaining_after(candidate.n_iter or 0, sweep_cost)
     return replace(candidate, n_iter=budget_left.n_iter_done - budget.n_iter_done)
 
 
