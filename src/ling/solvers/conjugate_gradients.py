@@ -23,8 +23,12 @@ from ling.solvers.problem import Problem
 TOL_SAFETY_FACTOR = 0.8
 # Lower ratios are raised to this, so that their inverses are finite.
 MIN_LOWER_RATIO = float(np.finfo(np.float64).tiny)
-# Iterations over which the convergence rate is estimated; the bound does not fall evenly.
-RATE_WINDOW_ITERATIONS = 12
+# Iterations over which the convergence rate is estimated: the last half, at least and at most so
+# many. The bound does not fall evenly.
+MIN_RATE_WINDOW_ITERATIONS, RATE_WINDOW_ITERATIONS = 4, 12
+# Factors on the affordable iterations, because convergence speeds up later: of a rate from fewer
+# than RATE_WINDOW_ITERATIONS, and of others.
+EARLY_PATIENCE, PATIENCE = 2.0, 1.2
 # Iterations without a new smallest bound after which rounding is taken to prevent convergence.
 STAGNATION_ITERATIONS = 150
 # Iterations, if max_iter is None.
@@ -434,11 +438,10 @@ def _should_give_up(history: list[float], iter_budget: float) -> bool:
         history[:-STAGNATION_ITERATIONS]
     ):
         return True
-    if n_iter < 2 * RATE_WINDOW_ITERATIONS or not np.isfinite(iter_budget):
+    window = min(n_iter // 2, RATE_WINDOW_ITERATIONS)
+    if window < MIN_RATE_WINDOW_ITERATIONS or not np.isfinite(iter_budget):
         return False
-    rate = (
-        min(history[-2 * RATE_WINDOW_ITERATIONS : -RATE_WINDOW_ITERATIONS])
-        - min(history[-RATE_WINDOW_ITERATIONS:])
-    ) / RATE_WINDOW_ITERATIONS
+    rate = (min(history[-2 * window : -window]) - min(history[-window:])) / window
     iter_left = history[-1] / rate if rate > 0 else np.inf
-    return bool(n_iter + iter_left > 1.2 * iter_budget)  # 1.2: convergence speeds up later
+    patience = PATIENCE if window == RATE_WINDOW_ITERATIONS else EARLY_PATIENCE
+    return bool(n_iter + iter_left > patience * iter_budget)

@@ -40,6 +40,8 @@ SPARSE_GRAM_SPEEDUP, N_SPARSE_GRAM_SWEEPS = 2.0, 12
 N_DENSE_BLOCK_SWEEPS = 4
 # Factor on the time of a Gram matrix while blocks are read, which takes part of the machine.
 GRAM_SLOWDOWN_WHILE_READING = 1.3
+# Rows of the smallest sample, how often their values are read or written, and seconds of Python.
+LOOK_ROWS, N_LOOK_SWEEPS, SECONDS_PER_LOOK = 64, 8, 1.5e-3
 # Bytes of X from which a quantized copy in 16-bit integers saves more than it costs.
 MIN_QUANTIZED_BYTES = 2**25
 # Cost of making the quantized copy, in passes. It includes the clearing of newly allocated memory.
@@ -161,6 +163,15 @@ def compiled_iteration_seconds(shape: ProblemDimensions, machine: Machine) -> fl
     """Seconds of an iteration of the compiled loop for small sparse X, which is on one thread."""
     entry_seconds = shape.nnz / machine.sparse * max(1.0, 0.6 * machine.threads)
     return entry_seconds + SECONDS_PER_VECTOR_ENTRY * (shape.n + 6 * shape.p)
+
+
+def look_seconds(shape: ProblemDimensions, machine: Machine) -> float:
+    """Seconds of the smallest sample of rows, and of a forecast from it; on one thread."""
+    rows, p = min(shape.n, LOOK_ROWS), shape.p
+    flops = 1.0 * rows**2 * p + 30.0 * rows**3
+    copied_bytes = 8.0 * N_LOOK_SWEEPS * rows * p
+    seconds = flops * machine.threads / machine.gemm_rate + copied_bytes / machine.stream_bandwidth
+    return SECONDS_PER_LOOK + seconds
 
 
 def column_cost(shape: ProblemDimensions, machine: Machine) -> float:

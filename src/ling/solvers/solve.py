@@ -22,6 +22,7 @@ from ling.solvers.cost_model import (
     compiled_iteration_seconds,
     eigenvalue_bytes,
     estimate_nonnegative,
+    look_seconds,
     pass_seconds,
     svd_bytes,
 )
@@ -32,6 +33,7 @@ from ling.solvers.nystrom import forecast_iterations
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
+from ling.solvers.two_stage import MAX_FORECAST_FRACTION
 from ling.wording import format_bytes
 
 log = logging.getLogger("ling")
@@ -42,6 +44,9 @@ MAX_ATTEMPTS_PER_ENGINE = 3
 PREDICTABLE_ENGINES = "direct", "row_sketch"
 # The largest eigenvalue of sparse X, scaled to columns of equal norms, over that of random columns.
 TYPICAL_EIGENVALUE_EXCESS = 4.0
+# two_stage looks at a few rows first if that takes at most this fraction of the time of `direct`,
+# and if so many iterations would be faster than `direct`.
+MAX_LOOK_FRACTION, MIN_ITERATIONS = 0.07, 4
 
 
 #: Function that rounds coefficients (p, t) to the dtype in which they will be stored.
@@ -137,7 +142,6 @@ def solve(
     best: Solution | None = None
     tried: list[str] = []
     for estimate, budget in _engines_to_try(problem, plan, options):
-        tried.append(estimate.engine)
         if log.isEnabledFor(logging.INFO):
             log.info(
                 "%d x %d by %s, which is expected to take %.2g s, %s and %.3g passes.",
@@ -155,6 +159,8 @@ def solve(
                 break
             remaining_iter = None if budget.max_iter is None else budget.max_iter - n_iter
             budget, engine_start = replace(budget, max_iter=remaining_iter), best.coef
+        if n_iter != 0:  # else it has declined, after a look at a few rows
+            tried.append(estimate.engine)
         log.info(
             "%s is abandoned: it did not reach tol, or another engine is expected to be faster.",
             estimate.engine,
@@ -174,7 +180,7 @@ def _engines_to_try(
 ) -> Iterator[tuple[EngineEstimate, EngineBudget]]:
     """Yield the engines to try, in order, each with its budget."""
     estimates = planned_engines(plan, options, problem.alphas)
-    estimates = _first_by_iterations(problem, plan, estimates, options.tol)
+    estimates = _with_iterations_first(problem, plan, estimates, options.tol)
     for number, estimate in enumerate(estimates):
         yield (
             estimate,
@@ -205,18 +211,33 @@ def planned_engines(plan: Plan, options: FitOptions, alphas: Array) -> list[Engi
     return [plan.estimate_for(options.solver)]
 
 
-def _first_by_iterations(
+def _with_iterations_first(
     problem: Problem, plan: Plan, estimates: list[EngineEstimate], tol: float
 ) -> list[EngineEstimate]:
-    """The estimates with two_stage first if alpha shows that a small sparse X needs few iterations.
+    """The estimates with two_stage first if it may be faster than `direct` for this problem.
 
-    The plan knows neither alpha nor the norms of the columns. The largest eigenvalue, with a
-    diagonal preconditioner, is taken to be a few times that of random columns (Marchenko & Pastur).
-    An iteration that takes longer than expected is given up.
+    A plan knows neither alpha nor the spectrum of X. An engine that takes longer than expected
+    gives up.
     """
     by_name = {estimate.engine: estimate for estimate in estimates}
-    if not plan.dimensions.can_iterate or not {"direct", "two_stage"} <= set(by_name):
+    if not {"direct", "two_stage"} <= set(by_name):
         return estimates
+    if plan.dimensions.can_iterate:
+        may_be_faster = _expects_few_iterations(problem, plan, tol)
+    else:
+        may_be_faster = _is_look_worthwhile(plan)
+    if not may_be_faster:
+        return estimates
+    first = by_name.pop("two_stage")
+    return [first, *by_name.values()]
+
+
+def _expects_few_iterations(problem: Problem, plan: Plan, tol: float) -> bool:
+    """Whether alpha shows that a small sparse X needs few iterations.
+
+    The largest eigenvalue, with a diagonal preconditioner, is taken to be a few times that of
+    random columns (Marchenko & Pastur).
+    """
     n, p = problem.shape
     alpha, square = float(problem.alphas.min()), float(np.mean(problem.column_norms**2))
     lower_ratio = max(alpha / (square + alpha), MIN_LOWER_RATIO)
@@ -224,10 +245,22 @@ def _first_by_iterations(
     iterations = forecast_iterations(largest / lower_ratio, lower_ratio, tol, min(n, p))
     n_steps = iterations * problem.n_targets
     seconds = n_steps * compiled_iteration_seconds(plan.dimensions, plan.machine)
-    if seconds > by_name["direct"].seconds:
-        return estimates
-    first = by_name.pop("two_stage")
-    return [first, *by_name.values()]
+    return seconds <= plan.estimate_for("direct").seconds
+
+
+def _is_look_worthwhile(plan: Plan) -> bool:
+    """Whether a look at a few rows of dense X in memory, which two_stage begins with, is cheap.
+
+    It shows whether few iterations are enough.
+    """
+    dimensions, direct = plan.dimensions, plan.estimate_for("direct")
+    if not dimensions.dense or dimensions.is_out_of_core:
+        return False
+    few = MIN_ITERATIONS * pass_seconds(dimensions, plan.machine, dimensions.n_targets)
+    return (
+        look_seconds(dimensions, plan.machine) <= MAX_LOOK_FRACTION * direct.seconds
+        and few <= MAX_FORECAST_FRACTION * direct.seconds
+    )
 
 
 def _fallback_order(estimates: tuple[EngineEstimate, ...]) -> list[EngineEstimate]:

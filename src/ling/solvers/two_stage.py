@@ -92,7 +92,9 @@ def _iterate_with_sketch(
         sketch, expected = stage_one(problem, options, budget)
     if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and may_give_up:
         zero_coef = np.zeros_like(problem.moments)
-        return Candidate(zero_coef, bound=problem.target_norms, rank=sketch.rank, gave_up=True)
+        return Candidate(
+            zero_coef, bound=problem.target_norms, n_iter=0, rank=sketch.rank, gave_up=True
+        )
     with single_threaded_blas() if blas_is_minor else nullcontext():
         if n < p and sketch.dual_factor is not None:
             candidate = dual_conjugate_gradients(
