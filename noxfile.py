@@ -24,8 +24,10 @@ os.environ["PATH"] = os.pathsep.join([*PYENV_FOLDERS, os.environ.get("PATH", "")
 
 def run_tests(session: nox.Session) -> None:
     """Run all tests, in two processes with one thread of BLAS each."""
-    # Compiled kernels are not shared with other versions of numba and NumPy.
-    env = {"OPENBLAS_NUM_THREADS": "1", "NUMBA_CACHE_DIR": session.create_tmp()}
+    # Compiled kernels are not shared with other versions of numba and NumPy. The path is absolute
+    # because tests start processes in other folders.
+    cache = Path(session.create_tmp()).resolve()
+    env = {"OPENBLAS_NUM_THREADS": "1", "NUMBA_CACHE_DIR": str(cache)}
     options = ["-n", "2", "--dist", "loadfile", "-m", "not slow and not site"]
     session.run("python", "-m", "pytest", *options, *session.posargs, env=env)
 
