@@ -13,7 +13,7 @@ STORAGES = "array", "fortran", "csr", "npy", "memmap"
 SHAPES = {
     "wide": lambda rng: (int(rng.uniform(30, 300)), int(rng.uniform(500, 3000)), 1),
     "tall": lambda rng: (int(rng.uniform(5e3, 5e4)), int(rng.uniform(3, 30)), 1),
-    "square": lambda rng: (int(rng.uniform(600, 1200)), int(rng.uniform(600, 1200)), 1),
+    "square": lambda rng: (int(rng.uniform(300, 900)), int(rng.uniform(300, 900)), 1),
     "tiny": lambda rng: (int(rng.uniform(8, 50)), int(rng.uniform(1, 60)), 1),
     "many targets": lambda rng: (
         int(rng.uniform(500, 6000)), int(rng.uniform(5, 80)), int(rng.uniform(100, 600)),
@@ -108,16 +108,16 @@ def test_a_budget_that_an_error_names_is_accepted(name, tmp_path):
 REFUSED_BY_SHAPE = {
     "auto": ((3000, 20), 900, 1e6),
     "direct": ((2000, 1500), 1, 1e6),
-    "positive": ((600, 500), 1, 1e3),
-    "minimum norm": ((600, 500), 1, 1e3),
-    "batch": ((600, 500), 1, 1e3),
+    "positive": ((50, 20), 1, 1e3),
+    "minimum norm": ((50, 20), 1, 1e3),
+    "batch": ((50, 20), 1, 1e3),
     "path": ((3000, 20), 900, 1e6),
     "leave-one-out": ((3000, 20), 900, 1e6),
-    "estimated": ((40, 20_000), 1, 2e4),
-    "folds": ((900_000, 2), 1, 1e5),
-    "zero among alphas": ((1_000, 900), 1, 1e6),
+    "estimated": ((400, 300), 1, 2e4),
+    "folds": ((400, 300), 1, 1e5),
+    "zero among alphas": ((400, 300), 1, 1e6),
     "stored": ((3000, 20), 200, 1e6),
-    "classes": ((900_000, 2), 1, 1e5),
+    "classes": ((400, 300), 1, 1e5),
 }
 
 

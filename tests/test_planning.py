@@ -65,16 +65,11 @@ def test_what_does_not_fit_the_budget_is_not_tried():
 
 
 def test_if_nothing_fits_a_small_excess_is_no_reason_for_a_slow_engine():
-    tall = replace(dense(250_000, 16), is_out_of_core=True, block_bytes=2e4, read_bandwidth=1e9)
-    (only,) = plan(tall, budget=2e4).steps
+    tiny = replace(dense(1_300, 16), is_out_of_core=True, block_bytes=2e4, read_bandwidth=1e9)
+    (only,) = plan(tiny, budget=2e4).steps
     assert not only.fits
     assert only.engine == "direct"
-    assert only.n_bytes > min(p.n_bytes for p in plan(tall, budget=2e4).estimates)
-
-
-def test_a_budget_below_what_any_process_takes_does_not_slow_down_small_fits():
-    tiny = dense(1_300, 16)
-    assert plan(tiny, budget=1.0).steps == plan(tiny, budget=1e9).steps
+    assert only.n_bytes > min(p.n_bytes for p in plan(tiny, budget=2e4).estimates)
 
 
 def test_if_nothing_fits_the_smallest_is_tried():

@@ -358,7 +358,7 @@ def test_maps_of_files_that_are_replaced_or_gone(tmp_path):
 
 def test_a_map_is_predicted_for_in_one_version(tmp_path):
     X, y = numbers(0)
-    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "X.npy", np.tile(X, (5_000_000 // X.nbytes + 1, 1)))  # read in blocks
     rows = np.load(tmp_path / "X.npy", mmap_mode="r")
     model = Ridge(memory_budget=BUDGET).fit(X, y)
     blocks = model.predict_blocks(rows)

@@ -29,6 +29,9 @@ log = logging.getLogger("ling")
 # X is read into memory once if its bytes are at most this fraction of the memory budget. Larger X
 # is read block by block in every pass.
 IN_MEMORY_BUDGET_FRACTION = 0.5
+# Memory maps up to this size are not read in blocks, however small the budget is: that would take
+# several times as long, and starting a process takes more memory.
+MAX_UNBLOCKED_BYTES = 4e6
 # For each file extension: the scan function, with the argument that names the targets. Shown in the
 # error for an X that is a path.
 SCAN_CALLS = {
@@ -65,7 +68,8 @@ def open_storage(
 ) -> Storage | None:
     """Storage of X (n, p) if X is lazy, or None if scikit-learn's validation accepts it.
 
-    A memory map is lazy, and read in blocks, if its values take more bytes than `budget`. Columns
+    A memory map is lazy, and read in blocks, if its values take more bytes than `budget`, unless
+    they are few. Columns
     of pyarrow tables, and of data frames to predict for, are encoded as numbers by `encoding`, that
     of an earlier fit, if it is given.
     """
@@ -88,11 +92,16 @@ def open_storage(
     if encoding is not None and _needs_encoding(X, encoding):
         used = [name for name in encoding.inputs if name in X.columns]
         return scan_arrow(X[used], like=encoding).X
-    if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub":
-        n_bytes = X.size * float_dtype(X.dtype).itemsize
-        if not (budget or MemoryBudget.from_option(None)).allows(n_bytes):
-            return ChunkedStorage(ArraySource(X))
+    is_numeric_map = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub"
+    if is_numeric_map and not _is_mapped_whole(X, budget or MemoryBudget.from_option(None)):
+        return ChunkedStorage(ArraySource(X))
     return None
+
+
+def _is_mapped_whole(X: np.memmap[Any, Any], budget: MemoryBudget) -> bool:
+    """True if a memory map is used like an array in memory, and not read in blocks."""
+    n_bytes = X.size * float_dtype(X.dtype).itemsize
+    return n_bytes <= MAX_UNBLOCKED_BYTES or budget.allows(n_bytes)
 
 
 def _needs_encoding(X: Any, encoding: Any) -> bool:
@@ -171,7 +180,7 @@ def design_with_budget(data: TrainingData, n_bytes: float) -> tuple[Design, floa
         return _design_with_workspace(storage, budget), data.resident_bytes, False
     source = storage.source
     mapped = source.array if isinstance(source, ArraySource) else None
-    if isinstance(mapped, np.memmap) and budget.allows(storage.n_bytes):
+    if isinstance(mapped, np.memmap) and _is_mapped_whole(mapped, budget):
         # `open_storage` does not read it in blocks.
         return _design_with_workspace(DenseStorage(mapped), budget), 0.0, False
     chunked = storage.with_memory_budget(n_bytes)

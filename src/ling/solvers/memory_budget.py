@@ -21,9 +21,6 @@ MIN_REMAINING_FRACTION = 0.1
 # prediction counts take a few MB as well, so that stricter checks would refuse small problems for
 # nothing; fits may take 10 MB more than their budget, and a fifth.
 UNCOUNTED_BYTES = 8e6
-# Bytes that a fit may take whatever its budget. They are within the excess above, and with less, X
-# of a few hundred kB would be read block by block, which takes several times as long.
-MIN_BUDGET_BYTES = 5e6
 
 
 @dataclass(frozen=True)
@@ -38,12 +35,8 @@ class MemoryBudget:
 
     @property
     def n_bytes(self) -> float:
-        """Bytes beside X; at least MIN_BUDGET_BYTES."""
-        return max(MIN_BUDGET_BYTES, self._left_bytes)
-
-    @property
-    def _left_bytes(self) -> float:
-        return max(0.0, self.total_bytes - self.resident_bytes)
+        """Bytes beside X; at least 1."""
+        return max(1.0, self.total_bytes - self.resident_bytes)
 
     @classmethod
     def from_option(
@@ -58,7 +51,7 @@ class MemoryBudget:
 
     def tolerates(self, n_bytes: float) -> bool:
         """Whether `n_bytes` exceed the budget by at most what no prediction counts."""
-        return n_bytes <= self._left_bytes + UNCOUNTED_BYTES
+        return n_bytes <= self.n_bytes + UNCOUNTED_BYTES
 
     @property
     def tuning(self) -> Tuning:
