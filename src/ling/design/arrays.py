@@ -62,7 +62,7 @@ def subtract_row(A: Array, row: Array, out: Array) -> Array:
     Several short rows are one long row: NumPy takes three times as long for rows of ten numbers.
     """
     n, k = A.shape
-    height = min(n, MIN_INNER_LENGTH // k) if k else 0
+    height = min(n, MIN_INNER_LENGTH // k) if k > 1 else 1
     if height > 1 and A.flags.c_contiguous and out.flags.c_contiguous:
         end = n - n % height
         long_rows, long_out = A[:end].reshape(-1, height * k), out[:end].reshape(-1, height * k)

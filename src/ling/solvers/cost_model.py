@@ -24,9 +24,8 @@ from ling.solvers.memory_budget import UNLIMITED_MEMORY, MemoryBudget
 # a minute on two cores. Above it, what needs them is not proved, and a warning says so.
 SVD_FLOPS_FACTOR, MAX_SVD_FLOPS = 14.0, 2e12
 # A Gram matrix is formed in float32 if float64 is predicted to take more than so many seconds, and
-# float32 less than this fraction of them. In shorter fits the check whether float32 is accurate
-# enough, 1 to 2 ms, takes too large a part.
-MIN_FLOAT32_SECONDS, MAX_FLOAT32_FRACTION = 0.02, 0.8
+# float32 less than this fraction of them. In shorter fits, refinement takes longer than it saves.
+MIN_FLOAT32_SECONDS, MAX_FLOAT32_FRACTION = 0.002, 0.8
 # Seconds of Python overhead in one iteration of any engine.
 SECONDS_PER_CALL = 1e-4
 # Seconds per number of one operation on vectors in a compiled loop.
@@ -262,11 +261,11 @@ def _estimate_direct(
     gram *= GRAM_SLOWDOWN_WHILE_READING if shape.read_bandwidth else 1.0
     factor_flops = m**3 / 3 * (shape.n_alphas if shape.n_alphas < 8 else 8)
     solve_flops = 6.0 * m * m * shape.n_targets
-    one_pass = pass_seconds(shape, machine)
-    seconds = (
-        max(gram, one_pass) + factor_flops / machine.potrf_rate + solve_flops / machine.gemm_rate
-    )
-    seconds += 2 * pass_seconds(shape, machine, shape.n_targets)
+    one_pass, target_pass = (pass_seconds(shape, machine, t) for t in (1, shape.n_targets))
+    # Means and norms take a pass, X'Y half of one with the targets, and in the dual X'C as well.
+    n_target_passes = 0.5 if p <= n else 1.0
+    products = one_pass + n_target_passes * target_pass + solve_flops / machine.gemm_rate
+    seconds = max(gram, one_pass) + factor_flops / machine.potrf_rate + products
     extra_passes = (
         8.0 * n * p / row_gram_bytes(shape.block_bytes) if shape.is_out_of_core and p > n else 0.0
     )  # every block of rows is multiplied with all others
@@ -277,19 +276,17 @@ def _estimate_direct(
     if precision == "float64" or not shape.dense or is_blocked_dual or shape.n_alphas > 1:
         return [float64_estimate]
     # For p <= n the inverse of the float32 factor is formed if refinement follows. A gradient and
-    # sometimes one or two steps of refinement are needed. In the dual, each takes two passes.
-    n_factors, n_refinement_passes = (2, 1.5) if p <= n else (1, 3.5)
+    # sometimes one or two steps of refinement are needed.
+    n_factors, n_refinement_passes = (2, 1.25) if p <= n else (1, 1.0)
     seconds = max(gram * machine.gemm_rate / machine.gemm32, one_pass)
-    seconds += n_factors * factor_flops / machine.potrf_rate / 1.8
-    seconds += 2 * shape.n_bytes / machine.stream_bandwidth + solve_flops / machine.gemm_rate
-    refinement_pass = pass_seconds(shape, machine, shape.n_targets)
-    max_refinement_passes = (float64_estimate.seconds - seconds) / refinement_pass
+    seconds += n_factors * factor_flops / machine.potrf_rate / 1.8 + products
+    max_refinement_passes = (float64_estimate.seconds - seconds) / target_pass
     float32_estimate = EngineEstimate(
         "direct",
-        seconds + n_refinement_passes * refinement_pass,
+        seconds + n_refinement_passes * target_pass,
         # Where float32 is too coarse, float64 takes over.
         max(_direct_bytes(shape, True), float64_estimate.n_bytes),
-        2.0 + n_refinement_passes,
+        3.0 + n_refinement_passes,
         low_precision=True,
         max_refinement_passes=float("inf") if precision == "float32" else max_refinement_passes,
     )

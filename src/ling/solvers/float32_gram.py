@@ -36,6 +36,9 @@ MIN_REDUCTION = 4.0
 # Rows whose kernel matrix shows whether X'X or X X' is too ill-conditioned for float32, before it
 # is formed, and the largest fraction of all rows that may be used for it.
 PROBE_ROWS, MAX_PROBE_FRACTION = 96, 1 / 16
+# FLOPs of a Gram matrix, about 20 ms, from which such a look at rows, 1 to 2 ms, is worthwhile.
+# For smaller ones, alpha alone has to show that float32 is accurate enough.
+MIN_PROBED_FLOPS = 1e9
 FLOAT32_NOTE = "Gram matrix in float32, proved and refined in float64"
 
 
@@ -197,7 +200,8 @@ def _is_well_conditioned(problem: Problem, tol: float, n_steps: float) -> bool:
     trace = float((problem.safe_column_norms**2).sum())
     if trace / float(problem.distinct_alphas[0]) < limit:
         return True
-    return bool(_estimated_condition(problem) < limit)
+    n, p = problem.shape
+    return n * p * min(n, p) >= MIN_PROBED_FLOPS and _estimated_condition(problem) < limit
 
 
 def _estimated_condition(problem: Problem) -> float:

@@ -18,6 +18,7 @@ from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
 from ling.solvers.conjugate_gradients import MIN_LOWER_RATIO
 from ling.solvers.cost_model import (
+    SECONDS_PER_LOOK,
     EngineEstimate,
     compiled_iteration_seconds,
     eigenvalue_bytes,
@@ -219,8 +220,8 @@ def _with_iterations_first(
     A plan knows neither alpha nor the spectrum of X. An engine that takes longer than expected
     gives up.
     """
-    by_name = {estimate.engine: estimate for estimate in estimates}
-    if not {"direct", "two_stage"} <= set(by_name):
+    two_stage = [estimate for estimate in estimates if estimate.engine == "two_stage"]
+    if estimates[0].engine != "direct" or not two_stage:
         return estimates
     if plan.dimensions.can_iterate:
         may_be_faster = _expects_few_iterations(problem, plan, tol)
@@ -228,8 +229,7 @@ def _with_iterations_first(
         may_be_faster = _is_look_worthwhile(plan)
     if not may_be_faster:
         return estimates
-    first = by_name.pop("two_stage")
-    return [first, *by_name.values()]
+    return two_stage + [estimate for estimate in estimates if estimate not in two_stage]
 
 
 def _expects_few_iterations(problem: Problem, plan: Plan, tol: float) -> bool:
@@ -254,7 +254,8 @@ def _is_look_worthwhile(plan: Plan) -> bool:
     It shows whether few iterations are enough.
     """
     dimensions, direct = plan.dimensions, plan.estimate_for("direct")
-    if not dimensions.dense or dimensions.is_out_of_core:
+    is_short = direct.seconds * MAX_LOOK_FRACTION < SECONDS_PER_LOOK
+    if is_short or not dimensions.dense or dimensions.is_out_of_core:
         return False
     few = MIN_ITERATIONS * pass_seconds(dimensions, plan.machine, dimensions.n_targets)
     return (
