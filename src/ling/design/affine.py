@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design.arrays import (
+    CACHED_ELEMENTS,
     FLOAT64_MAX,
     broadcast_scalar,
     n_columns,
+    row_slices,
     scale_rows,
     subtract_row,
 )
@@ -167,10 +169,15 @@ class AffineMap:
         return U if self.left is None else U - self.left[rows] @ low
 
     def finish_columns(self, V: Array, sums: Array | None) -> Array:
-        """Return A'U, from V = X' diag(row_scale) U and sums = left'U, None if `left` is None."""
+        """Return A'U, from V = X' diag(row_scale) U and sums = left'U, None if `left` is None.
+
+        V is overwritten if it is a matrix.
+        """
         if self.right is None or sums is None:
             return V
-        return V - outer(self.right, sums)
+        if V.ndim == 1:
+            return V - outer(self.right, sums)
+        return subtract_outer(V, self.right, sums)
 
     def right_product(self, V: Array) -> Array:
         """Return right'V, (rank,) or (rank, k); empty if there is no low-rank part."""
@@ -190,6 +197,14 @@ def outer(A: Array, B: Array) -> Array:
     """Return A B, without BLAS if A has one column (see `inner`)."""
     thin = A.shape[1] == 1
     return A * B if thin and B.ndim == 2 else A[:, 0] * B[0] if thin else A @ B
+
+
+def subtract_outer(V: Array, A: Array, B: Array) -> Array:
+    """Return V - A B for V (p, t), in place, in blocks of rows that stay in cache."""
+    V = np.require(V, requirements="W")  # what another process has sent may be read-only
+    for rows in row_slices(len(V), max(1, CACHED_ELEMENTS // max(1, V.shape[1]))):
+        V[rows] -= outer(A[rows], B)
+    return V
 
 
 def scale_symmetric(G: Array, scale: Array | None) -> Array:

@@ -15,6 +15,8 @@ FLOAT64_MAX = float(np.finfo(np.float64).max)
 # Numbers that NumPy should find in its innermost loop: with 256, what surrounds the loop no longer
 # shows.
 MIN_INNER_LENGTH = 256
+# Numbers of a temporary array that stays in cache.
+CACHED_ELEMENTS = 2**15
 
 
 def constant_array(shape: tuple[int, ...], value: float) -> Array:
@@ -54,6 +56,15 @@ def scale_rows(A: Array, scale: Array | None) -> Array:
         return A
     scale = scale.astype(A.dtype, copy=False)
     return A * (scale if A.ndim == 1 else scale[:, None])
+
+
+def weighted_magnitudes(weights: Array, W: Array) -> Array:
+    """Return weights'|W|, (t,), without an array of the size of W (p, t)."""
+    p, t = W.shape
+    total: Array = np.zeros(t)
+    for rows in row_slices(p, max(1, CACHED_ELEMENTS // max(1, t))):
+        total += weights[rows] @ np.abs(W[rows])
+    return total
 
 
 def subtract_row(A: Array, row: Array, out: Array) -> Array:

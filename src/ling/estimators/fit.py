@@ -399,7 +399,7 @@ def _add_intercept(
 
 def _has_large_mean(problem: Problem, solution: Solution) -> bool:
     """Whether a mean is so large beside the spread of y that rounding in float64 matters."""
-    offsets = problem.raw_target_norms + problem.raw_column_norms @ np.abs(solution.coef)
+    offsets = problem.raw_target_norms + problem.fitted_norm_bounds(solution.coef)
     return bool((offsets > LARGE_MEAN_RATIO * problem.target_norms).any())
 
 

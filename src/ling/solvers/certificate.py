@@ -292,7 +292,7 @@ def gradient_rounding(problem: Problem, minorant: Minorant, W: Array, residual: 
     """
     n, p = problem.shape
     noise_p, noise_n = sum_noise(p), sum_noise(n)
-    bounds = noise_p * (problem.raw_target_norms + problem.raw_column_norms @ np.abs(W))
+    bounds = noise_p * (problem.raw_target_norms + problem.fitted_norm_bounds(W))
     for t, alpha in enumerate(problem.alphas):
         if residual[t] or W[:, t].any():
             with np.errstate(divide="ignore"):

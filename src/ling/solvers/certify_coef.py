@@ -114,7 +114,7 @@ def _dual_rounding(problem: Problem, W: Array, C: Array) -> Array:
     """
     root_alphas = np.sqrt(problem.alphas)
     raw_norm = float(np.linalg.norm(problem.raw_column_norms))
-    fitted_norms = problem.raw_target_norms + problem.raw_column_norms @ np.abs(W)
+    fitted_norms = problem.raw_target_norms + problem.fitted_norm_bounds(W)
     dual_norms = root_alphas * (raw_norm + root_alphas) * np.linalg.norm(C, axis=0)
     coef_norms = root_alphas * np.linalg.norm(W, axis=0)
     return np.asarray(sum_noise(*problem.shape) * (fitted_norms + dual_norms + coef_norms))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.arrays import FLOAT64_MAX
+from ling.design.arrays import FLOAT64_MAX, weighted_magnitudes
 from ling.error_region import ErrorRegion, round_up_to_float32
 from ling.linalg.rounding import EPS, sum_noise
 from ling.solvers.certificate import LowRankMinorant, Minorant
@@ -89,7 +89,7 @@ def _centering_errors(problem: Problem, factors: Array, W: Array) -> Array:
     With x_mean off by d and y_mean off by c, the gradient is off by n d (c - d'w), the product of
     two rounding errors. It matters only where a column is far longer than sqrt(floor).
     """
-    sizes = problem.raw_target_norms + problem.raw_column_norms @ np.abs(W)
+    sizes = problem.raw_target_norms + problem.fitted_norm_bounds(W)
     errors = sum_noise(problem.shape[0]) ** 2 * factors * sizes
     return np.where(np.isnan(errors), np.inf, errors)
 
@@ -103,11 +103,11 @@ def _intercept_errors(
     a sum of p + 1 terms in any order, for which the bound is (p + 2) eps / 2 (Higham 2002, 3.1).
     """
     coef = standardization.coef(W)
-    offsets = np.abs(standardization.y_mean) + np.abs(standardization.x_mean) @ np.abs(coef)
-    rounding = (len(coef) + 4) * EPS * offsets + shifts * (1 + 4 * EPS)
-    means = sum_noise(problem.shape[0]) * (
-        problem.target_norms + problem.raw_column_norms @ np.abs(W)
+    offsets = np.abs(standardization.y_mean) + weighted_magnitudes(
+        np.abs(standardization.x_mean), coef
     )
+    rounding = (len(coef) + 4) * EPS * offsets + shifts * (1 + 4 * EPS)
+    means = sum_noise(problem.shape[0]) * (problem.target_norms + problem.fitted_norm_bounds(W))
     # The mean of y is y_mean + correction, rounded once more.
     return np.asarray(
         rounding / standardization.y_scale + means / math.sqrt(standardization.total_weight)

@@ -137,8 +137,7 @@ def gram_rounding(problem: Problem, floor: Array | float, W: Array, spread: Arra
     """
     noise = sum_noise(problem.shape[0])
     gradient_factor = np.sqrt((problem.raw_column_norms**2 / floor).sum())
-    fitted_norms = problem.raw_column_norms @ np.abs(W)  # (t,), at least ||X w||
-    return np.asarray(noise * gradient_factor * (spread + fitted_norms))
+    return np.asarray(noise * gradient_factor * (spread + problem.fitted_norm_bounds(W)))
 
 
 def solve_with_form(problem: Problem, form: HouseholderTridiagonal) -> Candidate:

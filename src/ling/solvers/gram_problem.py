@@ -164,7 +164,7 @@ class GramProblem(Problem):
         error, and that of X'Y - X'X W is relative to this sum, however small y - X w is.
         """
         gradient = self.moments - self.gram() @ W - W * self.alphas
-        return gradient, self.raw_target_norms + self.raw_column_norms @ np.abs(W)
+        return gradient, self.raw_target_norms + self.fitted_norm_bounds(W)
 
     def residual_squares(self, W: Array) -> Array:
         """||y - X w||^2 = ||y||^2 - w'(2 X'y - X'X w), (t,); 0 where rounding makes it negative."""
@@ -174,7 +174,7 @@ class GramProblem(Problem):
 
     def residual_norms(self, W: Array) -> tuple[Array, Array]:
         """||y - X w|| (t,), and bounds (t,) on its rounding error, which may be all of it."""
-        sizes = self.raw_target_norms + self.raw_column_norms @ np.abs(W)
+        sizes = self.raw_target_norms + self.fitted_norm_bounds(W)
         squares, rounding = self.residual_squares(W), 4 * sum_noise(self.shape[0]) * sizes**2
         return np.sqrt(squares), np.sqrt(squares + rounding) - np.sqrt(
             np.maximum(squares - rounding, 0.0)

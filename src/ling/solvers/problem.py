@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.design import Design, QuantizedMatrix
-from ling.design.arrays import FLOAT64_MAX
+from ling.design.affine import subtract_outer
+from ling.design.arrays import FLOAT64_MAX, weighted_magnitudes
 from ling.errors import NonFiniteError
 from ling.linalg.rounding import sum_noise
 from ling.plain_state import register_plain
@@ -145,6 +146,10 @@ class Problem:
             np.sqrt(self.column_norms**2 + self._centering_noise * self.raw_column_norms**2)
         )
 
+    def fitted_norm_bounds(self, W: Array) -> Array:
+        """Bounds (t,) of ||X w|| for W (p, t), also before centring: sum_j ||x_j|| |w_j|."""
+        return weighted_magnitudes(self.raw_column_norms, W)
+
     @property
     def varying_columns(self) -> NDArray[np.bool_]:
         """Mask (p,) of the columns that are not constant up to rounding."""
@@ -245,7 +250,7 @@ class Problem:
         the result. The sums are of terms as large as y and X before centring.
         """
         n, p = self.shape
-        sizes = self.raw_target_norms + self.raw_column_norms @ np.abs(W)
+        sizes = self.raw_target_norms + self.fitted_norm_bounds(W)
         squares, rounding = self.residual_squares(W), 4 * sum_noise(n) * sizes**2
         if (
             self.gram_cache.formed_gram is not None
@@ -311,16 +316,16 @@ def intercept_error(problem: Problem, standardization: Standardization, W: Array
     a sum of p + 1 terms. Each is off by `sum_noise` times the magnitude of its terms.
     """
     coef = standardization.coef(W)
-    offsets = np.abs(standardization.y_mean) + np.abs(standardization.x_mean) @ np.abs(coef)
+    offsets = np.abs(standardization.y_mean) + weighted_magnitudes(
+        np.abs(standardization.x_mean), coef
+    )
     error = (
         sum_noise(len(coef))
         * offsets
         / standardization.y_scale
         * math.sqrt(standardization.total_weight)
     )
-    error += sum_noise(problem.shape[0]) * (
-        problem.target_norms + problem.raw_column_norms @ np.abs(W)
-    )
+    error += sum_noise(problem.shape[0]) * (problem.target_norms + problem.fitted_norm_bounds(W))
     return relative_to_target_norm(problem, error)
 
 
@@ -358,7 +363,7 @@ def build_problem(
     x_mean = sums / total_weight if fit_intercept else np.zeros(p)
     # Without rounding the centred y would sum to 0, and this term would vanish. A large x_mean
     # magnifies the rounding error of the sum, so the term is subtracted.
-    moments = products - x_mean[:, None] * weighted.sum(axis=0)
+    moments = subtract_outer(products, x_mean[:, None], weighted.sum(axis=0)[None])
     del weighted
     # Without rounding, squares >= total_weight x_mean^2 by the Cauchy-Schwarz inequality.
     squares = np.maximum(squares, total_weight * x_mean**2)
@@ -373,7 +378,7 @@ def build_problem(
     problem = Problem(
         design,
         scaled_targets(Y, weights, y_scale, is_copy or fit_intercept),
-        moments / x_scale / y_scale,
+        _divide_in_place(moments, x_scale, y_scale),
         alphas,
         norms / x_scale,
         np.sqrt(squares) / x_scale,
@@ -381,6 +386,15 @@ def build_problem(
     )
     problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
     return problem, Standardization(x_mean, y_mean, x_scale, y_scale, total_weight, n_counted)
+
+
+def _divide_in_place(moments: Array, x_scale: float, y_scale: Array) -> Array:
+    """X'Y (p, t) divided by the scales of X and Y, which are 1 for most data."""
+    if x_scale != 1.0:
+        moments /= x_scale
+    if (y_scale != 1.0).any():
+        moments /= y_scale
+    return moments
 
 
 def scale_alphas(alphas: Array, x_scale: float) -> Array:
