@@ -262,7 +262,7 @@ def test_small_sparse_data_are_iterated_where_alpha_allows_it(rng):
     y = X @ rng.standard_normal(900) + rng.standard_normal(3_000)
     strong, weak = (Ridge(alpha).fit(X, y) for alpha in (30.0, 1e-7))
     assert strong.solver_ == "two_stage"
-    assert strong.report_.reason == "few iterations are expected at this alpha"
+    assert strong.report_.reason == "few iterations are expected for this alpha and spectrum"
     assert weak.solver_ == "direct"
     assert weak.report_.reason == "first choice of the plan"
 

@@ -328,6 +328,23 @@ def test_float32_is_used_where_few_corrections_are_expected(shape, exponent, is_
     assert certify(problem, candidate, 1e-4)[1] is Status.CERTIFIED
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_float32_is_not_spoilt_by_the_direction_that_centring_removes(weighted, rng):
+    """X X' is singular along the roots of the weights, where alpha is far below rounding."""
+    n, n_variables, n_levels = 521, 160, 25
+    frequencies = 1 / np.arange(1, n_levels + 1)
+    levels = rng.choice(n_levels, (n, n_variables, 1), p=frequencies / frequencies.sum())
+    X = (levels == np.arange(n_levels)).reshape(n, -1).astype(float)
+    y = X @ rng.standard_normal((X.shape[1], 1)) + rng.standard_normal((n, 1))
+    weights = rng.uniform(0.5, 2.0, n) if weighted else None
+    problem = make_problem(X, y, np.array([1e-4]), weights, True)[0]
+    candidate = run_engine(
+        ENGINES["direct"], problem, TOL, low_precision=True, max_refinement_passes=6.0
+    )
+    assert "float32" in candidate.note
+    assert certify(problem, candidate, 1e-4)[1] is Status.CERTIFIED
+
+
 def test_iterations_of_the_storage_equal_those_of_the_solver(rng):
     X = sparse.random_array((200, 60), density=0.1, rng=rng, format="csr")
     problem = make_problem(X, rng.standard_normal((200, 1)), np.ones(1))[0]

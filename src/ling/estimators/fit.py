@@ -349,7 +349,8 @@ def _engine_reason(options: FitOptions, context: FitContext, plan: Plan, solutio
     if not solution.estimate.fits:
         return "which needs little memory; nothing fits memory_budget"
     if solution.estimate.engine != plan.steps[0].engine:
-        return "few iterations are expected at this alpha"
+        few = "few" if solution.estimate.engine == "two_stage" else "too many"
+        return f"{few} iterations are expected for this alpha and spectrum"
     return "first choice of the plan"
 
 

@@ -9,6 +9,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from ling._typing import Array
+from ling.design.affine import subtract_outer
 from ling.linalg.cholesky import potrf, proven_min_eigenvalue
 from ling.linalg.gram import diagonal_view, form_gram
 from ling.linalg.rounding import EPS, EPS32, sum_noise
@@ -36,6 +37,8 @@ MIN_REDUCTION = 4.0
 # Rows whose kernel matrix shows whether X'X or X X' is too ill-conditioned for float32, before it
 # is formed, and the largest fraction of all rows that may be used for it.
 PROBE_ROWS, MAX_PROBE_FRACTION = 96, 1 / 16
+# Rows of wide X from which they are few beside all rows.
+MIN_DUAL_PROBED_ROWS = 4 * PROBE_ROWS
 # FLOPs of a Gram matrix, about 20 ms, from which such a look at rows, 1 to 2 ms, is worthwhile.
 # For smaller ones, alpha alone has to show that float32 is accurate enough.
 MIN_PROBED_FLOPS = 1e9
@@ -99,11 +102,20 @@ def solve_dual_float32(problem: Problem, tol: float, max_passes: float) -> Candi
     if not _is_in_float32_range(problem) or not _is_well_conditioned(problem, tol, max_passes / 2):
         return None
     alpha = float(problem.distinct_alphas[0])
-    factor = Float32Cholesky.from_gram(problem.design.row_gram(np.float32), alpha)
+    null, K = _null_direction(problem), problem.design.row_gram(np.float32)
+    # In float32, rounding errors along this direction may be far above alpha. Neither y nor the
+    # solution has a part along it, so that what is added does not change the solution.
+    K = subtract_outer(K, (-np.diag(K).mean() * null).astype(K.dtype), null.T.astype(K.dtype))
+    factor = Float32Cholesky.from_gram(K, alpha)
     if factor is None:
         return None
+
+    def solve(R: Array) -> Array:
+        C = factor.solve(R)
+        return C - null @ (null.T @ C)
+
     Y = problem.targets
-    C, smallest = factor.solve(Y), np.inf
+    C, smallest = solve(Y), np.inf
     for _ in range(MAX_REFINEMENT_STEPS):
         W = problem.design.rmatmat(C)
         rho = Y - problem.design.matmat(W) - problem.alphas * C
@@ -114,8 +126,16 @@ def solve_dual_float32(problem: Problem, tol: float, max_passes: float) -> Candi
         if not largest < smallest / MIN_REDUCTION:
             return None
         smallest = largest
-        C += factor.solve(rho)
+        C += solve(rho)
     return None
+
+
+def _null_direction(problem: Problem) -> Array:
+    """The unit vector u (n, 1) with X'u = 0 that centring by means leaves; (n, 0) without it."""
+    left = problem.design.affine.left
+    if left is None or left.shape[1] != 1:
+        return np.zeros((problem.shape[0], 0))
+    return left / np.linalg.norm(left)
 
 
 def _is_in_float32_range(problem: Problem) -> bool:
@@ -213,11 +233,14 @@ def _estimated_condition(problem: Problem) -> float:
 
     For p <= n the eigenvalues of a sample are too small if it has about as many rows as columns
     (Marchenko & Pastur). For few columns 4 p rows are taken, and the result is infinite if these
-    are more than MAX_PROBE_FRACTION of all rows, because that would take too long.
+    are more than MAX_PROBE_FRACTION of all rows, because that would take too long; as it is for
+    p > n if there are few rows.
     """
     n, p = problem.shape
     alpha = float(problem.distinct_alphas[0])
     n_rows = min(n, PROBE_ROWS)
+    if p > n and n < MIN_DUAL_PROBED_ROWS:
+        return np.inf
     if p <= n and p < 4 * n_rows:
         n_rows = 4 * p
         if n_rows > MAX_PROBE_FRACTION * n:

@@ -67,8 +67,12 @@ class MemoryBudget:
         return replace(self, total_bytes=left + self.resident_bytes)
 
     def count(self, n_bytes: float, most: int, fraction: float = 1.0) -> int:
-        """How many arrays of `n_bytes` fit into this fraction of the budget: 1 to `most`."""
-        return int(np.clip(fraction * self.n_bytes / n_bytes, 1, most))
+        """How many arrays of `n_bytes` fit into this fraction of the budget: 1 to `most`.
+
+        As for temporary blocks of rows, MIN_WORKSPACE_BYTES may always be taken.
+        """
+        allowed = max(fraction * self.n_bytes, MIN_WORKSPACE_BYTES)
+        return int(np.clip(allowed / n_bytes, 1, most))
 
 
 UNLIMITED_MEMORY = MemoryBudget()
