@@ -64,12 +64,12 @@ def test_what_does_not_fit_the_budget_is_not_tried():
     assert "does not fit" in str(small)
 
 
-def test_if_nothing_fits_a_small_excess_is_no_reason_for_a_slow_engine():
+def test_a_small_excess_is_no_reason_for_a_slow_engine():
     tiny = replace(dense(1_300, 16), is_out_of_core=True, block_bytes=2e4, read_bandwidth=1e9)
-    (only,) = plan(tiny, budget=2e4).steps
-    assert not only.fits
-    assert only.engine == "direct"
-    assert only.n_bytes > min(p.n_bytes for p in plan(tiny, budget=2e4).estimates)
+    first = plan(tiny, budget=2e4).steps[0]
+    assert first.fits
+    assert first.engine == "direct"
+    assert first.n_bytes > 2e4
 
 
 def test_if_nothing_fits_the_smallest_is_tried():

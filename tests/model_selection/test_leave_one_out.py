@@ -56,7 +56,7 @@ def test_both_formulations_give_the_same_residuals(data):
 @pytest.mark.parametrize("kind", FORMULATIONS.values(), ids=FORMULATIONS)
 def test_batches_of_alphas_give_the_same_residuals(data, kind):
     samples = data().cv_problem()
-    tight = replace(samples, memory=MemoryBudget(1.0))
+    tight = replace(samples, memory=MemoryBudget(1.0, min_batch_bytes=0.0))
     assert len(list(kind(tight).residuals(LARGE_ALPHAS))) == len(LARGE_ALPHAS)
     pairs = (residuals_and_bounds(kind(one), LARGE_ALPHAS) for one in (samples, tight))
     for (one, bound), (other, other_bound) in zip(*pairs, strict=True):

@@ -180,6 +180,6 @@ def memory_notes(
         needed = format_bytes(preparation_bytes)
         stage = preparation_stage.capitalize()
         return [f"{stage}: this takes about {needed}{beside}, more than memory_budget."]
-    if not step.fits:
+    if not memory.allows(step.n_bytes):
         return [f"It takes about {format_bytes(step.n_bytes)}{beside}, more than memory_budget."]
     return []

@@ -27,11 +27,13 @@ UNCOUNTED_BYTES = 8e6
 class MemoryBudget:
     """Bytes that a fit may use in addition to the data.
 
-    `total_bytes` is the user's memory_budget. Parts of X take `resident_bytes` of it.
+    `total_bytes` is the user's memory_budget. Parts of X take `resident_bytes` of it. Whatever is
+    left, batches of work may take `min_batch_bytes`.
     """
 
     total_bytes: float = float("inf")
     resident_bytes: float = 0.0
+    min_batch_bytes: float = MIN_WORKSPACE_BYTES
 
     @property
     def n_bytes(self) -> float:
@@ -67,11 +69,8 @@ class MemoryBudget:
         return replace(self, total_bytes=left + self.resident_bytes)
 
     def count(self, n_bytes: float, most: int, fraction: float = 1.0) -> int:
-        """How many arrays of `n_bytes` fit into this fraction of the budget: 1 to `most`.
-
-        As for temporary blocks of rows, MIN_WORKSPACE_BYTES may always be taken.
-        """
-        allowed = max(fraction * self.n_bytes, MIN_WORKSPACE_BYTES)
+        """How many arrays of `n_bytes` fit into this fraction of the budget: 1 to `most`."""
+        allowed = max(fraction * self.n_bytes, self.min_batch_bytes)
         return int(np.clip(allowed / n_bytes, 1, most))
 
 

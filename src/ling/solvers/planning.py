@@ -67,15 +67,11 @@ class Plan:
     def steps(self) -> tuple[EngineEstimate, ...]:
         """Engines to try, in order: those that fit, or else one that needs little memory.
 
-        That is the first of those that exceed the budget by less than what no prediction counts,
-        or, without any, the one with the fewest passes of those that need about the least memory.
+        That is the one with the fewest passes of those that need about the least memory.
         """
         fitting = tuple(estimate for estimate in self.estimates if estimate.fits)
         if fitting:
             return fitting
-        allowed = [p for p in self.estimates if self.memory.tolerates(p.n_bytes)]
-        if allowed:
-            return (allowed[0],)
         least = min(p.n_bytes for p in self.estimates)
         smallest = [p for p in self.estimates if p.n_bytes <= EQUAL_MEMORY_FACTOR * least]
         return (min(smallest, key=lambda p: p.passes),)
@@ -170,7 +166,7 @@ def _make_plan(
     by_engine: dict[str, EngineEstimate] = {}
     for estimate in predictions:  # keep the first variant of an engine that fits
         if estimate.engine not in by_engine or not by_engine[estimate.engine].fits:
-            fits = memory.allows(estimate.n_bytes)
+            fits = memory.tolerates(estimate.n_bytes)
             by_engine[estimate.engine] = estimate if fits else replace(estimate, fits=False)
     estimates = sorted(by_engine.values(), key=lambda p: (not p.fits, _discounted_seconds(p)))
     return Plan(shape, tuple(estimates), memory, machine)
