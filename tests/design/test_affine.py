@@ -204,14 +204,22 @@ def test_arrays_and_lists_will_do_in_place_of_a_design(rng):
     np.testing.assert_allclose(corrected.matmat(np.eye(3)), X - 2.0)
 
 
-def test_rows_that_cannot_be_held_together_are_multiplied_in_turn():
+class RowsOnly(ArraySource):
+    """A source of rows, like a table in a file."""
+
+    has_column_access = False
+
+
+@pytest.mark.parametrize(
+    ("source", "block_mib", "passes"), [(RowsOnly, 4, 1), (RowsOnly, 1, 4), (ArraySource, 1, 1)]
+)
+def test_rows_that_cannot_be_held_together_are_multiplied_in_turn(source, block_mib, passes):
     X = np.random.default_rng(0).standard_normal((200, 3000))  # 4.8 MB
     C = X - X.mean(axis=0)
-    for block_mib, passes in ((4, 1), (1, 4)):  # `row_gram` holds two blocks
-        n_bytes = 4 * block_mib * 2**20
-        design = as_design(ChunkedStorage(ArraySource(X), max_resident_bytes=n_bytes)).centered()
-        assert design.storage.row_gram_passes == passes
-        np.testing.assert_allclose(design.row_gram(), C @ C.T, atol=1e-9)
+    n_bytes = 4 * block_mib * 2**20  # `row_gram` holds two blocks
+    design = as_design(ChunkedStorage(source(X), max_resident_bytes=n_bytes)).centered()
+    assert design.storage.row_gram_passes == passes
+    np.testing.assert_allclose(design.row_gram(), C @ C.T, atol=1e-9)
 
 
 EXTREME_SCALES = {

@@ -59,6 +59,17 @@ def test_some_rows(name, scanned, X):
 
 
 @every_source
+def test_some_columns(name, scanned, X):
+    source = scanned[name].source
+    assert source.has_column_access == name.startswith(("npy", "memmap"))
+    if source.has_column_access:
+        for columns in (slice(0, 1), slice(1, X.shape[1]), slice(0, X.shape[1]), slice(2, 2)):
+            read = source.read_columns(columns)
+            assert read.dtype == source.dtype
+            np.testing.assert_array_equal(read, X[:, columns])
+
+
+@every_source
 def test_pickled_sources_read_the_same(name, scanned, X):
     copy = pickle.loads(pickle.dumps(scanned[name]))
     np.testing.assert_array_equal(np.vstack(list(copy.source.blocks(slice(3, 60), 25))), X[3:60])

@@ -12,18 +12,25 @@ from threading import Event, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ling._typing import Array
 from ling.design.affine import AffineMap
-from ling.design.arrays import as_slice
-from ling.design.blocked import BlockCall, BlockedStorage, BlockResult, merge_results
+from ling.design.arrays import as_slice, row_slices
+from ling.design.blocked import (
+    BlockCall,
+    BlockedStorage,
+    BlockResult,
+    merge_results,
+    row_gram_bytes,
+)
 from ling.design.dense import DenseStorage
 from ling.design.quantized import GROUP_SIZE, QuantizedMatrix, quantize
 from ling.design.row_source import RowSource, not_an_array_error, verify_unchanged
 from ling.design.rows import take_rows
 from ling.design.tuning import DEFAULT_TUNING, MAX_WORKSPACE_BYTES, Tuning
 from ling.errors import DataFileError
+from ling.linalg.gram import sum_of_grams
 from ling.linalg.threads import single_threaded_blas
 from ling.progress import FitProgress
 from ling.wording import format_bytes
@@ -213,6 +220,34 @@ class ChunkedStorage(BlockedStorage):
                 "lower `memory_budget`",
                 "use fewer columns",
             ) from error
+
+    @property
+    def row_gram_passes(self) -> float:
+        """One if the source can read columns."""
+        return 1.0 if self._reads_columns else super().row_gram_passes
+
+    def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
+        """Return A C^2 A', (n, n), from blocks of columns if the source can read them; one pass."""
+        if not self._reads_columns:
+            return super().row_gram(affine, dtype)
+        out_dtype = self.dtype if dtype is None else np.dtype(dtype)
+        blocks = (block.T.astype(out_dtype, copy=False) for block in self._column_blocks(affine))
+        return sum_of_grams(blocks, self.shape[0], out_dtype)
+
+    @property
+    def _reads_columns(self) -> bool:
+        return self.rows is None and self.source.has_column_access
+
+    def _column_blocks(self, affine: AffineMap) -> Iterator[Array]:
+        """Yield consecutive columns of A C, all rows of them, in float64."""
+        n, p = self.shape
+        width = max(1, int(row_gram_bytes(self.block_bytes)) // (8 * max(1, n)))
+        with verify_unchanged(self.source.check_unchanged), self._translate_memory_errors():
+            for columns in row_slices(p, width):
+                yield affine.apply(self.source.read_columns(columns), slice(None), columns)
+                # The meter reports the last block, with the pass.
+                if self.progress is not None and columns.stop < p:
+                    self.progress.add_partial_pass((columns.stop - columns.start) / p)
 
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether A can be quantised block by block, into one copy in memory."""

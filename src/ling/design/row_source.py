@@ -192,6 +192,15 @@ class RowSource(ABC):
         raise NotImplementedError
 
     @property
+    def has_column_access(self) -> bool:
+        """Whether some columns can be read without reading the others."""
+        return False
+
+    def read_columns(self, columns: slice) -> Array:
+        """Return all rows of consecutive columns, in `dtype`; the result is not to be changed."""
+        raise NotImplementedError
+
+    @property
     def fingerprint(self) -> str:
         """A fingerprint of the data: file names, sizes and modification times, or a checksum."""
         return files_fingerprint(self.files)
@@ -249,6 +258,15 @@ class ArraySource(RowSource):
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Return the given rows."""
         return np.ascontiguousarray(self.array[rows], self.dtype)
+
+    @property
+    def has_column_access(self) -> bool:
+        """True: columns of an array can be sliced."""
+        return True
+
+    def read_columns(self, columns: slice) -> Array:
+        """Return a view of the columns, or a copy in `dtype`."""
+        return np.asarray(self.array[:, columns], self.dtype)
 
     @property
     def fingerprint(self) -> str:

@@ -101,6 +101,26 @@ class NpySource(RowSource):
         return picked.astype(self.dtype, copy=False)
 
     @property
+    def has_column_access(self) -> bool:
+        """True: the numbers of a row that lie together are read alone."""
+        return True
+
+    def read_columns(self, columns: slice) -> Array:
+        """All rows of consecutive columns: a read for every row, or one in Fortran order."""
+        layout, (n, width) = self.layout, self.shape
+        count, itemsize = columns.stop - columns.start, layout.dtype.itemsize
+        with open(layout.path, "rb", buffering=0) as file:
+            layout.check_file_size(file)
+            if layout.is_fortran:
+                block = np.empty((count, n), layout.dtype)
+                _read_into(file, block.reshape(-1), layout.offset + columns.start * n * itemsize)
+                return block.T.astype(self.dtype, copy=False)
+            block = np.empty((n, count), layout.dtype)
+            for i, out in enumerate(block):
+                _read_into(file, out, layout.offset + (i * width + columns.start) * itemsize)
+        return block.astype(self.dtype, copy=False)
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The file."""
         return (self.layout.path,)

@@ -266,9 +266,8 @@ def _estimate_direct(
     n_target_passes = 0.5 if p <= n else 1.0
     products = one_pass + n_target_passes * target_pass + solve_flops / machine.gemm_rate
     seconds = max(gram, one_pass) + factor_flops / machine.potrf_rate + products
-    extra_passes = (
-        8.0 * n * p / row_gram_bytes(shape.block_bytes) if shape.is_out_of_core and p > n else 0.0
-    )  # every block of rows is multiplied with all others
+    # Without access to columns, every block of rows is multiplied with all others.
+    extra_passes = shape.row_gram_passes - 1 if p > n else 0.0
     float64_estimate = EngineEstimate(
         "direct", seconds + extra_passes * one_pass, _direct_bytes(shape, False), 3.0 + extra_passes
     )

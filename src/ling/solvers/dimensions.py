@@ -34,6 +34,8 @@ class ProblemDimensions:
         Whether samples have weights.
     can_iterate : bool
         Whether conjugate gradients without a sketch are one compiled loop.
+    row_gram_passes : float
+        Passes over X that X X' takes.
     gram_flops : float or None
         FLOPs of the smaller Gram matrix of a sparse X; None if they follow from n and p.
     """
@@ -52,6 +54,7 @@ class ProblemDimensions:
     workspace_bytes: float = MAX_WORKSPACE_BYTES
     is_weighted: bool = False
     can_iterate: bool = False
+    row_gram_passes: float = 1.0
     gram_flops: float | None = None
 
     @property
@@ -99,6 +102,7 @@ def problem_dimensions(
         storage.workspace_bytes,
         is_weighted,
         design.can_iterate,
+        storage.row_gram_passes,
         None if storage.is_dense else _smaller_gram_flops(design),
     )
 
