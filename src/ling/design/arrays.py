@@ -59,7 +59,14 @@ def scale_rows(A: Array, scale: Array | None) -> Array:
 
 
 def weighted_magnitudes(weights: Array, W: Array) -> Array:
-    """Return weights'|W|, (t,), without an array of the size of W (p, t)."""
+    """Return weights'|W|, (t,), without an array of the size of W (p, t).
+
+    For a stack of matrices, (k, p, t), the result is (k, t).
+    """
+    if W.ndim == 3:
+        height = max(1, CACHED_ELEMENTS // max(1, W[0].size))
+        parts = [weights @ np.abs(W[some]) for some in row_slices(len(W), height)]
+        return np.concatenate(parts)
     p, t = W.shape
     total: Array = np.zeros(t)
     for rows in row_slices(p, max(1, CACHED_ELEMENTS // max(1, t))):

@@ -239,12 +239,12 @@ def _compute_path(
     path = solution_path(
         samples, scaled_alphas, plan, options.tol, as_generator(options.random_state)
     )
-    coef = np.stack([standardization.coef(W) for W in path.coef])
-    intercept = np.zeros((len(scaled_alphas), data.n_targets))
+    coef = standardization.coef(path.coef)
+    intercept: Array = np.zeros((len(scaled_alphas), data.n_targets))
     bounds = path.bounds
     if fit_intercept:
-        intercept = np.stack([standardization.intercept(W) for W in coef])
-        bounds = bounds + [intercept_error(problem, standardization, W) for W in path.coef]
+        intercept = standardization.intercept(coef)
+        bounds = bounds + intercept_error(problem, standardization, path.coef)
     error = path.residual_squares * standardization.y_scale**2 / standardization.n_counted
     alphas = scaled_alphas * standardization.x_scale**2
     return RidgePath(

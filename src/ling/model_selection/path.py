@@ -96,8 +96,9 @@ def _direct_path(samples: CVProblem, alphas: Array) -> PathSolution:
     theta = form.eigenvalues[:, None]
     effective_dof = (theta / (theta + alphas)).sum(axis=0), np.zeros(len(alphas))
     relative = _relative_bounds(samples, alphas, np.concatenate(bounds))
-    all_coef = np.concatenate(coef)
-    residuals = _resolve_cancelled_residuals(problem, all_coef, np.concatenate(squares))
+    all_coef, residuals = np.concatenate(coef), np.concatenate(squares)
+    if p <= n:  # in the dual, residuals are known row by row
+        residuals = _resolve_cancelled_residuals(problem, all_coef, residuals)
     return PathSolution(all_coef, relative, residuals, lambda: effective_dof, "one factorisation")
 
 
@@ -190,8 +191,7 @@ def _relative_bounds(samples: CVProblem, alphas: Array, bounds: Array) -> Array:
 
     They are 0 for a constant y, which is fitted exactly by coefficients of 0.
     """
-    unit = np.stack([replace(samples.problem, alphas=np.full(samples.n_targets, alpha)).error_scale
-                     for alpha in alphas])  # fmt: skip
+    unit = samples.problem.error_scale_for(np.repeat(alphas[:, None], samples.n_targets, axis=1))
     return np.divide(bounds, unit, out=np.zeros_like(bounds), where=unit > 0)
 
 

@@ -135,9 +135,16 @@ def gram_rounding(problem: Problem, floor: Array | float, W: Array, spread: Arra
     sqrt(floor_j), because X'X + alpha I >= diag(floor); `floor` is (p,) or a scalar. `spread` (t,)
     holds the norms ||y|| before centring.
     """
-    noise = sum_noise(problem.shape[0])
     gradient_factor = np.sqrt((problem.raw_column_norms**2 / floor).sum())
-    return np.asarray(noise * gradient_factor * (spread + problem.fitted_norm_bounds(W)))
+    return _gram_rounding(problem, gradient_factor, W, spread)
+
+
+def _gram_rounding(
+    problem: Problem, gradient_factor: Array | float, W: Array, spread: Array
+) -> Array:
+    """`gram_rounding` for ||raw column norms / sqrt(floor)||, a number or (t,)."""
+    sizes = spread + problem.fitted_norm_bounds(W)
+    return np.asarray(sum_noise(problem.shape[0]) * gradient_factor * sizes)
 
 
 def solve_with_form(problem: Problem, form: HouseholderTridiagonal) -> Candidate:
@@ -160,12 +167,8 @@ def gram_error_bound(
     before centring.
     """
     bound: Array = np.sqrt(ZeroMinorant().quadratic_form(gradient, alphas))
-    for alpha in np.unique(alphas):
-        same_alpha = alphas == alpha
-        bound[same_alpha] += gram_rounding(
-            problem, float(alpha), W[:, same_alpha], spread[same_alpha]
-        )
-    return bound
+    gradient_factor = np.linalg.norm(problem.raw_column_norms) / np.sqrt(alphas)
+    return bound + _gram_rounding(problem, gradient_factor, W, spread)
 
 
 def solve_with_refinement(

@@ -125,15 +125,22 @@ class Problem:
     def error_scale(self) -> Array:
         """The error E of the coefficients, (t,), up to which predictions are off by at most ||y||.
 
+        See `error_scale_for`.
+        """
+        return self.error_scale_for(self.alphas)
+
+    def error_scale_for(self, alphas: Array) -> Array:
+        """The error scale for other alphas, (t,) or (k, t).
+
         Errors e of the coefficients are measured as E = sqrt(||X e||^2 + alpha ||e||^2). If
         X'X <= L I, then ||X e||^2 <= L / (L + alpha) E^2, so that E = ||y|| sqrt(1 + alpha / L).
         L is the trace of X'X, an upper bound of its largest eigenvalue.
         """
         gram_trace = float((self.safe_column_norms**2).sum())
         if gram_trace == 0:  # X = 0: all coefficients give the same predictions
-            return np.where(self.target_norms > 0, FLOAT64_MAX, 0.0)
+            return np.where(self.target_norms > 0, FLOAT64_MAX, np.zeros(alphas.shape))
         with np.errstate(over="ignore"):  # X is constant up to rounding, and tiny
-            ratio = np.minimum(self.alphas / gram_trace, FLOAT64_MAX)
+            ratio = np.minimum(alphas / gram_trace, FLOAT64_MAX)
         return np.asarray(self.target_norms * np.sqrt(1 + ratio))
 
     @cached_property
@@ -311,16 +318,17 @@ class Standardization:
 def intercept_error(problem: Problem, standardization: Standardization, W: Array) -> Array:
     """Bound (t,) on the prediction error that the intercept's rounding causes, relative to ||y||.
 
-    W (p, t) are the coefficients of the problem. An error of the intercept moves all predictions by
-    the same amount. It has two sources: the means are sums of n terms, and y_mean - x_mean'coef is
-    a sum of p + 1 terms. Each is off by `sum_noise` times the magnitude of its terms.
+    W (p, t) are the coefficients of the problem, or (k, p, t) for a bound (k, t). An error of the
+    intercept moves all predictions by the same amount. It has two sources: the means are sums of n
+    terms, and y_mean - x_mean'coef is a sum of p + 1 terms. Each is off by `sum_noise` times the
+    magnitude of its terms.
     """
     coef = standardization.coef(W)
     offsets = np.abs(standardization.y_mean) + weighted_magnitudes(
         np.abs(standardization.x_mean), coef
     )
     error = (
-        sum_noise(len(coef))
+        sum_noise(len(standardization.x_mean))
         * offsets
         / standardization.y_scale
         * math.sqrt(standardization.total_weight)
