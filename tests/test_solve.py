@@ -57,6 +57,26 @@ def test_an_engine_that_gives_up_hands_over_to_the_next(data, monkeypatch):
     assert solution.status is Status.CERTIFIED
 
 
+def test_an_engine_that_declines_to_iterate_is_not_named(data, monkeypatch):
+    def declining(problem, options, budget, start):
+        return Candidate(np.zeros_like(problem.moments), n_iter=0, gave_up=True)
+
+    monkeypatch.setitem(ENGINES, "two_stage", declining)
+    solution = solve(made(data), plan_of("two_stage", "krylov"), FitOptions())
+    assert solution.estimate.engine == "krylov"
+    assert solution.abandoned_engines == ()
+
+
+def test_an_engine_that_restarts_in_vain_is_named(data, monkeypatch):
+    monkeypatch.setitem(
+        ENGINES,
+        "two_stage",
+        lambda problem, *_: Candidate(np.zeros_like(problem.moments), n_iter=0),
+    )
+    solution = solve(made(data), plan_of("two_stage", "krylov"), FitOptions())
+    assert solution.abandoned_engines == ("two_stage",)
+
+
 def test_an_engine_is_called_again_from_where_it_stopped(data, monkeypatch):
     starts = []
 

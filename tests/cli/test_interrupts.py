@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from threading import Thread
+from threading import Event, Thread, Timer
 
 import pytest
 import typer
@@ -86,6 +86,27 @@ def test_an_interrupt_waits_for_the_end_of_an_import(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         command()
     assert sys.modules.pop("interrupted_module").is_complete
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals are sent to threads")
+def test_an_interrupt_that_waited_wakes_a_blocked_thread(tmp_path, monkeypatch):
+    (tmp_path / "interrupted_before.py").write_text("import signal\nsignal.raise_signal(2)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    wakes_by_itself = Event()
+    timer = Timer(60, wakes_by_itself.set)
+
+    def command():
+        with reliable_interrupts():
+            import interrupted_before  # noqa: F401
+
+            timer.start()
+            wakes_by_itself.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        command()
+    timer.cancel()
+    sys.modules.pop("interrupted_before")
+    assert not wakes_by_itself.is_set()
 
 
 def test_cleanup_is_not_interrupted_again():

@@ -359,6 +359,31 @@ def test_iterations_of_the_storage_equal_those_of_the_solver(rng):
     assert diagonal_conjugate_gradients(problem, tol=1e-8, max_iter=3).n_iter == 3
 
 
+def test_targets_are_iterated_one_by_one(rng):
+    X = sparse.random_array((200, 60), density=0.1, rng=rng, format="csr")
+    Y, alphas = rng.standard_normal((200, 3)), np.array([1e-2, 1.0, 30.0])
+    Y[:, 1] = 1.0  # constant, so that it needs no iteration
+    together = diagonal_conjugate_gradients(make_problem(X, Y, alphas)[0], tol=1e-8)
+    single = [
+        diagonal_conjugate_gradients(make_problem(X, Y[:, [t]], alphas[[t]])[0], tol=1e-8)
+        for t in range(3)
+    ]
+    assert together.n_iter == max(one.n_iter for one in single)
+    assert not together.coef[:, 1].any()
+    for t, one in enumerate(single):
+        assert np.allclose(together.coef[:, t], one.coef[:, 0], rtol=1e-9, atol=1e-12)
+        assert np.isclose(together.squared_bound[t], one.squared_bound[0], rtol=1e-6)
+
+
+def test_iterations_end_with_the_first_target_that_gives_up(rng):
+    X = sparse.random_array((300, 200), density=0.1, rng=rng, format="csr")
+    problem = make_problem(X, rng.standard_normal((300, 2)), np.array([1e-9, 1e3]))[0]
+    candidate = diagonal_conjugate_gradients(problem, tol=1e-12, iter_budget=2.0)
+    assert candidate.gave_up
+    assert not candidate.coef[:, 1].any()
+    assert candidate.squared_bound[1] > 0
+
+
 def test_a_sketch_follows_if_iterations_without_one_converge_slowly(rng):
     """Strong directions that are no columns: a diagonal does not help against them."""
     strong = rng.standard_normal((400, 5)) @ np.diag([1e4, 3e3, 1e3, 300, 100])

@@ -1,7 +1,8 @@
 """Ctrl-C during a command: an interrupt that a library loses is raised again.
 
 Python raises `KeyboardInterrupt` wherever the main thread happens to be. Finalizers, callbacks from
-C and the initialisation of some extension modules drop it, and llvmlite may crash by it.
+C and the initialisation of some extension modules drop it, and llvmlite may crash by it. An
+interrupt counts as handled for as long as its exception exists.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class InterruptState:
             while self._raised is not None and self._raised() is not None and not self._is_closed:
                 time.sleep(RETRY_SECONDS)
             if not self._is_closed:
-                interrupt_main()  # calls handle_signal, which makes the next request
+                _interrupt_main_thread()  # calls handle_signal, which makes the next request
 
     def close(self) -> None:
         """Interrupt no more."""
@@ -84,15 +85,23 @@ def reliable_interrupts() -> Iterator[InterruptState]:
         yield state
         return
     usual_hook = sys.unraisablehook
-    sys.unraisablehook = lambda ignored: None if _is_interrupt(ignored) else usual_hook(ignored)
-    Thread(target=state.resend, name="ling-interrupts", daemon=True).start()
-    signal.signal(signal.SIGINT, state.handle_signal)
     try:
+        sys.unraisablehook = lambda ignored: None if _is_interrupt(ignored) else usual_hook(ignored)
+        Thread(target=state.resend, name="ling-interrupts", daemon=True).start()
+        signal.signal(signal.SIGINT, state.handle_signal)
         yield state
     finally:
-        state.close()
+        state.close()  # before the handler: nothing may be sent to the one that was there before
         signal.signal(signal.SIGINT, handler)
         sys.unraisablehook = usual_hook
+
+
+def _interrupt_main_thread() -> None:
+    """Send SIGINT to the main thread, which also wakes it if it is blocked in a system call."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+    else:  # on Windows
+        interrupt_main()
 
 
 def _is_interrupt(ignored: Any) -> bool:

@@ -64,7 +64,7 @@ def weighted_magnitudes(weights: Array, W: Array) -> Array:
     For a stack of matrices, (k, p, t), the result is (k, t).
     """
     if W.ndim == 3:
-        height = max(1, CACHED_ELEMENTS // max(1, W[0].size))
+        height = max(1, CACHED_ELEMENTS // max(1, W.shape[1] * W.shape[2]))
         parts = [weights @ np.abs(W[some]) for some in row_slices(len(W), height)]
         return np.concatenate(parts)
     p, t = W.shape

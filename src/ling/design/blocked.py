@@ -25,7 +25,8 @@ from ling.design.storage import IDENTITY, Storage
 from ling.linalg.gram import form_gram
 
 # Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass: so many blocks of
-# X, within these limits. While they are gathered, two copies of them are in memory.
+# X, within these limits. While they are gathered, two copies of them are in memory. Storages that
+# form X X' from columns hold as many bytes.
 ROW_GRAM_BLOCKS, MIN_ROW_GRAM_BYTES, MAX_ROW_GRAM_BYTES = 2, 2**21, 2**27
 
 

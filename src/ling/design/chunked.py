@@ -138,6 +138,10 @@ class ChunkedStorage(BlockedStorage):
         return rows if rows < GROUP_SIZE else rows // GROUP_SIZE * GROUP_SIZE
 
     @property
+    def _block_shape(self) -> tuple[int, int]:
+        return self.block_rows, self.source.shape[1]
+
+    @property
     def n_bytes(self) -> int:
         """Size of all rows in bytes, in the dtype of X."""
         return self.n_stored * self.dtype.itemsize
@@ -164,7 +168,10 @@ class ChunkedStorage(BlockedStorage):
         sample_rows = slice(0, min(n_rows, self.source.shape[0]))
         started = time.perf_counter()
         n_read = 0
-        with verify_unchanged(self.source.check_unchanged), self._translate_memory_errors():
+        with (
+            verify_unchanged(self.source.check_unchanged),
+            self._translate_memory_errors(*self._block_shape),
+        ):
             for block in self.source.blocks(sample_rows, self.block_rows):
                 n_read += _touch_pages(block)
         return max(1.0, n_read / max(time.perf_counter() - started, 1e-9))
@@ -194,7 +201,10 @@ class ChunkedStorage(BlockedStorage):
         """
         start = 0
         tuning = replace(DEFAULT_TUNING, workspace_bytes=int(self.workspace_bytes))
-        with verify_unchanged(self.source.check_unchanged), self._translate_memory_errors():
+        with (
+            verify_unchanged(self.source.check_unchanged),
+            self._translate_memory_errors(*self._block_shape),
+        ):
             for block in prefetch(self._read_blocks()):
                 if len(block):
                     dense = DenseStorage(block, compiled=True, tuning=tuning)
@@ -205,16 +215,15 @@ class ChunkedStorage(BlockedStorage):
                     self.progress.add_partial_pass(len(block) / self.source.shape[0])
 
     @contextmanager
-    def _translate_memory_errors(self) -> Iterator[None]:
+    def _translate_memory_errors(self, n_rows: int, n_columns: int) -> Iterator[None]:
         """Turn a MemoryError of the source into an error that says how much a block takes."""
         try:
             yield
         except MemoryError as error:
-            p = self.source.shape[1]
-            n_bytes = self.block_rows * p * self.dtype.itemsize
+            n_bytes = n_rows * n_columns * self.dtype.itemsize
             raise DataFileError(
                 "X",
-                f"cannot be read in blocks of {self.block_rows} x {p} numbers, which take "
+                f"cannot be read in blocks of {n_rows} x {n_columns} numbers, which take "
                 f"{format_bytes(n_bytes)}, because memory does not suffice or the file is damaged "
                 f"({self.source.description})",
                 "lower `memory_budget`",
@@ -241,8 +250,10 @@ class ChunkedStorage(BlockedStorage):
     def _column_blocks(self, affine: AffineMap) -> Iterator[Array]:
         """Yield consecutive columns of A C, all rows of them, in float64."""
         n, p = self.shape
-        width = max(1, int(row_gram_bytes(self.block_bytes)) // (8 * max(1, n)))
-        with verify_unchanged(self.source.check_unchanged), self._translate_memory_errors():
+        # Three blocks are in memory: one that is read, mapped, and the mapped one before it. They
+        # take as much as two groups of rows in `BlockedStorage.row_gram`.
+        width = max(1, 2 * int(row_gram_bytes(self.block_bytes)) // (3 * 8 * max(1, n)))
+        with verify_unchanged(self.source.check_unchanged), self._translate_memory_errors(n, width):
             for columns in row_slices(p, width):
                 yield affine.apply(self.source.read_columns(columns), slice(None), columns)
                 # The meter reports the last block, with the pass.

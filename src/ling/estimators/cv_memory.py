@@ -122,8 +122,9 @@ class CVNeeds:
         is_direct = self.has_direct_strategy(plan)
         if self.has_zero_alpha and not (is_direct and allows_fit(self.options, np.zeros(1), plan)):
             return False
-        fit = plan.estimate_for("direct") if is_direct else plan.steps[0]
-        sizes = (self.n_bytes(plan), fit.n_bytes)
+        fits = [plan.estimate_for("direct")] if is_direct else plan.steps
+        fit_bytes = min(fit.n_bytes for fit in fits) if exactly else fits[0].n_bytes
+        sizes = (self.n_bytes(plan), fit_bytes)
         return all(allows(self.options, plan, n_bytes, exactly) for n_bytes in sizes)
 
     def _row_bytes(self, plan: Plan) -> float:

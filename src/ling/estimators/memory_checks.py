@@ -108,10 +108,12 @@ def check_fit_memory(data: TrainingData, plan: Plan, options: FitOptions, alphas
 
 def allows_fit(options: FitOptions, alphas: Array, plan: Plan, exactly: bool = False) -> bool:
     """Whether the first engine for `alphas` keeps to the budget of a plan."""
-    engine = planned_engines(plan, options, alphas)[0]
+    engines = planned_engines(plan, options, alphas)
     if options.positive or not alphas.all():
-        return engine.fits and allows_rows(options, plan, exactly)
-    return allows(options, plan, engine.n_bytes, exactly)
+        return engines[0].fits and allows_rows(options, plan, exactly)
+    # A faster engine may exceed the budget a little; another one that keeps to it is enough.
+    n_bytes = min(engine.n_bytes for engine in engines) if exactly else engines[0].n_bytes
+    return allows(options, plan, n_bytes, exactly)
 
 
 def memory_error(problem: str, enough: Change, plan: Plan, *remedies: Change | str) -> OptionError:
@@ -180,6 +182,6 @@ def memory_notes(
         needed = format_bytes(preparation_bytes)
         stage = preparation_stage.capitalize()
         return [f"{stage}: this takes about {needed}{beside}, more than memory_budget."]
-    if not memory.allows(step.n_bytes):
+    if not memory.tolerates(step.n_bytes):
         return [f"It takes about {format_bytes(step.n_bytes)}{beside}, more than memory_budget."]
     return []

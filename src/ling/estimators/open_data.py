@@ -68,10 +68,9 @@ def open_storage(
 ) -> Storage | None:
     """Storage of X (n, p) if X is lazy, or None if scikit-learn's validation accepts it.
 
-    A memory map is lazy, and read in blocks, if its values take more bytes than `budget`, unless
-    they are few. Columns
-    of pyarrow tables, and of data frames to predict for, are encoded as numbers by `encoding`, that
-    of an earlier fit, if it is given.
+    A memory map is lazy, and read in blocks, if its values take more bytes than `budget` and than
+    MAX_UNBLOCKED_BYTES. Columns of pyarrow tables, and of data frames to predict for, are encoded
+    as numbers by `encoding`, that of an earlier fit, if it is given.
     """
     from ling.io import Dataset, scan_arrow
     from ling.io.column_spec import check_unique_columns
@@ -180,7 +179,7 @@ def design_with_budget(data: TrainingData, n_bytes: float) -> tuple[Design, floa
         return _design_with_workspace(storage, budget), data.resident_bytes, False
     source = storage.source
     mapped = source.array if isinstance(source, ArraySource) else None
-    if isinstance(mapped, np.memmap) and _is_mapped_whole(mapped, budget):
+    if isinstance(mapped, np.memmap) and budget.allows(storage.n_bytes):
         # `open_storage` does not read it in blocks.
         return _design_with_workspace(DenseStorage(mapped), budget), 0.0, False
     chunked = storage.with_memory_budget(n_bytes)

@@ -71,7 +71,8 @@ class EngineEstimate:
     low_precision : bool
         Whether it may use lower precision, followed by corrections in float64.
     fits : bool
-        Whether `n_bytes` are within the memory budget, up to what no prediction counts.
+        Whether `n_bytes` are within the memory budget, up to what no prediction counts (exactly for
+        coefficients >= 0 and for alpha = 0).
     max_rank : int
         The largest rank or dimension that `n_bytes` allows for.
     max_refinement_passes : float

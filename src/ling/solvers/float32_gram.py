@@ -37,7 +37,7 @@ MIN_REDUCTION = 4.0
 # Rows whose kernel matrix shows whether X'X or X X' is too ill-conditioned for float32, before it
 # is formed, and the largest fraction of all rows that may be used for it.
 PROBE_ROWS, MAX_PROBE_FRACTION = 96, 1 / 16
-# Rows of wide X from which they are few beside all rows.
+# Number of rows of wide X from which PROBE_ROWS of them are a small fraction.
 MIN_DUAL_PROBED_ROWS = 4 * PROBE_ROWS
 # FLOPs of a Gram matrix, about 20 ms, from which such a look at rows, 1 to 2 ms, is worthwhile.
 # For smaller ones, alpha alone has to show that float32 is accurate enough.
@@ -103,9 +103,11 @@ def solve_dual_float32(problem: Problem, tol: float, max_passes: float) -> Candi
         return None
     alpha = float(problem.distinct_alphas[0])
     null, K = _null_direction(problem), problem.design.row_gram(np.float32)
-    # In float32, rounding errors along this direction may be far above alpha. Neither y nor the
-    # solution has a part along it, so that what is added does not change the solution.
-    K = subtract_outer(K, (-np.diag(K).mean() * null).astype(K.dtype), null.T.astype(K.dtype))
+    if null.size:
+        # In float32, rounding errors along this direction may be far above alpha. Neither y nor the
+        # solution has a part along it, so that what is added does not change the solution.
+        added, by_rows = np.diag(K).mean() * null, K if K.flags.c_contiguous else K.T  # symmetric
+        subtract_outer(by_rows, -added.astype(K.dtype), null.T.astype(K.dtype))
     factor = Float32Cholesky.from_gram(K, alpha)
     if factor is None:
         return None

@@ -35,6 +35,7 @@ DIRECT_PREFERENCE, LONG_FIT_SECONDS, LONG_DIRECT_PREFERENCE = 0.5, 10.0, 0.9
 # and arrays of n_samples x n_targets numbers, which all of them need, are most of such peaks.
 EQUAL_MEMORY_FACTOR = 1.1
 TOO_LARGE = "does not fit the memory budget"
+SLIGHTLY_TOO_LARGE = "slightly above the memory budget"
 # The columns of a printed plan; the last one holds remarks.
 PLAN_COLUMNS = ("engine", "predicted", "memory", "passes", "")
 
@@ -109,6 +110,8 @@ class Plan:
 
     def _remark(self, estimate: EngineEstimate) -> str:
         choice = "first choice" if estimate is self.steps[0] else ""
+        if estimate.fits and not self.memory.allows(estimate.n_bytes):
+            return f"{choice}, {SLIGHTLY_TOO_LARGE}" if choice else SLIGHTLY_TOO_LARGE
         if estimate.fits:
             return choice
         return f"{choice}, needs little memory, {TOO_LARGE}" if choice else TOO_LARGE

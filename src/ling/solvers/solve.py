@@ -160,7 +160,7 @@ def solve(
                 break
             remaining_iter = None if budget.max_iter is None else budget.max_iter - n_iter
             budget, engine_start = replace(budget, max_iter=remaining_iter), best.coef
-        if n_iter != 0:  # else it has declined, after a look at a few rows
+        if not (solution.candidate.gave_up and n_iter == 0):  # else it has declined to iterate
             tried.append(estimate.engine)
         log.info(
             "%s is abandoned: it did not reach tol, or another engine is expected to be faster.",
