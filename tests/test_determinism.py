@@ -339,7 +339,7 @@ def test_the_report_repeats_a_fit_where_other_speeds_are_measured(name, kind, da
 PREFERRED = {
     "direct": ((6_000, 100), {}, 1e9),
     "two_stage": ((1_500, 1_000), {"potrf_rate": 1e9}, 1e9),
-    "krylov": ((1_500, 1_000), {}, 1.5e7),
+    "krylov": ((1_500, 1_000), {}, 8e6),
     "row_sketch": ((6_000, 100), {"gemm_rate": 1e9, "gemm32": 1e9}, 1e9),
 }
 
