@@ -17,6 +17,8 @@ from tools.soak_problems import (
 )
 
 N_PROBLEMS = 300
+#: Seeds and numbers of problems that have failed: sparse X, with goals whose squares overflow.
+FAILED_BEFORE = [(20261120, 343), (20261120, 525), (20261120, 3062)]
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,12 @@ def test_no_certificate_lies(problems, tmp_path):
     ]
     assert not failures
     assert sum(outcome == "certified" for outcome, _, _ in outcomes) > N_PROBLEMS / 2
+
+
+@pytest.mark.parametrize(("seed", "number"), FAILED_BEFORE)
+def test_what_has_failed_does_not_fail_again(seed, number, tmp_path):
+    outcome, _, text = soak.examine(draw_problem(seed, number), tmp_path)
+    assert outcome not in soak.FAILURES, text
 
 
 def test_a_lie_is_noticed(problems, tmp_path, monkeypatch):

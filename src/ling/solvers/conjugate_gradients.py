@@ -271,6 +271,7 @@ def conjugate_gradients(
     )  # fmt: skip
 
 
+@np.errstate(over="ignore", invalid="ignore")  # bounds and goals may be infinite
 def diagonal_conjugate_gradients(
     problem: Problem, *, tol: float, max_iter: int | None = None, iter_budget: float = float("inf")
 ) -> Candidate:
@@ -291,11 +292,11 @@ def diagonal_conjugate_gradients(
     system = PrimalSystem(problem, preconditioner, ZeroMinorant())
     W, R = np.zeros_like(problem.moments), problem.moments.copy()
     squared_bound = system.initial_squared_bound(R)
-    n_iter, gave_up = 0, False
-    for target in np.flatnonzero(~(squared_bound <= _squared_goal(problem, tol))):
-        inverse_diagonal = 1 / (squares + problem.alphas[target])
+    n_iter, gave_up, goals = 0, False, _squared_goal(problem, tol)
+    for target in np.flatnonzero(~(squared_bound <= goals)).tolist():
+        inverse_diagonal, goal = 1 / (squares + problem.alphas[target]), goals[target : target + 1]
         state, squared_bound[target], count, gave_up = _iterate_diagonally(
-            system, int(target), inverse_diagonal, tol, max_iter, iter_budget
+            system, target, inverse_diagonal, goal, max_iter, iter_budget
         )
         W[:, target], R[:, target] = state.solution, state.residual
         n_iter = max(n_iter, count)
@@ -304,17 +305,15 @@ def diagonal_conjugate_gradients(
     return Candidate(W, n_iter=n_iter, gave_up=gave_up, residual=R, squared_bound=squared_bound)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # bounds and goals may be infinite
 def _iterate_diagonally(
-    system: PrimalSystem, target: int, inverse_diagonal: Array, tol: float, max_iter: int | None,
+    system: PrimalSystem, target: int, inverse_diagonal: Array, goal: Array, max_iter: int | None,
     iter_budget: float,
 ) -> tuple[DiagonalCGState, float, int, bool]:  # fmt: skip
-    """Iterate for one target from 0.
+    """Iterate for one target from 0 until its squared error bound is at most `goal` (1,).
 
     Returns the state, the squared bound, the number of steps, and whether the iteration gave up.
     """
     problem, radau = system.problem, system.radau_bound
-    goal = _squared_goal(problem, tol)[target : target + 1]
     residual = problem.moments[:, target].copy()
     direction = inverse_diagonal * residual
     constants = (
