@@ -27,7 +27,7 @@ from ling.paper.svrg_solver import N_TUNING_FOLDS, run_svrg
 from ling.paper.trade_off import StageCosts, cheapest_n_components
 from ling.results import Cost, FitReport
 from ling.solvers.certificate import LowRankMinorant, Minorant, ZeroMinorant
-from ling.solvers.cost_model import EngineEstimate
+from ling.solvers.cost_model import EngineEstimate, sampling_flops
 from ling.solvers.engine import Candidate, as_generator, integer_seed
 from ling.solvers.memory_budget import MemoryBudget
 from ling.solvers.problem import Problem, TrainingData, build_problem
@@ -36,7 +36,6 @@ from ling.solvers.row_sampling import (
     SpectrumEstimate,
     draw_row_sample,
     estimate_spectrum,
-    sampling_flops,
 )
 from ling.solvers.solve import Solution, certify_candidate
 

@@ -165,13 +165,20 @@ def compiled_iteration_seconds(shape: ProblemDimensions, machine: Machine) -> fl
     return entry_seconds + SECONDS_PER_VECTOR_ENTRY * (shape.n + 6 * shape.p)
 
 
+def sampling_flops(size: int, p: int) -> float:
+    """FLOPs of a sample's Gram matrix and eigenvectors, as equivalents of Gram matrix FLOPs."""
+    return 1.0 * size**2 * p + 30.0 * size**3
+
+
 def look_seconds(shape: ProblemDimensions, machine: Machine) -> float:
     """Seconds of the smallest sample of rows, and of a forecast from it; on one thread."""
     rows, p = min(shape.n, LOOK_ROWS), shape.p
-    flops = 1.0 * rows**2 * p + 30.0 * rows**3
     copied_bytes = 8.0 * N_LOOK_SWEEPS * rows * p
-    seconds = flops * machine.threads / machine.gemm_rate + copied_bytes / machine.stream_bandwidth
-    return SECONDS_PER_LOOK + seconds
+    return (
+        SECONDS_PER_LOOK
+        + sampling_flops(rows, p) * machine.threads / machine.gemm_rate
+        + copied_bytes / machine.stream_bandwidth
+    )
 
 
 def column_cost(shape: ProblemDimensions, machine: Machine) -> float:
@@ -333,9 +340,7 @@ def _estimate_two_stage_variant(
             iterations + 4, max_rank=max_rank,
         )  # fmt: skip
     sample_size = min(n, 256)
-    seconds += (
-        (1.0 * sample_size**2 * p + 30.0 * sample_size**3) / machine.gemm_rate * machine.threads
-    )
+    seconds += sampling_flops(sample_size, p) * machine.threads / machine.gemm_rate
     n_bytes += 16.0 * p * min(n, 4 * sample_size) + 8.0 * n * t * (6 if n < p else 0)
     if copied:
         n_bytes += 2.2 * shape.nnz

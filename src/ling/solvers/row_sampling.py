@@ -18,6 +18,7 @@ from ling.design.dense import MAX_COMPILED_COLUMNS
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize
 from ling.linalg.rounding import sum_noise
+from ling.solvers.cost_model import sampling_flops
 from ling.solvers.engine import EngineBudget, as_generator
 from ling.solvers.nystrom import (
     FLOAT64_TINY,
@@ -118,11 +119,6 @@ def initial_sample_size(problem: Problem, budget: EngineBudget) -> int:
         if sampling_flops(s, p) <= MAX_FIRST_SAMPLE_PASSES * budget.costs.blas_flops_per_pass
     ]
     return min(n, max(SAMPLE_SIZES[0], n // 4), max(cheap, default=SAMPLE_SIZES[0]))
-
-
-def sampling_flops(size: int, p: int) -> float:
-    """FLOPs of a sample's Gram matrix and eigenvectors, as equivalents of Gram matrix FLOPs."""
-    return 1.0 * size**2 * p + 30.0 * size**3
 
 
 def draw_row_sample(
