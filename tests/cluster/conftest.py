@@ -18,15 +18,24 @@ dask.config.set({"ling.patience": 300.0, "distributed.deploy.lost-worker-timeout
 
 @contextmanager
 def cluster(n_workers, **options):
-    """A client of workers with one thread each."""
-    with (
-        distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, host="127.0.0.1",
-            dashboard_address="127.0.0.1:0", **options,
-        ) as made,
-        distributed.Client(made) as client,
-    ):  # fmt: skip
-        yield client
+    """A client of workers with one thread each.
+
+    The scheduler that dask uses is afterwards what it was before: a client whose workers were lost
+    can leave its own behind, for which there is no client any more.
+    """
+    before = dask.config.get("scheduler", None)
+    try:
+        with (
+            distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=True, host="127.0.0.1",
+                dashboard_address="127.0.0.1:0", **options,
+            ) as made,
+            distributed.Client(made) as client,
+        ):  # fmt: skip
+            yield client
+    finally:
+        if before is None:
+            dask.config.config.pop("scheduler", None)
 
 
 @pytest.fixture(scope="session")
