@@ -18,7 +18,7 @@ from ling.design.dense import MAX_COMPILED_COLUMNS
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize
 from ling.linalg.rounding import sum_noise
-from ling.solvers.cost_model import sampling_flops
+from ling.solvers.cost_model import LOOK_ROWS, sampling_flops
 from ling.solvers.engine import EngineBudget, as_generator
 from ling.solvers.nystrom import (
     FLOAT64_TINY,
@@ -35,7 +35,7 @@ from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 # Rows; the sizes of sample that are tried.
-SAMPLE_SIZES = 64, 128, 256, 512, 1024
+SAMPLE_SIZES = LOOK_ROWS, 128, 256, 512, 1024
 # Cost limit of the first sample, in passes.
 MAX_FIRST_SAMPLE_PASSES = 1.5
 # An eigenvalue of the sample counts as a spike if it exceeds the upper edge of the noise by this
