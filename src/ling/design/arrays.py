@@ -61,16 +61,19 @@ def scale_rows(A: Array, scale: Array | None) -> Array:
 def weighted_magnitudes(weights: Array, W: Array) -> Array:
     """Return weights'|W|, (t,), without an array of the size of W (p, t).
 
-    For a stack of matrices, (k, p, t), the result is (k, t).
+    For m rows of weights, (m, p), the result is (m, t). For a stack of matrices, (k, p, t), it has
+    a further first dimension.
     """
     if W.ndim == 3:
         height = max(1, CACHED_ELEMENTS // max(1, W.shape[1] * W.shape[2]))
         parts = [weights @ np.abs(W[some]) for some in row_slices(len(W), height)]
         return np.concatenate(parts)
     p, t = W.shape
-    total: Array = np.zeros(t)
+    if p * t <= CACHED_ELEMENTS:
+        return np.asarray(weights @ np.abs(W))
+    total: Array = np.zeros((*weights.shape[:-1], t))
     for rows in row_slices(p, max(1, CACHED_ELEMENTS // max(1, t))):
-        total += weights[rows] @ np.abs(W[rows])
+        total += weights[..., rows] @ np.abs(W[rows])
     return total
 
 

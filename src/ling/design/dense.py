@@ -216,9 +216,13 @@ class DenseStorage(MemoryStorage):
             tuning=self._tuning,
         )
 
+    def forms_moments_separately(self, columns: int) -> bool:
+        """Whether `moments` forms X'U by one large product, which is faster for many columns."""
+        return columns > MAX_THIN_COLUMNS
+
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
-        if U.shape[1] > MAX_THIN_COLUMNS:  # one large product is faster than many small ones
+        if self.forms_moments_separately(U.shape[1]):
             sums, products, squares = self.moments(weights, U[:, :0])
             return sums, self.rmatmat(U), squares
         if self._can_use_kernels:

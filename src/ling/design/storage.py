@@ -153,6 +153,10 @@ class Storage(ABC):
         The shapes are (p,), (p, k) and (p,), in float64. `weights` of None means weights of 1.
         """
 
+    def forms_moments_separately(self, columns: int) -> bool:
+        """Whether `moments` forms X'U, with so many columns, in a sweep of its own."""
+        return False
+
     @abstractmethod
     def find_nonfinite(self, limit: float = FLOAT64_MAX) -> tuple[int, int] | None:
         """Return (row, column) of the first entry that is NaN or exceeds `limit` in magnitude."""

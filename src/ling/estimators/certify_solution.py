@@ -29,6 +29,7 @@ from ling.solvers.options import FitOptions
 from ling.solvers.problem import (
     Problem,
     Standardization,
+    TermSizes,
     TrainingData,
     build_problem,
     intercept_error,
@@ -150,10 +151,11 @@ def certify_solution(
         scaled = W * (standardization.x_scale / standardization.y_scale)
     bounds, minorant = bound_coef(problem, scaled, plan, options)
     shifts = np.abs(b - standardization.intercept(W)) if fit_intercept else None
-    region = error_region(problem, standardization, minorant, scaled, bounds, shifts)
+    sizes = TermSizes.of(problem, standardization, scaled)
+    region = error_region(problem, standardization, minorant, scaled, bounds, shifts, sizes)
     note = ""
     if fit_intercept:
-        mean_errors = _mean_error(problem, standardization, scaled, W, b)
+        mean_errors = _mean_error(problem, standardization, sizes, W, b)
         note = _intercept_note(float(bounds.max()), float(mean_errors.max()), b, options.tol)
         bounds = np.hypot(bounds, mean_errors)
     if fingerprint is not None and not is_fingerprint_of(fingerprint, problem, standardization):
@@ -181,7 +183,7 @@ def _intercept_note(coef_bound: float, mean_error: float, b: Array, tol: float) 
 
 @np.errstate(over="ignore", invalid="ignore")  # errors may be infinite
 def _mean_error(
-    problem: Problem, standardization: Standardization, scaled: Array, W: Array, b: Array
+    problem: Problem, standardization: Standardization, sizes: TermSizes, W: Array, b: Array
 ) -> Array:
     """Bound (t,) on the error of the mean prediction, times sqrt(total weight), over ||y||.
 
@@ -191,7 +193,7 @@ def _mean_error(
     """
     shift = np.abs(b - standardization.intercept(W)) / standardization.y_scale
     error = relative_to_target_norm(problem, shift * np.sqrt(standardization.total_weight))
-    return error + intercept_error(problem, standardization, scaled)
+    return error + intercept_error(problem, standardization, sizes)
 
 
 def _check_coef(coef: Any, p: int, n_targets: int) -> Array:

@@ -32,6 +32,7 @@ from ling.solvers.planning import Plan, plan_as_dict
 from ling.solvers.problem import (
     Problem,
     Standardization,
+    TermSizes,
     TrainingData,
     build_problem,
     intercept_error,
@@ -184,23 +185,24 @@ def complete_fit(
     dtype = problem.design.dtype
     coef = standardization.coef(solution.coef)
     _check_finite_coef(coef, dtype)
+    sizes = TermSizes.of(problem, standardization, solution.coef)
     intercept = shifts = None
     relative_bounds = solution.certificate.bounds
     if fit_intercept:
         intercept, shifts, solution = _add_intercept(
-            problem, solution, standardization, coef, dtype
+            problem, solution, standardization, coef, dtype, sizes
         )
     region = error_region(
         problem, standardization, solution.candidate.minorant, solution.coef, relative_bounds,
-        shifts,
+        shifts, sizes,
     )  # fmt: skip
     solution = replace(solution, certificate=replace(solution.certificate, region=region))
-    report = make_report(solution)
-    log.info("%s", report)
     column_stds = problem.column_norms * (
         standardization.x_scale / np.sqrt(standardization.total_weight)
     )
     fingerprint = data_fingerprint(problem, standardization)
+    report = make_report(solution)
+    log.info("%s", report)
     return FitResult(coef, intercept, solution, report, memory, dtype, column_stds, fingerprint)
 
 
@@ -263,7 +265,7 @@ def set_fit_attributes(model: Any, fit: FitResult, n_dim: int) -> None:
     coef, intercept, solution = fit.coef, fit.intercept, fit.solution
     # As in scikit-learn, coef_ is one-dimensional for one target, even if y has shape (n, 1).
     coef_rows = coef[:, 0] if coef.shape[1] == 1 else coef.T
-    model.coef_ = np.ascontiguousarray(coef_rows.astype(fit.dtype, copy=False))
+    model.coef_ = coef_rows.astype(fit.dtype, copy=False)
     model.intercept_ = 0.0
     if intercept is not None:
         model.intercept_ = intercept[0] if n_dim == 1 else intercept
@@ -373,6 +375,7 @@ def _add_intercept(
     standardization: Standardization,
     coef: Array,
     dtype: np.dtype[Any],
+    sizes: TermSizes,
 ) -> tuple[Array, Array, Solution]:
     """Intercepts (t,) in the units of the data, their rounding errors (t,), and the solution.
 
@@ -388,19 +391,19 @@ def _add_intercept(
     relative = relative_to_target_norm(problem, shifts * np.sqrt(standardization.total_weight))
     # Beside a target without spread, any error is infinitely large.
     relative[(problem.target_norms == 0) & (shifts > 0)] = np.inf
-    error = intercept_error(problem, standardization, solution.coef)
+    error = intercept_error(problem, standardization, sizes)
     with_intercept = solution.with_added_error(error, relative)
     limited_by_mean = with_intercept.status is Status.NOT_REACHED and (
-        solution.status.is_final or _has_large_mean(problem, solution)
+        solution.status.is_final or _has_large_mean(problem, sizes)
     )
     if limited_by_mean:
         with_intercept = replace(with_intercept, limited_by_mean=True)
     return intercept, rounding, with_intercept
 
 
-def _has_large_mean(problem: Problem, solution: Solution) -> bool:
+def _has_large_mean(problem: Problem, sizes: TermSizes) -> bool:
     """Whether a mean is so large beside the spread of y that rounding in float64 matters."""
-    offsets = problem.raw_target_norms + problem.fitted_norm_bounds(solution.coef)
+    offsets = problem.raw_target_norms + sizes.fitted_norms
     return bool((offsets > LARGE_MEAN_RATIO * problem.target_norms).any())
 
 

@@ -74,7 +74,7 @@ class FittedProblem:
         columns, samples = list(targets), self.cv_problem
         problem, standardization = samples.problem, samples.standardization
         problem = replace(
-            problem, targets=problem.targets[:, columns], moments=problem.moments[:, columns],
+            problem, targets=problem.targets[:, columns], known_moments=problem.moments[:, columns],
             alphas=problem.alphas[columns], raw_target_norms=problem.raw_target_norms[columns],
         )  # fmt: skip
         standardization = replace(

@@ -34,7 +34,7 @@ from ling.model_selection.path import expected_path_cost, solution_path
 from ling.results import Cost
 from ling.solvers.engine import as_generator
 from ling.solvers.options import FitOptions
-from ling.solvers.problem import TrainingData, build_problem, intercept_error
+from ling.solvers.problem import TermSizes, TrainingData, build_problem, intercept_error
 
 if TYPE_CHECKING:
     from ling.io import Encoding
@@ -244,7 +244,9 @@ def _compute_path(
     bounds = path.bounds
     if fit_intercept:
         intercept = standardization.intercept(coef)
-        bounds = bounds + intercept_error(problem, standardization, path.coef)
+        bounds = bounds + intercept_error(
+            problem, standardization, TermSizes.of(problem, standardization, path.coef)
+        )
     error = path.residual_squares * standardization.y_scale**2 / standardization.n_counted
     alphas = scaled_alphas * standardization.x_scale**2
     return RidgePath(

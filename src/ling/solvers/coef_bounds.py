@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
-from ling.design.arrays import FLOAT64_MAX, weighted_magnitudes
+from ling.design.arrays import FLOAT64_MAX
 from ling.error_region import ErrorRegion, round_up_to_float32
 from ling.linalg.rounding import EPS, sum_noise
 from ling.solvers.certificate import LowRankMinorant, Minorant
-from ling.solvers.problem import Problem, Standardization
+from ling.solvers.problem import Problem, Standardization, TermSizes
 
 # Directions of a low-rank minorant that a fitted model keeps, in float32: four numbers of float64
 # for each coefficient. Rows of data with a decaying spectrum lie mostly in the first ones.
@@ -38,12 +38,13 @@ def error_region(
     W: Array,
     relative: Array,
     intercept_shifts: Array | None,
+    sizes: TermSizes,
 ) -> ErrorRegion:
     """The region for coefficients W (p, t), in the units of the problem, and their intercepts.
 
     `relative` (t,) are the bounds of their certificate without the error of the intercept.
     `intercept_shifts` (t,) are |b - fl(y_mean - x_mean'w)| in the units of the data; None without
-    an intercept. No pass.
+    an intercept. `sizes` are those of W. No pass.
     """
     alphas, raw_squares = problem.alphas, problem.raw_column_norms**2
     min_eigenvalues, factors = np.empty(problem.n_targets), np.empty(problem.n_targets)
@@ -55,8 +56,8 @@ def error_region(
     intercept_errors: Array = np.zeros(problem.n_targets)
     center_error, x_mean = 0.0, None
     if intercept_shifts is not None:
-        errors += _centering_errors(problem, factors, W)
-        intercept_errors = _intercept_errors(problem, standardization, W, intercept_shifts)
+        errors += _centering_errors(problem, factors, sizes)
+        intercept_errors = _intercept_errors(problem, standardization, sizes, intercept_shifts)
         x_mean, center_error = _rounded_mean(problem, standardization)
     directions = _leading_directions(minorant, alphas)
     U, values, slack = (None, None, 0.0) if directions is None else directions
@@ -83,35 +84,30 @@ def _absolute_errors(problem: Problem, W: Array, relative: Array) -> Array:
     return np.asarray(errors)
 
 
-def _centering_errors(problem: Problem, factors: Array, W: Array) -> Array:
+def _centering_errors(problem: Problem, factors: Array, sizes: TermSizes) -> Array:
     """What rounding in the means of X and y adds to E, (t,); `factors` are ||raw / sqrt(floor)||.
 
     With x_mean off by d and y_mean off by c, the gradient is off by n d (c - d'w), the product of
     two rounding errors. It matters only where a column is far longer than sqrt(floor).
     """
-    sizes = problem.raw_target_norms + problem.fitted_norm_bounds(W)
-    errors = sum_noise(problem.shape[0]) ** 2 * factors * sizes
+    errors = sum_noise(problem.shape[0]) ** 2 * factors
+    errors *= problem.raw_target_norms + sizes.fitted_norms
     return np.where(np.isnan(errors), np.inf, errors)
 
 
 def _intercept_errors(
-    problem: Problem, standardization: Standardization, W: Array, shifts: Array
+    problem: Problem, standardization: Standardization, sizes: TermSizes, shifts: Array
 ) -> Array:
     """Bounds (t,) of |b - (y_mean - x_mean'w)| for the exact means, in the units of the problem.
 
     The means are sums of n terms, off by `sum_noise` as in `intercept_error`. y_mean - x_mean'w is
     a sum of p + 1 terms in any order, for which the bound is (p + 2) eps / 2 (Higham 2002, 3.1).
     """
-    coef = standardization.coef(W)
-    offsets = np.abs(standardization.y_mean) + weighted_magnitudes(
-        np.abs(standardization.x_mean), coef
-    )
-    rounding = (len(coef) + 4) * EPS * offsets + shifts * (1 + 4 * EPS)
-    means = sum_noise(problem.shape[0]) * (problem.target_norms + problem.fitted_norm_bounds(W))
+    n, p = problem.shape
     # The mean of y is y_mean + correction, rounded once more.
-    return np.asarray(
-        rounding / standardization.y_scale + means / math.sqrt(standardization.total_weight)
-    )
+    rounding = (p + 4) * EPS * sizes.offsets + shifts / standardization.y_scale * (1 + 4 * EPS)
+    means = sum_noise(n) * (problem.target_norms + sizes.fitted_norms)
+    return np.asarray(rounding + means / math.sqrt(standardization.total_weight))
 
 
 def _rounded_mean(problem: Problem, standardization: Standardization) -> tuple[Array, float]:

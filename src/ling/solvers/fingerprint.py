@@ -48,7 +48,7 @@ class DataFingerprint:
 
 
 def data_fingerprint(problem: Problem, standardization: Standardization) -> DataFingerprint:
-    """The fingerprint of the data of a problem; no pass."""
+    """The fingerprint of the data of a problem; at most one pass."""
     weights = np.cos(np.arange(1, len(problem.column_norms) + 1))
     return DataFingerprint(
         standardization.n_counted,
@@ -56,14 +56,14 @@ def data_fingerprint(problem: Problem, standardization: Standardization) -> Data
         float(weights @ problem.column_norms**2),
         standardization.y_mean,
         problem.target_norms,
-        np.asarray(weights @ problem.moments),
+        problem.project_moments(weights),
     )
 
 
 def is_fingerprint_of(
     fingerprint: DataFingerprint, problem: Problem, standardization: Standardization
 ) -> bool:
-    """Whether the fingerprint is that of the data of a problem, up to rounding; no pass."""
+    """Whether a fingerprint is that of the problem's data, up to rounding; at most one pass."""
     own = data_fingerprint(problem, standardization)
     if own.products.shape != fingerprint.products.shape:
         return False

@@ -234,7 +234,7 @@ def build_gram_problem(
     problem = GramProblem(
         design=Design(GramStorage(gram, dtype, rows), IDENTITY, meter, pass_fraction=0.0),
         targets=targets,
-        moments=moments,
+        known_moments=moments,
         alphas=scale_alphas(alphas, x_scale),
         column_norms=np.sqrt(np.maximum(np.diag(gram), 0.0)),
         raw_column_norms=norms[:p],

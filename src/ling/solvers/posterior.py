@@ -426,7 +426,7 @@ def _draw_posterior(
     drawn = replace(
         problem,
         targets=targets,
-        moments=problem.design.rmatmat(targets),
+        known_moments=None,
         alphas=np.full(N_POSTERIOR_DRAWS, alpha),
         raw_target_norms=np.linalg.norm(targets, axis=0),
     )

@@ -85,8 +85,8 @@ class Problem:
         X, which is never formed: centring and weights are applied in each product.
     targets : array of shape (n, t)
         Y.
-    moments : array of shape (p, t)
-        X'Y.
+    known_moments : array of shape (p, t) or None
+        X'Y, if the first pass has formed it.
     alphas : array of shape (t,)
         The regularisation strength of each target.
     column_norms : array of shape (p,)
@@ -99,7 +99,7 @@ class Problem:
 
     design: Design
     targets: Array
-    moments: Array
+    known_moments: Array | None
     alphas: Array
     column_norms: Array
     raw_column_norms: Array
@@ -115,6 +115,19 @@ class Problem:
     def n_targets(self) -> int:
         """Number of targets t."""
         return int(self.targets.shape[1])
+
+    @cached_property
+    def moments(self) -> Array:
+        """X'Y (p, t); a pass on first use if the first pass has not formed it."""
+        if self.known_moments is not None:
+            return self.known_moments
+        return self.design.rmatmat(self.targets)
+
+    def project_moments(self, weights: Array) -> Array:
+        """The weighted sums (t,) over the rows of X'Y, for `weights` (p,); at most one pass."""
+        if self.known_moments is not None:
+            return np.asarray(weights @ self.known_moments)
+        return np.asarray(self.design.matmat(weights) @ self.targets)
 
     @cached_property
     def target_norms(self) -> Array:
@@ -315,25 +328,40 @@ class Standardization:
         return np.asarray(self.y_mean - self.x_mean @ coef)
 
 
-def intercept_error(problem: Problem, standardization: Standardization, W: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class TermSizes:
+    """Sizes of the terms of sums with coefficients, to which rounding errors are proportional.
+
+    Attributes
+    ----------
+    fitted_norms : array of shape (t,)
+        sum_j ||x_j|| |w_j|, with column norms before centring; see `Problem.fitted_norm_bounds`.
+    offsets : array of shape (t,)
+        |y_mean| + sum_j |x_mean_j w_j|: the terms of the intercept, in the units of the problem.
+    """
+
+    fitted_norms: Array
+    offsets: Array
+
+    @classmethod
+    def of(cls, problem: Problem, standardization: Standardization, W: Array) -> TermSizes:
+        """The sizes for coefficients W (p, t) of the problem, or (k, p, t) for (k, t) sizes."""
+        x_mean, y_mean = standardization.x_mean, standardization.y_mean
+        means = np.abs(x_mean) / standardization.x_scale
+        sums = weighted_magnitudes(np.stack([problem.raw_column_norms, means]), W)
+        return cls(sums[..., 0, :], np.abs(y_mean) / standardization.y_scale + sums[..., 1, :])
+
+
+def intercept_error(problem: Problem, standardization: Standardization, sizes: TermSizes) -> Array:
     """Bound (t,) on the prediction error that the intercept's rounding causes, relative to ||y||.
 
-    W (p, t) are the coefficients of the problem, or (k, p, t) for a bound (k, t). An error of the
-    intercept moves all predictions by the same amount. It has two sources: the means are sums of n
-    terms, and y_mean - x_mean'coef is a sum of p + 1 terms. Each is off by `sum_noise` times the
-    magnitude of its terms.
+    An error of the intercept moves all predictions by the same amount. It has two sources: the
+    means are sums of n terms, and y_mean - x_mean'coef is a sum of p + 1 terms. Each is off by
+    `sum_noise` times the magnitude of its terms. `sizes` may be (k, t), for a bound (k, t).
     """
-    coef = standardization.coef(W)
-    offsets = np.abs(standardization.y_mean) + weighted_magnitudes(
-        np.abs(standardization.x_mean), coef
-    )
-    error = (
-        sum_noise(len(standardization.x_mean))
-        * offsets
-        / standardization.y_scale
-        * math.sqrt(standardization.total_weight)
-    )
-    error += sum_noise(problem.shape[0]) * (problem.target_norms + problem.fitted_norm_bounds(W))
+    n, p = problem.shape
+    error = sum_noise(p) * math.sqrt(standardization.total_weight) * sizes.offsets
+    error += sum_noise(n) * (problem.target_norms + sizes.fitted_norms)
     return relative_to_target_norm(problem, error)
 
 
@@ -347,6 +375,8 @@ def build_problem(
     data: TrainingData, alphas: Array, fit_intercept: bool
 ) -> tuple[Problem, Standardization]:
     """Build the problem for data and alphas (t,); one pass for the means, X'Y and norms.
+
+    If p > n and X'Y would take a pass of its own, it is formed on first use.
 
     Non-finite entries of X make these sums non-finite, so no separate pass has to look for them.
     """
@@ -365,13 +395,18 @@ def build_problem(
     if fit_intercept:
         y_mean, Y = center_targets_exactly(Y, weights, total_weight, is_copy)
     weighted = Y if weights is None else weights[:, None] * Y
+    # For p > n, X X' may be all that is needed.
+    needs_moments = p <= n or not storage.forms_moments_separately(Y.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):  # non-finite sums are rejected
-        sums, products, squares = storage.moments(weights, weighted)
+        sums, products, squares = storage.moments(
+            weights, weighted if needs_moments else weighted[:, :0]
+        )
     check_sums_finite(storage, products, sums, squares)
     x_mean = sums / total_weight if fit_intercept else np.zeros(p)
-    # Without rounding the centred y would sum to 0, and this term would vanish. A large x_mean
-    # magnifies the rounding error of the sum, so the term is subtracted.
-    moments = subtract_outer(products, x_mean[:, None], weighted.sum(axis=0)[None])
+    if needs_moments:
+        # Without rounding the centred y would sum to 0, and this term would vanish. A large x_mean
+        # magnifies the rounding error of the sum, so the term is subtracted.
+        products = subtract_outer(products, x_mean[:, None], weighted.sum(axis=0)[None])
     del weighted
     # Without rounding, squares >= total_weight x_mean^2 by the Cauchy-Schwarz inequality.
     squares = np.maximum(squares, total_weight * x_mean**2)
@@ -386,13 +421,14 @@ def build_problem(
     problem = Problem(
         design,
         scaled_targets(Y, weights, y_scale, is_copy or fit_intercept),
-        _divide_in_place(moments, x_scale, y_scale),
+        _divide_in_place(products, x_scale, y_scale) if needs_moments else None,
         alphas,
         norms / x_scale,
         np.sqrt(squares) / x_scale,
         raw_target_norms / y_scale,
     )
-    problem.design.meter.add((Y.shape[1] + 2) * storage.matvec_flops, 1.0)
+    n_products = 2 + products.shape[1]
+    problem.design.meter.add(n_products * storage.matvec_flops, 1.0)
     return problem, Standardization(x_mean, y_mean, x_scale, y_scale, total_weight, n_counted)
 
 
