@@ -43,7 +43,9 @@ MIN_FORTRAN_ROWS = 64
 MAX_THIN_COLUMNS = 4
 # Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
 MAX_COMPILED_COLUMNS = 32
-# The same for X in Fortran order, by the bytes of a number: BLAS needs a copy of float32 numbers.
+# Number of columns of U up to which a compiled loop that sums x and x^2 is the fastest to form X'U.
+MAX_MOMENT_COLUMNS = 16
+# MAX_COMPILED_COLUMNS of X in Fortran order, by the bytes of a number.
 MAX_FORTRAN_COLUMNS = {4: 16, 8: 4}
 # Number of features up to which BLAS is slow at X'X, and a compiled loop is used.
 MAX_NARROW_FEATURES = 128
@@ -216,17 +218,18 @@ class DenseStorage(MemoryStorage):
             tuning=self._tuning,
         )
 
-    def forms_moments_separately(self, columns: int) -> bool:
-        """Whether `moments` forms X'U by one large product, which is faster for many columns."""
+    def has_costly_products(self, columns: int) -> bool:
+        """Whether X'U, with so many columns, takes `moments` much longer than reading X."""
         return columns > MAX_THIN_COLUMNS
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
-        if self.forms_moments_separately(U.shape[1]):
+        if self._can_use_kernels and U.shape[1] <= MAX_MOMENT_COLUMNS:
+            return self._moments_by_kernel(weights, U)
+        has_large_product = self._can_use_kernels or self._is_blas_ready(U.dtype)
+        if U.shape[1] > MAX_THIN_COLUMNS and has_large_product:  # faster than many small ones
             sums, products, squares = self.moments(weights, U[:, :0])
             return sums, self.rmatmat(U), squares
-        if self._can_use_kernels:
-            return self._moments_by_kernel(weights, U)
         p = self.shape[1]
         sums, products, squares = np.zeros(p), np.zeros((p, U.shape[1])), np.zeros(p)
         for rows, block in self._row_blocks(np.dtype(np.float64), 2):

@@ -534,22 +534,38 @@ def csr_gram_matrix(
 
     Only the upper triangle of the first matrix is filled. `scale` of None means scales of 1.
     """
-    p = G.shape[0]
+    p = uint64(G.shape[0])
     for i in range(lo, hi):
-        for a in range(indptr[i], indptr[i + 1]):
-            for q in range(L.shape[1]):
-                G[indices[a], p + q] += L[i, q] * data[a]
+        start, stop = uint64(indptr[i]), uint64(indptr[i + 1])
+        for a in range(start, stop):
+            for q in range(uint64(L.shape[1])):
+                G[uint64(indices[a]), p + q] += L[i, q] * data[a]
         # Both factors are scaled, because the square of a scale may overflow float64.
         s = G.dtype.type(1) if scale is None else scale[i]
-        for a in range(indptr[i], indptr[i + 1]):
+        if _has_increasing_columns(indices, start, stop):
+            for a in range(start, stop):
+                x, row = s * data[a], G[uint64(indices[a])]
+                for b in range(a, stop):
+                    row[uint64(indices[b])] += x * (s * data[b])
+            continue
+        for a in range(start, stop):
             j, x = indices[a], s * data[a]
             G[j, j] += x * x
-            for b in range(a + 1, indptr[i + 1]):
+            for b in range(a + uint64(1), stop):
                 k, y = indices[b], s * data[b]
                 if k == j:  # a duplicate: one entry of X stored as two terms of a sum
                     G[j, j] += 2 * x * y
                 else:
                     G[min(j, k), max(j, k)] += x * y
+
+
+@_jit_sparse
+def _has_increasing_columns(indices: Any, start: int, stop: int) -> bool:
+    """Whether the entries of a row are in the order of their columns, without duplicates."""
+    for t in range(start + uint64(1), stop):  # noqa: SIM110 (numba compiles no generators in all())
+        if indices[t] <= indices[t - uint64(1)]:
+            return False
+    return True
 
 
 @_jit_sparse
@@ -575,6 +591,47 @@ def csr_rmatmat(indptr: Any, indices: Any, data: Any, U: Any, lo: int, hi: int, 
 _next_radau_factor = njit(nogil=True, error_model="numpy")(next_radau_factor)
 
 
+@_jit_dense
+def _begin_cg_step(
+    direction: Any, column_scale: Any, right: Any, scaled: Any, product: Any
+) -> float:
+    """Set `scaled` to column_scale * direction and `product` to 0; return right'scaled."""
+    low = 0.0
+    for j in range(len(direction)):
+        scaled[j] = direction[j] * column_scale[j]
+        product[j] = 0.0
+        low += right[j] * scaled[j]
+    return low
+
+
+@_jit_dense
+def _finish_product(
+    product: Any, right: Any, left_sum: float, column_scale: Any, alpha: float, direction: Any
+) -> float:
+    """Complete `product` = (A'A + alpha I) direction, from X'(A direction); return its curvature.
+
+    The curvature is direction'product.
+    """
+    curvature = 0.0
+    for j in range(len(product)):
+        product[j] = (product[j] - right[j] * left_sum) * column_scale[j] + alpha * direction[j]
+        curvature += direction[j] * product[j]
+    return curvature
+
+
+@_jit_dense
+def _take_cg_step(
+    step: float, direction: Any, product: Any, inverse_diagonal: Any, solution: Any, residual: Any
+) -> float:
+    """Update the solution and its residual r; return r'P^-1 r."""
+    rz = 0.0
+    for j in range(len(solution)):
+        solution[j] += step * direction[j]
+        residual[j] -= step * product[j]
+        rz += residual[j] * residual[j] * inverse_diagonal[j]
+    return rz
+
+
 @_jit_sparse
 def csr_cg_steps(
     indptr: Any, indices: Any, data: Any, row_scale: Any, left: Any, right: Any,
@@ -589,46 +646,32 @@ def csr_cg_steps(
     `next_radau_factor`. Steps are made until the squared error bound is at most `goal`, or for each
     of `bounds`, which are set. Returns their number.
     """
-    w, r, direction = vectors[0], vectors[1], vectors[2]
-    p, n = len(w), len(indptr) - 1
+    solution, residual, direction = vectors[0], vectors[1], vectors[2]
+    p, n = len(solution), len(indptr) - 1
     scaled, product = np.empty(p), np.empty(p)
     for number in range(len(bounds)):
-        low = 0.0
-        for j in range(p):
-            scaled[j] = direction[j] * column_scale[j]
-            product[j] = 0.0
-            low += right[j] * scaled[j]
+        low = _begin_cg_step(direction, column_scale, right, scaled, product)
         left_sum = 0.0
         for i in range(n):
-            u = 0.0
-            for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
-                u += data[t] * scaled[uint64(indices[t])]
-            u = row_scale[i] * u - left[i] * low
+            start, stop = uint64(indptr[i]), uint64(indptr[i + 1])
+            u = row_scale[i] * _row_dot(indices, data, start, stop, scaled) - left[i] * low
             left_sum += left[i] * u
             u *= row_scale[i]
-            for t in range(uint64(indptr[i]), uint64(indptr[i + 1])):
+            for t in range(start, stop):
                 product[uint64(indices[t])] += u * data[t]
-        curvature = 0.0
-        for j in range(p):
-            product[j] = (product[j] - right[j] * left_sum) * column_scale[j]
-            product[j] += alpha * direction[j]
-            curvature += direction[j] * product[j]
+        curvature = _finish_product(product, right, left_sum, column_scale, alpha, direction)
         rz = numbers[0]
         step = rz / curvature if curvature > 0 else 0.0
-        new_rz, largest = 0.0, 0.0
-        for j in range(p):
-            w[j] += step * direction[j]
-            r[j] -= step * product[j]
-            new_rz += r[j] * r[j] * inverse_diagonal[j]
-            largest = max(largest, abs(r[j]))
+        new_rz = _take_cg_step(step, direction, product, inverse_diagonal, solution, residual)
         beta = new_rz / rz if rz > 0 else 0.0
         for j in range(p):
-            direction[j] = r[j] * inverse_diagonal[j] + beta * direction[j]
+            direction[j] = residual[j] * inverse_diagonal[j] + beta * direction[j]
         node, lower_ratio, rounding, min_gap = constants
         factor = _next_radau_factor(numbers[1], step, beta, node, lower_ratio, rounding, min_gap)
         numbers[0], numbers[1] = new_rz, factor[0]
-        # r'P^-1 r is 0 only for r = 0. If it is 0 for another r, it was lost to rounding.
-        bounds[number] = np.inf if new_rz <= 0 and largest > 0 else factor[1] * new_rz
+        bounds[number] = factor[1] * new_rz
+        if not new_rz > 0 and residual.any():  # r'P^-1 r of this residual was lost to rounding
+            bounds[number] = np.inf
         if not (step > 0 and new_rz > 0 and bounds[number] > goal):
             return number + 1
     return len(bounds)

@@ -153,8 +153,8 @@ class Storage(ABC):
         The shapes are (p,), (p, k) and (p,), in float64. `weights` of None means weights of 1.
         """
 
-    def forms_moments_separately(self, columns: int) -> bool:
-        """Whether `moments` forms X'U, with so many columns, in a sweep of its own."""
+    def has_costly_products(self, columns: int) -> bool:
+        """Whether X'U, with so many columns, takes `moments` much longer than reading X."""
         return False
 
     @abstractmethod

@@ -376,7 +376,7 @@ def build_problem(
 ) -> tuple[Problem, Standardization]:
     """Build the problem for data and alphas (t,); one pass for the means, X'Y and norms.
 
-    If p > n and X'Y would take a pass of its own, it is formed on first use.
+    If p > n and X'Y takes long, it is formed on first use.
 
     Non-finite entries of X make these sums non-finite, so no separate pass has to look for them.
     """
@@ -396,7 +396,7 @@ def build_problem(
         y_mean, Y = center_targets_exactly(Y, weights, total_weight, is_copy)
     weighted = Y if weights is None else weights[:, None] * Y
     # For p > n, X X' may be all that is needed.
-    needs_moments = p <= n or not storage.forms_moments_separately(Y.shape[1])
+    needs_moments = p <= n or not storage.has_costly_products(Y.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):  # non-finite sums are rejected
         sums, products, squares = storage.moments(
             weights, weighted if needs_moments else weighted[:, :0]
