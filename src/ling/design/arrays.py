@@ -13,8 +13,8 @@ from ling.errors import InputTypeError, LingError, ShapeError
 
 FLOAT64_MAX = float(np.finfo(np.float64).max)
 # Numbers that NumPy should find in its innermost loop: with 256, what surrounds the loop no longer
-# shows.
-MIN_INNER_LENGTH = 256
+# shows. For fewer rows than MIN_LONG_ROWS, making the loops long takes longer than it saves.
+MIN_INNER_LENGTH, MIN_LONG_ROWS = 256, 2000
 # Numbers of a temporary array that stays in cache.
 CACHED_ELEMENTS = 2**15
 
@@ -83,7 +83,7 @@ def subtract_row(A: Array, row: Array, out: Array) -> Array:
     Several short rows are one long row: NumPy takes three times as long for rows of ten numbers.
     """
     n, k = A.shape
-    height = min(n, MIN_INNER_LENGTH // k) if k > 1 else 1
+    height = MIN_INNER_LENGTH // k if k > 1 and n >= MIN_LONG_ROWS else 1
     if height > 1 and A.flags.c_contiguous and out.flags.c_contiguous:
         end = n - n % height
         long_rows, long_out = A[:end].reshape(-1, height * k), out[:end].reshape(-1, height * k)

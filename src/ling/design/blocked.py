@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from ling._typing import Array
 from ling.design.affine import AffineMap
 from ling.design.arrays import FLOAT64_MAX, n_columns
-from ling.design.dense import MAX_COMPILED_COLUMNS, MAX_THIN_COLUMNS, DenseStorage
+from ling.design.dense import MAX_COMPILED_COLUMNS, DenseStorage
 from ling.design.rows import (
     AffineRowTransform,
     GeneratedColumns,
@@ -21,7 +21,7 @@ from ling.design.rows import (
     RowTransform,
     per_row,
 )
-from ling.design.storage import IDENTITY, Storage
+from ling.design.storage import IDENTITY, MAX_THIN_COLUMNS, Storage
 from ling.linalg.gram import form_gram
 
 # Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass: so many blocks of

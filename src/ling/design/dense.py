@@ -22,7 +22,12 @@ from ling.design.arrays import (
 )
 from ling.design.quantized import QuantizedMatrix, quantize
 from ling.design.rows import AffineRowTransform
-from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
+from ling.design.storage import (
+    MAX_THIN_COLUMNS,
+    BlockFunction,
+    MemoryStorage,
+    kernel_arguments,
+)
 from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.linalg import threads
 from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
@@ -39,8 +44,6 @@ MIN_SUMMED_ROWS = 256
 TILE_BYTES, MIN_TILE_BYTES = 2**21, 2**10
 # Least number of rows of a block of X in Fortran order: shorter pieces of columns are slow to read.
 MIN_FORTRAN_ROWS = 64
-# Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
-MAX_THIN_COLUMNS = 4
 # Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
 MAX_COMPILED_COLUMNS = 32
 # Number of columns of U up to which a compiled loop that sums x and x^2 is the fastest to form X'U.
@@ -189,7 +192,8 @@ class DenseStorage(MemoryStorage):
         width = max(1, min(p, max(_least_rows(n), n_bytes // max(1, out_dtype.itemsize * n))))
         buffer = np.empty(n * width, out_dtype)
         order: Literal["C", "F"] = "C" if self._is_by_rows else "F"  # a transposition is slow
-        row_parts = threads.split_rows(slice(0, n), threads.n_threads())
+        is_small = n * min(width, p) <= self._tuning.min_parallel_entries
+        row_parts = threads.split_rows(slice(0, n), 1 if is_small else threads.n_threads())
 
         def blocks() -> Iterator[Array]:
             for start in range(0, p, width):
@@ -217,10 +221,6 @@ class DenseStorage(MemoryStorage):
             feature_names=self.feature_names,
             tuning=self._tuning,
         )
-
-    def has_costly_products(self, columns: int) -> bool:
-        """Whether X'U, with so many columns, takes `moments` much longer than reading X."""
-        return columns > MAX_THIN_COLUMNS
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""

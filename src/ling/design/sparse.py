@@ -158,8 +158,8 @@ class SparseStorage(MemoryStorage):
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
-        # One contiguous column at a time is faster here than a block whose rows are not contiguous.
-        products = np.column_stack([self.rmatmat(np.ascontiguousarray(u)) for u in U.T])
+        # A vector is faster than a block of one column.
+        products = self.rmatmat(U[:, 0])[:, None] if U.shape[1] == 1 else self.rmatmat(U)
         if self.csr.has_canonical_format:
             shape = 3, self.shape[1]
             parts = self._thread_slices(8 * shape[0] * shape[1])

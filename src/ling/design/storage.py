@@ -33,6 +33,8 @@ MIN_BLOCK_ROWS, GOOD_BLOCK_ROWS = 16, 256
 REDUCE_ROWS_BLOCK_BYTES = 2**23
 # Bytes of the block of columns that `rmatmat_generated` generates at a time.
 GENERATED_BLOCK_BYTES = 2**20
+# Number of columns of V up to which a compiled loop is as fast as reading X once; above, BLAS is.
+MAX_THIN_COLUMNS = 4
 # Arrays of all rows in a compiled loop take at most so many temporary blocks, if memory is short.
 MAX_ROWS_IN_WORKSPACES = 4
 #: Called with a block of U = X V and the slice of its rows; returns the transformed block.
@@ -282,6 +284,10 @@ class Storage(ABC):
 
 class MemoryStorage(Storage):
     """A storage in memory: how products with A are made from products with X."""
+
+    def has_costly_products(self, columns: int) -> bool:
+        """Whether X'U, with so many columns, takes `moments` much longer than reading X."""
+        return columns > MAX_THIN_COLUMNS
 
     @abstractmethod
     def _gram_by_kernel(

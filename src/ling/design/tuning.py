@@ -24,7 +24,7 @@ class Tuning:
         Stored entries (12 bytes each) of a block of rows of a sparse X; it stays in a core's
         second-level cache.
     min_parallel_entries : int
-        Stored entries of a sparse X below which starting threads costs more than it saves.
+        Stored entries of X below which starting threads costs more than it saves.
     max_iterated_entries : int
         Stored entries, rows and columns of a sparse X up to which conjugate gradients are a single
         compiled loop on one thread: an iteration in Python takes as long as a pass over 10^5.

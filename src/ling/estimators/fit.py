@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ling._typing import Array
+from ling.design.arrays import CACHED_ELEMENTS, row_slices
 from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
 from ling.estimators.memory_checks import check_fit_memory, memory_notes, plan_training
 from ling.linalg.threads import blas_threads_for
@@ -362,11 +363,14 @@ def _round_to_dtype(standardization: Standardization, dtype: np.dtype[Any], W: A
     `coef_` is rounded in the units of the data, so W is converted, rounded and converted back.
     """
     coef_scale = standardization.y_scale / standardization.x_scale
-    with np.errstate(over="ignore"):
-        rounded = standardization.coef(W).astype(dtype).astype(np.float64)
-    if not np.isfinite(rounded[np.isfinite(W)]).all():
-        raise _coef_range_error(dtype)
-    return np.asarray(rounded / coef_scale)
+    out = np.empty_like(W)
+    for rows in row_slices(len(W), max(1, CACHED_ELEMENTS // W.shape[1])):
+        with np.errstate(over="ignore"):
+            rounded = standardization.coef(W[rows]).astype(dtype)
+        if not (np.isfinite(rounded) | ~np.isfinite(W[rows])).all():
+            raise _coef_range_error(dtype)
+        np.divide(rounded, coef_scale, out=out[rows])
+    return out
 
 
 def _add_intercept(

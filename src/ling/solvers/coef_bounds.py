@@ -25,9 +25,9 @@ MAX_DIRECTIONS = 8
 # Eigenvalues of a kept direction are capped at this times the smallest alpha. A larger cap hardly
 # changes a bound, and makes rounding U to float32, 6e-8 times the cap, matter beside alpha.
 MAX_VALUE_TO_ALPHA = 1e4
-# A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself only if n is at
-# least this times p, where forming X'X has taken at least 60 times as many FLOPs.
-MIN_ROWS_PER_COLUMN_TO_INVERT = 20
+# A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself only if X has at
+# least this times p entries per column: forming X'X of a dense X takes 60 times as many FLOPs.
+MIN_ENTRIES_TO_INVERT = 20
 
 
 @np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore")
@@ -122,13 +122,20 @@ def _rounded_mean(problem: Problem, standardization: Standardization) -> tuple[A
     return rounded, (math.sqrt(change @ change) + mean_error) * (1 + len(exact) * EPS)
 
 
+def is_inverse_cheap(problem: Problem) -> bool:
+    """Whether inverting a Cholesky factor of X'X takes little time beside forming X'X."""
+    n, p = problem.shape
+    storage = problem.design.storage
+    column_entries = n if storage.is_dense else storage.n_stored / p
+    return column_entries >= MIN_ENTRIES_TO_INVERT * p
+
+
 def _inverse_diagonal(problem: Problem, minorant: Minorant) -> NDArray[np.float32] | None:
     """Upper bounds (p,) of the diagonal of (X'X + alpha I)^-1 for all alphas; None if not cheap."""
-    n, p = problem.shape
     alpha = float(problem.alphas.min())
     if alpha <= 0:
         return None
-    diagonal = minorant.inverse_diagonal(alpha, n >= MIN_ROWS_PER_COLUMN_TO_INVERT * p)
+    diagonal = minorant.inverse_diagonal(alpha, is_inverse_cheap(problem))
     if diagonal is None:
         return None
     rounded = round_up_to_float32(diagonal)

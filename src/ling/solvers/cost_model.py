@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 
 from ling.design.blocked import row_gram_bytes
-from ling.design.dense import MAX_COMPILED_COLUMNS, MAX_THIN_COLUMNS
-from ling.design.storage import may_hold_rows
+from ling.design.dense import MAX_COMPILED_COLUMNS
+from ling.design.storage import MAX_THIN_COLUMNS, may_hold_rows
 from ling.design.tuning import DEFAULT_TUNING
 from ling.linalg import threads
 from ling.solvers.dimensions import ProblemDimensions

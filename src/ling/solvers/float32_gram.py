@@ -19,7 +19,7 @@ from ling.solvers.certificate import (
     dual_rounding,
     evaluate_bound,
 )
-from ling.solvers.coef_bounds import MIN_ROWS_PER_COLUMN_TO_INVERT
+from ling.solvers.coef_bounds import is_inverse_cheap
 from ling.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
 from ling.solvers.engine import Candidate
 from ling.solvers.inverse_factor import InverseFactor
@@ -58,11 +58,9 @@ def solve_primal_float32(problem: Problem, tol: float, max_passes: float) -> Can
     factor = Float32Cholesky.from_gram(problem.design.gram(np.float32), alpha)
     if factor is None:
         return None
-    n, p = problem.shape
     W = factor.solve(problem.moments)
-    # Beside X'X of many rows, inverting the factor takes little time, and it bounds coefficients.
     proven = None
-    if n >= MIN_ROWS_PER_COLUMN_TO_INVERT * p:
+    if is_inverse_cheap(problem):  # and it bounds coefficients
         proven = _inverse_with_minorant(problem, factor, alpha)
     candidate = Candidate(W, proven[1] if proven else ZeroMinorant(), note=FLOAT32_NOTE)
     candidate, gradient = evaluate_bound(problem, candidate)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ling._typing import Array
+from ling.design.arrays import CACHED_ELEMENTS, row_slices
 from ling.progress import RemainingWork
 from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
@@ -391,9 +392,13 @@ def _cast_candidate(problem: Problem, candidate: Candidate, cast_coef: CastCoef)
     coef = cast_coef(candidate.coef)
     if candidate.bound is None:
         return replace(candidate, coef=coef)
-    lengths = np.sqrt(problem.safe_column_norms[:, None] ** 2 + problem.alphas)
-    rounding_error = np.einsum("ij,ij->j", lengths, np.abs(coef - candidate.coef))
-    return replace(candidate, coef=coef, bound=candidate.bound + rounding_error)
+    p, t = coef.shape
+    alphas = problem.alphas if len(problem.distinct_alphas) > 1 else problem.distinct_alphas
+    bound = candidate.bound.copy()
+    for rows in row_slices(p, max(1, CACHED_ELEMENTS // t)):
+        lengths = np.sqrt(problem.safe_column_norms[rows, None] ** 2 + alphas)
+        bound += np.einsum("ij,ij->j", lengths, np.abs(coef[rows] - candidate.coef[rows]))
+    return replace(candidate, coef=coef, bound=bound)
 
 
 def _better_solution(problem: Problem, a: Solution, b: Solution) -> Solution:
