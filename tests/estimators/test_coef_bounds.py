@@ -8,7 +8,7 @@ from functools import partial
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -29,7 +29,7 @@ from ling.errors import OptionError
 from ling.solvers.engines import ENGINES
 from tests import reference
 from tests.raising import raises
-from tests.solvers.problems import ridge_cases
+from tests.solvers.problems import Case, ridge_cases
 
 
 def data(n=200, p=12, t=None, seed=0):
@@ -81,6 +81,14 @@ def test_no_bound_lies(case, solver, tol, max_iter, store):
     assert_bounds_hold(model, exact, case.X, lambda rows: model.predict(rows, return_bound=True))
 
 
+RESIDUAL_OF_ROUNDING = Case(
+    np.array([[-1.0e59], [9.0847304e58], [-3.66445416e58], [8.11604674e58]]),
+    np.array([4.21341798e59, -2.39055849e60, 7.56764546e59, -1.9671092e60]),
+    1.0, None, False,
+)  # fmt: skip
+
+
+@example(case=RESIDUAL_OF_ROUNDING, n_iter="auto", second_stage="svrg", shrink=False)
 @given(
     case=ridge_cases(largest_scale=60.0),
     n_iter=st.sampled_from(["auto", 0, 3]),

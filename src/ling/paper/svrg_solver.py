@@ -14,6 +14,7 @@ from ling._typing import Array, MatrixLike, Seed
 from ling.design import AffineRowTransform, DenseStorage, Design, Meter, SparseStorage
 from ling.design.arrays import scale_rows
 from ling.errors import Change, DivergenceError, InputTypeError, OptionError
+from ling.linalg.rounding import EPS
 from ling.paper.algorithm3 import StopTest
 from ling.paper.inputs import (
     as_generator,
@@ -185,9 +186,10 @@ class SvrgRows(ABC):
         """FLOPs of one step, on average."""
 
     def max_squared_norm(self) -> float:
-        """max ||x~_i||^2, one pass."""
+        """max ||x~_i||^2, not less than the rounding of the difference that it is; one pass."""
         low = ((self.s[:, None] * self.P + self.T) * self.L).sum(axis=1)
-        return float((self.s**2 * self.squared_norms() - low).max())
+        squares = self.s**2 * self.squared_norms()
+        return float(np.maximum(squares - low, 4 * EPS * squares).max())
 
 
 @dataclass(frozen=True, eq=False)
