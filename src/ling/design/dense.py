@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from ling.design.arrays import (
     n_columns,
     row_slices,
 )
+from ling.design.products import chain_length, column_sums, row_products, sum_in_short_chains
 from ling.design.quantized import QuantizedMatrix, quantize
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import (
@@ -27,6 +27,7 @@ from ling.design.storage import (
     BlockFunction,
     MemoryStorage,
     kernel_arguments,
+    may_hold_rows,
 )
 from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.linalg import threads
@@ -36,8 +37,6 @@ from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
 GRAM_BLOCK_SIZE = 32
 # Bytes of the blocks of rows of a Gram matrix that NumPy maps; they stay in cache.
 CACHED_BLOCK_BYTES = 2**21
-# Least number of rows that are summed up without an intermediate result.
-MIN_SUMMED_ROWS = 256
 # Bytes of the rows of X in Fortran order that a compiled loop keeps in cache, and least number of
 # bytes of each column in them. (1 to 4 MiB are equally fast with 2 MiB of second-level cache, and
 # pieces of less than 1 KiB are slow to read.)
@@ -46,6 +45,14 @@ TILE_BYTES, MIN_TILE_BYTES = 2**21, 2**10
 MIN_FORTRAN_ROWS = 64
 # Number of columns of V up to which a compiled loop forms X'(X V); above, BLAS is faster.
 MAX_COMPILED_COLUMNS = 32
+# Number of columns of V up to which compiled loops form X V and X'V of float32 X: BLAS is faster
+# above, though it needs a copy of X in float64.
+MAX_PRODUCT_COLUMNS = 32
+# Bytes of V in X'(X V) up to which V and a few rows of X stay in cache for both products, by the
+# order of X. Above, it is faster to form X V of all rows first and read X again.
+MAX_FUSED_BYTES = {"C": 3 * 2**20, "F": 2**17}
+# Least number of columns of a tile that is converted for BLAS.
+MIN_TILE_COLUMNS = 512
 # Number of columns of U up to which a compiled loop that sums x and x^2 is the fastest to form X'U.
 MAX_MOMENT_COLUMNS = 16
 # MAX_COMPILED_COLUMNS of X in Fortran order, by the bytes of a number.
@@ -86,23 +93,39 @@ class DenseStorage(MemoryStorage):
         """Return X V; one pass."""
         if self._is_blas_ready(V.dtype):
             return np.asarray(self.array @ V)
-        U = np.empty((self.shape[0], *V.shape[1:]), V.dtype)
-        for rows, block in self._row_blocks(V.dtype, 4):
-            U[rows] = block @ V
+        if self._can_compile_products(V):
+            by_rows = self.array.flags.c_contiguous
+            return row_products(self.array, V) if by_rows else column_sums(self.array.T, V)
+        U = np.zeros((self.shape[0], *V.shape[1:]), V.dtype)
+        for rows, columns, tile in self._tiles(V.dtype):
+            U[rows] += tile @ V[columns]
         return U
 
     def rmatmat(self, U: Array) -> Array:
         """Return X'U; one pass."""
         if self._is_blas_ready(U.dtype):
             return np.asarray(self.array.T @ U)
+        if self._can_compile_products(U):
+            by_rows = self.array.flags.c_contiguous
+            return column_sums(self.array, U) if by_rows else row_products(self.array.T, U)
         V = np.zeros((self.shape[1], *U.shape[1:]), U.dtype)
-        for rows, block in self._row_blocks(U.dtype, 4):
-            V += block.T @ U[rows]
+        for rows, columns, tile in self._tiles(U.dtype):
+            V[columns] += tile.T @ U[rows]
         return V
+
+    def _can_compile_products(self, V: Array) -> bool:
+        """Whether compiled loops form products with V faster than BLAS with a converted copy."""
+        is_mixed = self.dtype == np.float32 and V.dtype == np.float64
+        is_thin = 1 <= n_columns(V) <= MAX_PRODUCT_COLUMNS
+        return is_mixed and is_thin and self._can_use_kernels
 
     def _gram_in_blocks(self, V: Array, function: BlockFunction | None) -> Array:
         """Return X' function(X V); one pass over blocks of rows that stay in cache."""
         columns = n_columns(V)
+        n = self.shape[0]
+        if columns > self._max_fused_columns and may_hold_rows(n, columns, self.workspace_bytes):
+            U = self.matmat(V)
+            return self.rmatmat(U if function is None else function(U, slice(0, n)))
         out = np.zeros_like(V)
         # With many columns, adding to `out` takes time too; larger blocks do it less often.
         size: float = min(max(2, columns // 8), 16) if self._is_by_rows else max(4, columns)
@@ -234,7 +257,7 @@ class DenseStorage(MemoryStorage):
         sums, products, squares = np.zeros(p), np.zeros((p, U.shape[1])), np.zeros(p)
         for rows, block in self._row_blocks(np.dtype(np.float64), 2):
             w = np.ones(len(block)) if weights is None else weights[rows]
-            sums += _sum_in_short_chains(w, block)
+            sums += sum_in_short_chains(w, block)
             products += block.T @ U[rows]
             squares += np.einsum(
                 "ij,ij->j", block, block if weights is None else w[:, None] * block
@@ -318,7 +341,7 @@ class DenseStorage(MemoryStorage):
                 out += partial_sums
             return out
 
-        height = _chain_length(self.shape[0])
+        height = chain_length(self.shape[0])
         stacked = threads.parallel_sum(sweep, self._thread_slices(8 * shape[0] * shape[1]))
         return stacked[0], stacked[1:-1].T, stacked[-1]
 
@@ -333,7 +356,14 @@ class DenseStorage(MemoryStorage):
         if not self._can_use_kernels:
             return 0
         is_by_rows = self.array.flags.c_contiguous
-        return MAX_COMPILED_COLUMNS if is_by_rows else MAX_FORTRAN_COLUMNS[self.dtype.itemsize]
+        most = MAX_COMPILED_COLUMNS if is_by_rows else MAX_FORTRAN_COLUMNS[self.dtype.itemsize]
+        return min(most, self._max_fused_columns)
+
+    @property
+    def _max_fused_columns(self) -> int:
+        """Number of columns of V up to which X'(X V) is formed from blocks of rows."""
+        order = "C" if self._is_by_rows else "F"
+        return MAX_FUSED_BYTES[order] // (8 * max(1, self.shape[1]))
 
     @property
     def _can_use_kernels(self) -> bool:
@@ -359,6 +389,19 @@ class DenseStorage(MemoryStorage):
         by_columns = a.strides[0] == a.itemsize and a.strides[1] >= n * a.itemsize
         return by_rows or by_columns
 
+    def _tiles(self, dtype: np.dtype[Any]) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield tiles of X in `dtype` with their rows and columns, row after row of tiles.
+
+        A tile has about four times `Tuning.block_bytes`.
+        """
+        n, p = self.shape
+        size = 4 * self._tuning.block_bytes // dtype.itemsize
+        width = max(1, min(p, max(MIN_TILE_COLUMNS, size // max(1, n))))
+        order: Literal["C", "F"] = "C" if self._is_by_rows else "F"  # a transposition is slow
+        for rows in row_slices(n, max(4, size // width)):
+            for columns in row_slices(p, width):
+                yield rows, columns, np.asarray(self.array[rows, columns], dtype, order=order)
+
     def _row_blocks(
         self, dtype: np.dtype[Any], size: float, least: int = 4
     ) -> Iterator[tuple[slice, Array]]:
@@ -383,27 +426,6 @@ class DenseStorage(MemoryStorage):
 def _apply_to_rows(affine: AffineMap, array: Array, cols: slice, out: Array, rows: slice) -> None:
     """Write the mapped rows of array[:, cols] to `out`."""
     affine.apply(array[rows, cols], rows, cols, out[rows])
-
-
-def _chain_length(n: int) -> int:
-    """Return the number of rows that are summed up without an intermediate result.
-
-    Equal numbers round in one direction, so that errors of a running sum grow like the number of
-    its terms. In chains of sqrt(n) terms they stay below `sum_noise(n)`.
-    """
-    return max(MIN_SUMMED_ROWS, 4 * math.isqrt(n))
-
-
-def _sum_in_short_chains(weights: Array, block: Array) -> Array:
-    """Return weights @ block, with intermediate results after every few rows."""
-    n, p = block.shape
-    height = _chain_length(n)
-    if n < 2 * height:
-        return np.asarray(weights @ block)
-    n_chains = n // height
-    end = n_chains * height
-    chains = weights[:end].reshape(n_chains, 1, height) @ block[:end].reshape(n_chains, height, p)
-    return np.asarray(chains.sum(axis=(0, 1)) + weights[end:] @ block[end:])
 
 
 def _least_rows(size: int) -> int:

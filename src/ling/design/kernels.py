@@ -92,13 +92,104 @@ def dense_gram_matvec(
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
-def _store4(u: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
-    u[i, c], u[i, c + 1], u[i, c + 2], u[i, c + 3] = s0, s1, s2, s3
+def _add4(out: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
+    out[i, c] += s0
+    out[i, c + 1] += s1
+    out[i, c + 2] += s2
+    out[i, c + 3] += s3
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
 def _load4(u: Any, i: int, c: int) -> Any:
     return u[i, c], u[i, c + 1], u[i, c + 2], u[i, c + 3]
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def _add_tile_products(
+    X: Any, V: Any, start: int, stop: int, first: int, last: int, u: Any
+) -> None:
+    """Add X[start:stop, first:last] V[:, first:last]' to `u`.
+
+    Tiles of four rows by four columns are processed at a time, so that a loaded number takes part
+    in four products. `u` has a multiple of BLOCK_COLUMNS columns; where V has fewer rows, its last
+    one fills the rest.
+    """
+    width, k = last - first, len(V)
+    end = k - 1
+    zero = V.dtype.type(0)
+    unrolled_end = start + (stop - start) // 4 * 4
+    for c in range(0, k, 4):
+        v0, v1 = V[c, first:last], V[min(c + 1, end), first:last]
+        v2, v3 = V[min(c + 2, end), first:last], V[min(c + 3, end), first:last]
+        for i in range(start, unrolled_end, 4):
+            x0, x1 = X[i, first:last], X[i + 1, first:last]
+            x2, x3 = X[i + 2, first:last], X[i + 3, first:last]
+            a0 = a1 = a2 = a3 = zero
+            b0 = b1 = b2 = b3 = zero
+            c0 = c1 = c2 = c3 = zero
+            d0 = d1 = d2 = d3 = zero
+            for j in range(width):
+                a0 += x0[j] * v0[j]
+                a1 += x0[j] * v1[j]
+                a2 += x0[j] * v2[j]
+                a3 += x0[j] * v3[j]
+                b0 += x1[j] * v0[j]
+                b1 += x1[j] * v1[j]
+                b2 += x1[j] * v2[j]
+                b3 += x1[j] * v3[j]
+                c0 += x2[j] * v0[j]
+                c1 += x2[j] * v1[j]
+                c2 += x2[j] * v2[j]
+                c3 += x2[j] * v3[j]
+                d0 += x3[j] * v0[j]
+                d1 += x3[j] * v1[j]
+                d2 += x3[j] * v2[j]
+                d3 += x3[j] * v3[j]
+            _add4(u, i - start, c, a0, a1, a2, a3)
+            _add4(u, i - start + 1, c, b0, b1, b2, b3)
+            _add4(u, i - start + 2, c, c0, c1, c2, c3)
+            _add4(u, i - start + 3, c, d0, d1, d2, d3)
+        for i in range(unrolled_end, stop):
+            x0 = X[i, first:last]
+            a0 = a1 = a2 = a3 = zero
+            for j in range(width):
+                a0 += x0[j] * v0[j]
+                a1 += x0[j] * v1[j]
+                a2 += x0[j] * v2[j]
+                a3 += x0[j] * v3[j]
+            _add4(u, i - start, c, a0, a1, a2, a3)
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def _add_tile_sums(X: Any, u: Any, start: int, stop: int, first: int, last: int, out: Any) -> None:
+    """Add u'X[start:stop, first:last] to `out`.
+
+    The number of rows of `out` is a multiple of BLOCK_COLUMNS.
+    """
+    width, k = last - first, out.shape[0]
+    unrolled_end = start + (stop - start) // 4 * 4
+    for c in range(0, k, 4):
+        o0, o1, o2, o3 = out[c], out[c + 1], out[c + 2], out[c + 3]
+        for i in range(start, unrolled_end, 4):
+            x0, x1 = X[i, first:last], X[i + 1, first:last]
+            x2, x3 = X[i + 2, first:last], X[i + 3, first:last]
+            a0, a1, a2, a3 = _load4(u, i - start, c)
+            b0, b1, b2, b3 = _load4(u, i - start + 1, c)
+            c0, c1, c2, c3 = _load4(u, i - start + 2, c)
+            d0, d1, d2, d3 = _load4(u, i - start + 3, c)
+            for j in range(width):
+                o0[j] += (a0 * x0[j] + b0 * x1[j]) + (c0 * x2[j] + d0 * x3[j])
+                o1[j] += (a1 * x0[j] + b1 * x1[j]) + (c1 * x2[j] + d1 * x3[j])
+                o2[j] += (a2 * x0[j] + b2 * x1[j]) + (c2 * x2[j] + d2 * x3[j])
+                o3[j] += (a3 * x0[j] + b3 * x1[j]) + (c3 * x2[j] + d3 * x3[j])
+        for i in range(unrolled_end, stop):
+            x0 = X[i, first:last]
+            a0, a1, a2, a3 = _load4(u, i - start, c)
+            for j in range(width):
+                o0[j] += a0 * x0[j]
+                o1[j] += a1 * x0[j]
+                o2[j] += a2 * x0[j]
+                o3[j] += a3 * x0[j]
 
 
 @_jit_dense
@@ -107,80 +198,58 @@ def dense_gram_matmat(
 ) -> None:
     """Compute `dense_gram_matvec` for several columns, which are the rows of V and out.
 
-    Their number is a multiple of BLOCK_COLUMNS. Tiles of four rows by four columns are processed at
-    a time, so that a loaded number takes part in four products. TILE_ROWS rows of X stay in cache
-    for all columns and for both products.
+    Their number is a multiple of BLOCK_COLUMNS. TILE_ROWS rows of X stay in cache for all columns
+    and for both products.
     """
-    p, k = X.shape[1], V.shape[0]
-    zero = V.dtype.type(0)
-    u = np.empty((TILE_ROWS, k), V.dtype)
+    u = np.empty((TILE_ROWS, V.shape[0]), V.dtype)
     for start in range(lo, hi, TILE_ROWS):
         stop = min(start + TILE_ROWS, hi)
-        unrolled_end = start + (stop - start) // 4 * 4
-        for c in range(0, k, 4):
-            v0, v1, v2, v3 = V[c], V[c + 1], V[c + 2], V[c + 3]
-            for i in range(start, unrolled_end, 4):
-                x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
-                a0 = a1 = a2 = a3 = zero
-                b0 = b1 = b2 = b3 = zero
-                c0 = c1 = c2 = c3 = zero
-                d0 = d1 = d2 = d3 = zero
-                for j in range(p):
-                    a0 += x0[j] * v0[j]
-                    a1 += x0[j] * v1[j]
-                    a2 += x0[j] * v2[j]
-                    a3 += x0[j] * v3[j]
-                    b0 += x1[j] * v0[j]
-                    b1 += x1[j] * v1[j]
-                    b2 += x1[j] * v2[j]
-                    b3 += x1[j] * v3[j]
-                    c0 += x2[j] * v0[j]
-                    c1 += x2[j] * v1[j]
-                    c2 += x2[j] * v2[j]
-                    c3 += x2[j] * v3[j]
-                    d0 += x3[j] * v0[j]
-                    d1 += x3[j] * v1[j]
-                    d2 += x3[j] * v2[j]
-                    d3 += x3[j] * v3[j]
-                _store4(u, i - start, c, a0, a1, a2, a3)
-                _store4(u, i - start + 1, c, b0, b1, b2, b3)
-                _store4(u, i - start + 2, c, c0, c1, c2, c3)
-                _store4(u, i - start + 3, c, d0, d1, d2, d3)
-            for i in range(unrolled_end, stop):
-                x0 = X[i]
-                a0 = a1 = a2 = a3 = zero
-                for j in range(p):
-                    a0 += x0[j] * v0[j]
-                    a1 += x0[j] * v1[j]
-                    a2 += x0[j] * v2[j]
-                    a3 += x0[j] * v3[j]
-                _store4(u, i - start, c, a0, a1, a2, a3)
+        u[...] = 0.0
+        _add_tile_products(X, V, start, stop, 0, X.shape[1], u)
         if scale is not None:
             for i in range(start, stop):
                 for c in range(shift.shape[1]):
                     row_output[i, c] = scale[i] * u[i - start, c] - shift[i, c]
                     u[i - start, c] = post[i] * row_output[i, c]
-        for c in range(0, k, 4):
-            o0, o1, o2, o3 = out[c], out[c + 1], out[c + 2], out[c + 3]
-            for i in range(start, unrolled_end, 4):
-                x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
-                a0, a1, a2, a3 = _load4(u, i - start, c)
-                b0, b1, b2, b3 = _load4(u, i - start + 1, c)
-                c0, c1, c2, c3 = _load4(u, i - start + 2, c)
-                d0, d1, d2, d3 = _load4(u, i - start + 3, c)
-                for j in range(p):
-                    o0[j] += (a0 * x0[j] + b0 * x1[j]) + (c0 * x2[j] + d0 * x3[j])
-                    o1[j] += (a1 * x0[j] + b1 * x1[j]) + (c1 * x2[j] + d1 * x3[j])
-                    o2[j] += (a2 * x0[j] + b2 * x1[j]) + (c2 * x2[j] + d2 * x3[j])
-                    o3[j] += (a3 * x0[j] + b3 * x1[j]) + (c3 * x2[j] + d3 * x3[j])
-            for i in range(unrolled_end, stop):
-                x0 = X[i]
-                a0, a1, a2, a3 = _load4(u, i - start, c)
-                for j in range(p):
-                    o0[j] += a0 * x0[j]
-                    o1[j] += a1 * x0[j]
-                    o2[j] += a2 * x0[j]
-                    o3[j] += a3 * x0[j]
+        _add_tile_sums(X, u, start, stop, 0, X.shape[1], out)
+
+
+@_jit_dense
+def dense_row_products(X: Any, V: Any, lo: int, hi: int, width: int, out: Any) -> None:
+    """Write X[lo:hi] V' to out[lo:hi]; sums over `width` columns of X are added up."""
+    k = len(V)
+    u = np.zeros((hi - lo, -(-k // BLOCK_COLUMNS) * BLOCK_COLUMNS), V.dtype)
+    for first in range(0, X.shape[1], width):
+        last = min(first + width, X.shape[1])
+        for start in range(lo, hi, TILE_ROWS):
+            stop = min(start + TILE_ROWS, hi)
+            _add_tile_products(X, V, start, stop, first, last, u[start - lo : stop - lo])
+    for i in range(lo, hi):
+        for c in range(k):
+            out[i, c] = u[i - lo, c]
+
+
+@_jit_dense
+def dense_column_sums(X: Any, U: Any, lo: int, hi: int, width: int, height: int, out: Any) -> None:
+    """Add U[lo:hi]'X[lo:hi] to `out`; sums over `height` rows, which stay in cache, are added up.
+
+    `width` columns of X are processed at a time.
+    """
+    k = U.shape[1]
+    u = np.zeros((TILE_ROWS, -(-k // BLOCK_COLUMNS) * BLOCK_COLUMNS), out.dtype)
+    sums = np.empty((u.shape[1], width), out.dtype)
+    for first in range(0, X.shape[1], width):
+        last = min(first + width, X.shape[1])
+        for begin in range(lo, hi, height):
+            end = min(begin + height, hi)
+            sums[...] = 0.0
+            for start in range(begin, end, TILE_ROWS):
+                stop = min(start + TILE_ROWS, end)
+                u[: stop - start, :k] = U[start:stop]
+                _add_tile_sums(X, u, start, stop, first, last, sums)
+            for c in range(k):
+                for j in range(first, last):
+                    out[c, j] += sums[c, j - first]
 
 
 @_jit_dense
@@ -381,14 +450,6 @@ def quantized_gram_matvec(codes: Any, scales: Any, v: Any, lo: int, hi: int, out
                 sums[j] += (first + second) + (third + fourth)
         for j in range(p):
             out[j] += step[j] * sums[j]
-
-
-@njit(nogil=True, error_model="numpy", inline="always")
-def _add4(out: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
-    out[i, c] += s0
-    out[i, c + 1] += s1
-    out[i, c + 2] += s2
-    out[i, c + 3] += s3
 
 
 @_jit_dense

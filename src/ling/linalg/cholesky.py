@@ -21,6 +21,7 @@ from scipy.linalg import lapack
 from ling._typing import Array
 from ling.linalg.gram import SYRK_TILES, TILE, diagonal_view, tile_slices
 from ling.linalg.rounding import EPS
+from ling.linalg.threads import blas_threads_for
 from ling.linalg.tridiagonal import EIGENVALUE_NOISE, HouseholderTridiagonal, tridiagonalize
 
 # The tridiagonal form is used only if the smallest squared column norm plus alpha exceeds the noise
@@ -58,7 +59,8 @@ class ScaledCholesky:
     @cached_property
     def inverse_factor(self) -> Array:
         """M = L^-1 D^-1/2 (m, m), for which M'M = (A + alpha I)^-1."""
-        inverse: Array = lapack.dtrtri(self.factor, lower=True)[0]
+        with blas_threads_for(len(self.scale) ** 3 / 3):
+            inverse: Array = lapack.dtrtri(self.factor, lower=True)[0]
         inverse /= self.scale
         return inverse
 

@@ -1,0 +1,69 @@
+"""Products of a dense X with few columns in float64, and sums of many rows without large errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ling._typing import Array
+from ling.linalg import threads
+
+# Least number of rows that are summed up without an intermediate result.
+MIN_SUMMED_ROWS = 256
+# Columns of X whose sums stay in cache.
+SUMMED_COLUMNS = 512
+
+
+def row_products(X: Array, V: Array) -> Array:
+    """Return X V in float64, for X (m, q) in C order and few columns of V (q, k) or (q,)."""
+    from ling.design.kernels import dense_row_products
+
+    columns = np.ascontiguousarray(V.reshape(len(V), -1).T)
+    out: Array = np.empty((len(X), len(columns)))
+    width = chain_length(X.shape[1])
+
+    def sweep(part: slice) -> None:
+        dense_row_products(X, columns, part.start, part.stop, width, out)
+
+    threads.parallel_map(sweep, threads.split_rows(slice(0, len(X)), threads.n_slices()))
+    return out.reshape(len(X), *V.shape[1:])
+
+
+def column_sums(X: Array, U: Array) -> Array:
+    """Return X'U in float64, for X (m, q) in C order and few columns of U (m, k) or (m,)."""
+    from ling.design.kernels import dense_column_sums
+
+    columns = np.ascontiguousarray(U.reshape(len(U), -1))
+    shape = columns.shape[1], X.shape[1]
+    height = chain_length(len(X))
+
+    def sweep(part: slice) -> Array:
+        out: Array = np.zeros(shape)
+        dense_column_sums(X, columns, part.start, part.stop, SUMMED_COLUMNS, height, out)
+        return out
+
+    n_parts = max(threads.n_threads(), threads.n_slices(8 * shape[0] * shape[1], X.nbytes))
+    total = threads.parallel_sum(sweep, threads.split_rows(slice(0, len(X)), n_parts))
+    return np.ascontiguousarray(total.T).reshape(-1, *U.shape[1:])
+
+
+def chain_length(n: int) -> int:
+    """Return the number of rows that are summed up without an intermediate result.
+
+    Equal numbers round in one direction, so that errors of a running sum grow like the number of
+    its terms. In chains of sqrt(n) terms they stay below `sum_noise(n)`.
+    """
+    return max(MIN_SUMMED_ROWS, 4 * math.isqrt(n))
+
+
+def sum_in_short_chains(weights: Array, block: Array) -> Array:
+    """Return weights @ block, with intermediate results after every few rows."""
+    n, p = block.shape
+    height = chain_length(n)
+    if n < 2 * height:
+        return np.asarray(weights @ block)
+    n_chains = n // height
+    end = n_chains * height
+    chains = weights[:end].reshape(n_chains, 1, height) @ block[:end].reshape(n_chains, height, p)
+    return np.asarray(chains.sum(axis=(0, 1)) + weights[end:] @ block[end:])
