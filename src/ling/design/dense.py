@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -31,10 +32,12 @@ from ling.design.storage import (
 )
 from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.linalg import threads
-from ling.linalg.gram import form_gram, mirror_upper_triangle, sum_of_grams
+from ling.linalg.gram import MAX_MATMUL_SIZE, form_gram, mirror_upper_triangle, sum_of_grams
 
 # Size of the blocks of rows, or columns, of a Gram matrix, in units of `Tuning.block_bytes`.
 GRAM_BLOCK_SIZE = 32
+# Least number of rows of which a thread sums up a Gram matrix of its own.
+MIN_GRAM_PART_ROWS = 256
 # Bytes of the blocks of rows of a Gram matrix that NumPy maps; they stay in cache.
 CACHED_BLOCK_BYTES = 2**21
 # Bytes of the rows of X in Fortran order that a compiled loop keeps in cache, and least number of
@@ -59,6 +62,9 @@ MAX_MOMENT_COLUMNS = 16
 MAX_FORTRAN_COLUMNS = {4: 16, 8: 4}
 # Number of features up to which BLAS is slow at X'X, and a compiled loop is used.
 MAX_NARROW_FEATURES = 128
+
+#: Called with a part of the rows and the number of parts; yields blocks of mapped rows.
+GramBlocks: TypeAlias = Callable[[slice, int], Iterator[Array]]
 
 
 class DenseStorage(MemoryStorage):
@@ -148,7 +154,26 @@ class DenseStorage(MemoryStorage):
             return self._narrow_gram(affine)
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array)
-        return sum_of_grams(self._mapped_blocks(affine, out_dtype), self.shape[1], out_dtype)
+        blocks = partial(self._mapped_row_blocks, affine, out_dtype)
+        return self._gram_of_blocks(blocks, *self.shape, out_dtype)
+
+    def _gram_of_blocks(
+        self, blocks: GramBlocks, length: int, size: int, dtype: np.dtype[Any]
+    ) -> Array:
+        """Return the sum (size, size) of B'B over all blocks B of `length` rows, in parallel."""
+        n_parts = threads.n_threads()
+        is_tall = length >= n_parts * max(MIN_GRAM_PART_ROWS, size)
+        has_memory = n_parts * size * size * dtype.itemsize <= self._tuning.workspace_bytes
+        if not (is_tall and has_memory and size <= MAX_MATMUL_SIZE):
+            n_parts = 1
+        parts = threads.split_rows(slice(0, length), n_parts)
+
+        def sweep(part: slice) -> Array:
+            return sum_of_grams(blocks(part, n_parts), size, dtype)
+
+        # Threads of BLAS would wait in a loop while the blocks are mapped, on the same cores.
+        with threads.single_threaded_blas() if n_parts > 1 else nullcontext():
+            return threads.parallel_sum(sweep, parts)
 
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether compiled loops can quantise A."""
@@ -162,16 +187,22 @@ class DenseStorage(MemoryStorage):
     def _gram_block_bytes(self) -> int:
         return min(GRAM_BLOCK_SIZE * self._tuning.block_bytes, self._tuning.workspace_bytes)
 
-    def _mapped_blocks(self, affine: AffineMap, dtype: np.dtype[Any]) -> Iterator[Array]:
-        """Yield consecutive blocks of rows of A in `dtype`; each may overwrite the last one."""
-        n, p = self.shape
+    def _mapped_row_blocks(
+        self, affine: AffineMap, dtype: np.dtype[Any], part: slice, n_parts: int
+    ) -> Iterator[Array]:
+        """Yield blocks of the rows `part` of A in `dtype`; each may overwrite the last one.
+
+        They take one of `n_parts` of the memory for blocks.
+        """
+        n, p = part.stop - part.start, self.shape[1]
         is_compiled = self._can_compile_map(affine)
-        limit = self._gram_block_bytes
+        limit = self._gram_block_bytes // n_parts
         n_bytes = limit if is_compiled else min(CACHED_BLOCK_BYTES, limit)
         height = max(1, min(n, max(_least_rows(p), n_bytes // max(1, p * dtype.itemsize))))
         buffer = np.empty((height, p), dtype, order="C" if self._is_by_rows else "F")
         vectors = affine.as_vectors(self.shape) if is_compiled else None
-        for rows in row_slices(n, height):
+        for start in range(part.start, part.stop, height):
+            rows = slice(start, min(start + height, part.stop))
             mapped = buffer[: rows.stop - rows.start]
             if vectors is None:
                 affine.apply(self.array[rows], rows, out=mapped)
@@ -210,25 +241,29 @@ class DenseStorage(MemoryStorage):
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array.T)
-        n, p = self.shape
-        n_bytes = self._gram_block_bytes
-        width = max(1, min(p, max(_least_rows(n), n_bytes // max(1, out_dtype.itemsize * n))))
-        buffer = np.empty(n * width, out_dtype)
+        blocks = partial(self._mapped_column_blocks, affine, out_dtype)
+        return self._gram_of_blocks(blocks, self.shape[1], self.shape[0], out_dtype)
+
+    def _mapped_column_blocks(
+        self, affine: AffineMap, dtype: np.dtype[Any], part: slice, n_parts: int
+    ) -> Iterator[Array]:
+        """Yield transposed blocks of the columns `part` of A C, as `_mapped_row_blocks` does."""
+        n, p = self.shape[0], part.stop - part.start
+        n_bytes = self._gram_block_bytes // n_parts
+        width = max(1, min(p, max(_least_rows(n), n_bytes // max(1, dtype.itemsize * n))))
+        buffer = np.empty(n * width, dtype)
         order: Literal["C", "F"] = "C" if self._is_by_rows else "F"  # a transposition is slow
-        is_small = n * min(width, p) <= self._tuning.min_parallel_entries
+        is_small = n * width <= self._tuning.min_parallel_entries
         row_parts = threads.split_rows(slice(0, n), 1 if is_small else threads.n_threads())
-
-        def blocks() -> Iterator[Array]:
-            for start in range(0, p, width):
-                cols = slice(start, min(start + width, p))
-                # The last block may be narrower; this view of the buffer is contiguous for it too.
-                size = n, cols.stop - start
-                mapped = buffer[: size[0] * size[1]].reshape(size, order=order)
-                apply_map = partial(_apply_to_rows, affine, self.array, cols, mapped)
-                threads.parallel_map(apply_map, row_parts)
-                yield mapped.T
-
-        return sum_of_grams(blocks(), n, out_dtype)
+        for start in range(part.start, part.stop, width):
+            cols = slice(start, min(start + width, part.stop))
+            # The last block may be narrower; this view of the buffer is contiguous for it too.
+            size = n, cols.stop - start
+            mapped = buffer[: size[0] * size[1]].reshape(size, order=order)
+            threads.parallel_map(
+                partial(_apply_to_rows, affine, self.array, cols, mapped), row_parts
+            )
+            yield mapped.T
 
     def take(self, rows: NDArray[np.intp]) -> Array:
         """Return the given rows of X in float64."""

@@ -27,9 +27,10 @@ from ling._typing import Array
 # ran for 90 seconds without a crash.
 TILE = 4096
 SYRK_TILES = 2
-# Gram matrices up to this order are summed by NumPy, which calls syrk and copies a triangle in C.
-# For larger ones, adding up matrices of blocks would take a visible part of the time.
-MAX_MATMUL_SIZE = 256
+# Gram matrices up to this order are summed by NumPy, which calls syrk and copies a triangle in C,
+# and runs in several threads at once. For larger ones, adding up matrices of blocks would take a
+# visible part of the time.
+MAX_MATMUL_SIZE = 1024
 
 
 def form_gram(A: Array, *, out: Array | None = None, tile: int = TILE) -> Array:

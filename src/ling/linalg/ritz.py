@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from ling._typing import Array
+from ling.linalg.decompositions import eigh, qr, svd
 from ling.linalg.rounding import EPS
 
 # Ritz vectors whose Ritz value is below this fraction of the largest one are left out of Nyström
@@ -18,7 +18,7 @@ GROWTH_FACTOR = 1.25
 
 def orthonormalize(A: Array) -> Array:
     """Orthonormal basis (m, k) of the columns of A (m, k), by QR."""
-    return np.asarray(linalg.qr(A, mode="economic", check_finite=False)[0])
+    return qr(A)[0]
 
 
 def orthonormalize_against(A: Array, basis: Array) -> tuple[Array, Array]:
@@ -27,8 +27,7 @@ def orthonormalize_against(A: Array, basis: Array) -> tuple[Array, Array]:
     One projection only: Q is orthogonal to the basis up to the rounding error of A, divided by what
     the projection leaves of A.
     """
-    Q, R = linalg.qr(A - basis @ (basis.T @ A), mode="economic", check_finite=False)
-    return np.asarray(Q), np.asarray(R)
+    return qr(A - basis @ (basis.T @ A))
 
 
 def thin_svd(A: Array, overwrite: bool = False) -> tuple[Array, Array]:
@@ -36,8 +35,8 @@ def thin_svd(A: Array, overwrite: bool = False) -> tuple[Array, Array]:
 
     With `overwrite`, A in Fortran order is overwritten, which saves as much memory.
     """
-    Q, R = linalg.qr(A, mode="economic", check_finite=False, overwrite_a=overwrite)
-    U, S, _ = linalg.svd(R, full_matrices=False, check_finite=False)
+    Q, R = qr(A, overwrite)
+    U, S, _ = svd(R)
     return np.asarray(Q @ U), S
 
 
@@ -109,7 +108,7 @@ class RitzSpace:
         """Ritz values theta (k,), smallest first, and Z (k, k) with T = Z diag(theta) Z'."""
         if self._ritz_cache is None:
             empty = np.zeros(0), np.zeros((0, 0))
-            self._ritz_cache = linalg.eigh(self.T, check_finite=False) if len(self.T) else empty
+            self._ritz_cache = eigh(self.T) if len(self.T) else empty
         return self._ritz_cache
 
     def significant_ritz_pairs(self) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import linalg
 
 from ling._typing import Array
+from ling.linalg.decompositions import svd
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,6 @@ def singular_form(X: Array, Y: Array) -> tuple[SingularForm, Array]:
 def thin_svd_with_fallback(X: Array) -> tuple[Array, Array, Array]:
     """U (n, k), d (k,) and V' (k, p), k = min(n, p), by LAPACK's gesdd, or by gesvd if it fails."""
     try:
-        return linalg.svd(X, full_matrices=False, check_finite=False)
+        return svd(X)
     except linalg.LinAlgError:  # divide and conquer (gesdd) does not always converge; QR does
-        return linalg.svd(X, full_matrices=False, check_finite=False, lapack_driver="gesvd")
+        return svd(X, "gesvd")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 import numpy as np
-from scipy import linalg
 
 from ling._typing import Array
 from ling.linalg.cholesky import scaled_cholesky
+from ling.linalg.decompositions import eigh
 from ling.linalg.rounding import EPS, sum_noise
 from ling.linalg.singular_values import thin_svd_with_fallback
 from ling.linalg.threads import blas_threads_for
@@ -36,6 +36,7 @@ MIN_ALPHAS_FOR_TRIDIAGONAL = 8
 ILL_CONDITIONED_NOTE = "by singular values, as X'X is too ill-conditioned"
 
 
+@np.errstate(over="ignore")  # where alpha is 1e-308 times squares of X, bounds are infinite
 def direct(
     problem: Problem, options: FitOptions, budget: EngineBudget, start: Array | None = None
 ) -> Candidate:
@@ -250,11 +251,11 @@ def solve_by_singular_values(problem: Problem, memory: MemoryBudget, note: str) 
         x_error = sum_noise(n, p) * float(np.linalg.norm(problem.raw_column_norms))
         minorant = singular_minorant(d, Vt.T, x_error)
     elif p <= n:
-        theta, Z = linalg.eigh(problem.design.gram(np.float64), check_finite=False)
+        theta, Z = eigh(problem.design.gram(np.float64))
         d = np.sqrt(np.maximum(theta, 0.0))
         W = Z @ _apply_ridge_filter(Z.T @ problem.moments, d, problem.alphas, np.sqrt(p * EPS))
     else:
-        theta, Z = linalg.eigh(problem.design.row_gram(np.float64), check_finite=False)
+        theta, Z = eigh(problem.design.row_gram(np.float64))
         d = np.sqrt(np.maximum(theta, 0.0))
         c = Z @ _apply_ridge_filter(Z.T @ problem.targets, d, problem.alphas, np.sqrt(n * EPS))
         W = problem.design.rmatmat(c)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
 from scipy.linalg import lapack
 
 from ling._typing import Array
 from ling.design.affine import subtract_outer
 from ling.linalg.cholesky import potrf, proven_min_eigenvalue
+from ling.linalg.decompositions import eigvalsh
 from ling.linalg.gram import diagonal_view, form_gram
 from ling.linalg.rounding import EPS, EPS32, sum_noise
 from ling.solvers.certificate import (
@@ -256,7 +256,7 @@ def _estimated_condition(problem: Problem) -> float:
         kernel /= scale
         kernel /= scale[:, None]
         shift = alpha / float((scale**2).max())
-    values = np.maximum(linalg.eigvalsh(kernel, check_finite=False), EPS)
+    values = np.maximum(eigvalsh(kernel), EPS)
     exponent = np.log(values[-len(values) // 4] / values[0]) / np.log(4)
     smallest = values[0] * (len(values) / min(n, p)) ** exponent + shift
     return float(values[-1] / smallest)

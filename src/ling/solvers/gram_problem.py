@@ -8,12 +8,12 @@ from typing import NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy import linalg
 
 from ling._typing import Array
 from ling.design import AffineMap, AffineRowTransform, Design, Meter, RowTransform, Storage
 from ling.design.storage import IDENTITY
 from ling.errors import NonFiniteError
+from ling.linalg.decompositions import eigh
 from ling.linalg.rounding import sum_noise
 from ling.solvers.gram_cache import GramCache
 from ling.solvers.problem import (
@@ -285,7 +285,7 @@ def _make_surrogate_rows(gram: Array, moments: Array, norms: Array) -> tuple[Arr
     """
     p = len(gram)
     scale = np.where(norms > 0, norms, 1.0)
-    theta, Z = linalg.eigh(gram / scale[:, None] / scale, check_finite=False)
+    theta, Z = eigh(gram / scale[:, None] / scale)
     # Entries of the scaled matrix are off by at most sum_noise(p), so its eigenvalues are off by at
     # most p sum_noise(p) (Weyl's inequality). Smaller ones may be rounding errors and become 0.
     significant = theta > p * sum_noise(p)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from ling._typing import Array
+from ling.linalg.decompositions import eigh, eigvalsh
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize_against, thin_svd
 from ling.linalg.rounding import EPS, product_noise
@@ -102,12 +102,12 @@ def nystrom_sketch(
     features, the eigenvalues in scaled units, largest first.
     """
     core = directions.T @ products
-    theta, Z = linalg.eigh((core + core.T) / 2, check_finite=False)
+    theta, Z = eigh((core + core.T) / 2)
     # Directions far below alpha do not improve the preconditioner, and amplify rounding.
     floor = 0.1 * alpha_in_scaled_units(problem, scale)
     retained = theta > max(1e-13 * theta[-1], floor) if len(theta) else np.zeros(0, dtype=bool)
     B = products @ (Z[:, retained] / np.sqrt(theta[retained]))
-    eigenvalues = np.maximum(linalg.eigvalsh(form_gram(B), check_finite=False)[::-1], 0.0)
+    eigenvalues = np.maximum(eigvalsh(form_gram(B))[::-1], 0.0)
     largest = max(
         eigenvalues[:1].max(initial=0.0), float((problem.raw_column_norms**2 / scale**2).max())
     )

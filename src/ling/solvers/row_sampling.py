@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from ling._typing import Array
 from ling.design.dense import MAX_COMPILED_COLUMNS
+from ling.linalg.decompositions import eigh
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize
 from ling.linalg.rounding import sum_noise
@@ -128,7 +128,7 @@ def draw_row_sample(
     rows = np.sort(rng.choice(problem.shape[0], size, replace=False))
     matrix = problem.design.take(rows)
     matrix /= scale
-    values, vectors = linalg.eigh(form_gram(matrix.T), check_finite=False)
+    values, vectors = eigh(form_gram(matrix.T))
     return RowSample(rows, matrix, np.maximum(values[::-1], 0.0), vectors[:, ::-1])
 
 

@@ -21,6 +21,7 @@ from ling.solvers.problem import Problem
 SAMPLE_ROWS_PER_FEATURE = 4
 
 
+@np.errstate(over="ignore")  # where alpha is 1e-308 times squares of X, bounds are infinite
 def row_sketch(
     problem: Problem, options: FitOptions, budget: EngineBudget, start: Array | None = None
 ) -> Candidate:

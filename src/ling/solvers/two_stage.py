@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from ling._typing import Array
 from ling.design import AffineRowTransform, DenseStorage, Design, QuantizedMatrix
 from ling.design.dense import MAX_COMPILED_COLUMNS
+from ling.linalg.decompositions import eigh
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import thin_svd
 from ling.linalg.rounding import EPS, EPS32
@@ -51,6 +51,7 @@ MAX_QUANTIZED_RESTARTS = 5
 BOUND_REDUCTION_PER_RESTART = 100
 
 
+@np.errstate(over="ignore")  # where alpha is 1e-308 times squares of X, bounds are infinite
 def two_stage(
     problem: Problem, options: FitOptions, budget: EngineBudget, start: Array | None = None
 ) -> Candidate:
@@ -309,7 +310,7 @@ def dual_sketch_preconditioner(
     k = (F'F + (rest + alpha) I)^-1 F'X'c.
     """
     F, p = sketch.factor, problem.shape[1]
-    theta, V = linalg.eigh(form_gram(F), check_finite=False)
+    theta, V = eigh(form_gram(F))
     theta = np.maximum(theta, 0.0)
     alphas = problem.alphas + float(sketch.residual_diagonal.mean())
 
