@@ -26,11 +26,11 @@ Call = Callable[[], Fit]
 TARGET = ling.Ridge().tol
 MAX_REFERENCE_BOUND = 1e-5
 # Seconds that any fit may always take, and seconds that all turns of a problem should take.
-MIN_TIME_LIMIT, SECONDS_PER_PROBLEM = 0.5, 8.0
+MIN_TIME_LIMIT, SECONDS_PER_PROBLEM = 0.25, 5.0
 MIN_TURNS, MAX_TURNS = 2, 7
 # Seconds after which scikit-learn's default is stopped, and limit on the time in which the loosest
 # sufficient tolerance of a solver is searched for, in fits of the fastest solver so far.
-MAX_DEFAULT_SECONDS, MAX_SEARCHES = 60.0, 12.0
+MAX_DEFAULT_SECONDS, MAX_SEARCHES = 60.0, 6.0
 # An engine that is predicted to take so many times as long as ling's default is left out: a time
 # limit cannot stop a factorisation.
 MAX_PREDICTED_RATIO = 30.0
