@@ -182,12 +182,12 @@ def honesty(records: list[Record]) -> str:
 
 
 def agreement(records: list[Record]) -> str:
-    same = sum(np.isclose(r["ling"]["alpha"], r["ling"]["their_alpha"]) for r in records)
-    close = sum(
-        np.isclose(r["ling"]["score"], r["ling"]["score_at_theirs"], rtol=1e-6, atol=1e-9)
-        for r in records
-    )
-    return f"The same alpha in {same} of {len(records)} problems, the same score in {close}."
+    chosen = [r["ling"] for r in records if r["ling"]["their_alpha"] is not None]
+    same = sum(np.isclose(c["alpha"], c["their_alpha"]) for c in chosen)
+    close = sum(np.isclose(c["score"], c["score_at_theirs"], rtol=1e-6, atol=1e-9) for c in chosen)
+    text = f"The same alpha in {same} of {len(chosen)} problems, the same score in {close}."
+    n_stopped = len(records) - len(chosen)
+    return text + (f" scikit-learn was stopped in {n_stopped} others." if n_stopped else "")
 
 
 def draw_ratios(records: list[Record], path: Path) -> None:
