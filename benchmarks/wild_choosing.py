@@ -23,8 +23,8 @@ from benchmarks.wild_ridge import (
 )
 
 N_ALPHAS, N_FOLDS = 20, 5
-# Limit on n p min(n, p): scikit-learn fits every alpha to every fold. Sparse data may exceed it, but
-# not for leave-one-out.
+# Limit on n p min(n, p): scikit-learn fits every alpha to every fold. Sparse data may exceed it,
+# but not for leave-one-out.
 MAX_FLOPS = 2e10
 # Seconds after which either library is stopped.
 MAX_SECONDS = 30.0

@@ -39,7 +39,8 @@ def read_model(path):
             if kind in ("array", "scalar"):
                 return array(content)[()]
             if kind == "dict":
-                return {value(key): value(item) for key, item in content}
+                pairs = {value(key): value(item) for key, item in content}
+                return np.array(pairs["floats"]) if set(pairs) == {"floats"} else pairs
             if kind in ("list", "tuple"):
                 return [value(item) for item in content]
             return np.array(content) if kind == "texts" else float(content)
