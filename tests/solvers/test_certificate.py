@@ -18,6 +18,8 @@ TINY = Case(np.array([[1e-148]]), np.array([0.75]), 1.0, None, True)
 # The squares of X divided by alpha overflow.
 HUGE = Case(np.array([[1e149]]), np.array([0.75]), 1e-11, None, False)
 HUGE_MEAN = Case(np.array([[-1e148, 1e149, 3e147]]), np.array([-2.0]), 1e-10, None, True)
+# Nothing but rounding is left of the centred column, and 1 / alpha overflows in its units.
+HUGE_CONSTANT = Case(np.array([[1e149]]), np.array([0.75]), 1e-11, None, True)
 # Below this, an error cannot be told from the rounding of the coefficients themselves.
 ROUNDING = 1e-15
 
@@ -51,6 +53,7 @@ def assert_bounds_hold(case):
 @example(case=TINY)
 @example(case=HUGE)
 @example(case=HUGE_MEAN)
+@example(case=HUGE_CONSTANT)
 def test_certificate_never_lies(case):
     """The same cases in every run; the next test draws others."""
     assert_bounds_hold(case)

@@ -76,7 +76,8 @@ def sample_factors(
     parts = []
     for alpha in problem.distinct_alphas:
         scale = np.sqrt(n / n_sampled * np.diag(G) + alpha)
-        H = (n / n_sampled / scale[:, None] / scale) * G
+        H = G / scale[:, None] / scale  # 1 / scale^2 alone may overflow
+        H *= n / n_sampled
         diagonal_view(H)[:] = 1.0
         inverse = InverseFactor.from_scaled(H, scale, problem.uses_compiled_loops)
         if inverse is None:
