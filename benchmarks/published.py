@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import choosing_report, harness, ridge_report
+from benchmarks import choosing_report, harness, ridge_report, wild_report
 from benchmarks.harness import brief, rows
 
 README = Path(__file__).parents[1] / "README.md"
@@ -22,6 +22,10 @@ RECORDS = {
     "ridge": ridge_report.RESULTS,
     "choosing": choosing_report.RESULTS,
     "foundation": Path(__file__).with_name("results.json"),
+    "wild ridge": Path(__file__).with_name("wild-ridge.jsonl"),
+    "wild choosing": Path(__file__).with_name("wild-choosing.jsonl"),
+    "scaling": Path(__file__).with_name("scaling.json"),
+    "cold start": Path(__file__).with_name("cold_start.json"),
 }
 MODELS = {"M1": "the paper's Model 1", "M3": "the paper's Model 3"}
 RIDGE_HEADS = [
@@ -50,10 +54,17 @@ def label(outcome: ridge_report.Outcome | choosing_report.Outcome) -> str:
 
 def runs(name: str) -> list[dict[str, Any]]:
     """Machine and options of every run that a record holds."""
+    if RECORDS[name].suffix == ".jsonl":
+        return [{"machine": wild(name)[0]["machine"], "options": {}}]
     record = json.loads(RECORDS[name].read_text())
-    if name == "foundation":
-        return [{"machine": record["machine"], "options": {}}]
-    return list(record["cells"].values())
+    if "cells" in record:
+        return list(record["cells"].values())
+    return [{"machine": record["machine"], "options": {}}]
+
+
+def wild(name: str) -> tuple[dict[str, Any], list[wild_report.Record]]:
+    """Seed and machine of the last run of `benchmarks.wild`, and its problems."""
+    return wild_report.read_run(RECORDS[name])
 
 
 def span(values: Iterable[Any]) -> str:
@@ -79,6 +90,24 @@ def setting(name: str) -> str:
     turns = span(run["options"]["turns"] for run in found)
     date = span(str(run["machine"]["date"]) for run in found)
     return f"{date}, {cores} cores, fastest of {turns} turns"
+
+
+def wild_block() -> str:
+    """Quantiles of the ratios over all problems that were drawn at random."""
+    lines, commands = [], []
+    for task in ("ridge", "choosing"):
+        head, records = wild(f"wild {task}")
+        lines += wild_report.ratio_rows(task, records)
+        count = sum("failure" not in record for record in records)
+        option = "" if task == "ridge" else f" --task {task}"
+        commands.append(
+            f"`python -m benchmarks.wild{option} --seed {head['seed']}` "
+            f"({head['machine']['date']}, {head['machine']['cores']} cores, {count} problems)"
+        )
+    return (
+        f"{' and '.join(commands)}. A ratio is the other's time divided by ling's.\n\n"
+        f"{harness.rows(wild_report.RATIO_HEADS, lines)}"
+    )
 
 
 def ridge_block() -> str:
@@ -163,6 +192,7 @@ def slower(fits: Sequence[ridge_report.Outcome], choices: Sequence[choosing_repo
 
 #: Text by the name that a marker of README.md, or the directive, asks for.
 BLOCKS: dict[str, Callable[[], str]] = {
+    "wild": wild_block,
     "ridge": ridge_block,
     "choosing": choosing_block,
     "path": path_block,

@@ -54,11 +54,9 @@ class Run:
         path.write_text(json.dumps(head) + "\n")
         return cls(path, seed, task)
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[wild_report.Record]:
         """The newest record of every problem, in the order of their numbers."""
-        lines = [json.loads(line) for line in self.path.read_text().splitlines()[1:]]
-        newest = {line["draw"]["number"]: line for line in lines}
-        return [newest[number] for number in sorted(newest)]
+        return wild_report.read_run(self.path)[1]
 
     def append(self, record: dict[str, Any]) -> None:
         with self.path.open("a") as file:

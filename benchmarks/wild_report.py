@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.bars import COLOURS
 from benchmarks.harness import brief, rows
 from benchmarks.ridge_peers import DEFAULT
 from ling.solvers.engines import ENGINES
@@ -16,6 +18,31 @@ Record = dict[str, Any]
 # Problems that every contestant fits in less time are judged apart.
 SMALL_SECONDS = 0.05
 N_WORST = 10
+#: Families of data that share a colour in the picture.
+FAMILY_GROUPS = {
+    "given spectra": (
+        "autocorrelated columns", "factor model", "spiked spectrum", "flat spectrum",
+        "power-law spectrum", "rank-deficient", "duplicated and empty columns", "different units",
+    ),
+    "random features, polynomials": ("ReLU features", "Fourier features", "polynomials"),
+    "signals, images, embeddings": (
+        "lagged time series", "image features", "chemometric_spectra", "sentence_embeddings",
+        "drifting_sensors",
+    ),
+    "genotypes, one-hot": ("genotypes", "one-hot"),
+    "sparse": ("sparse text", "sparse one-hot crosses", "click_logs", "additive_splines"),
+    "real data": ("real data",),
+}  # fmt: skip
+TASK_NAMES = {"ridge": "one fit", "choosing": "choice of alpha"}
+RATIO_HEADS = ["problems, compared with", "count", "geometric mean", "5 %", "median", "worst"]
+INK = "0.45"  # can be read on white and on black
+
+
+def read_run(path: Path) -> tuple[dict[str, Any], list[Record]]:
+    """What a run says of itself, and the newest record of every problem, by number."""
+    head, *lines = [json.loads(line) for line in path.read_text().splitlines()]
+    newest = {line["draw"]["number"]: line for line in lines}
+    return head, [newest[number] for number in sorted(newest)]
 
 
 def seconds_of(record: Record, name: str) -> float:
@@ -96,17 +123,26 @@ def report(task: str, seed: int, records: list[Record]) -> str:
 
 
 def ratio_table(task: str, records: list[Record]) -> str:
-    small = [record for record in records if is_small(record)]
-    larger = [record for record in records if not is_small(record)]
-    lines = [
-        statistics("over 50 ms, scikit-learn's default", [ratio_to_default(r) for r in larger]),
-        statistics("under 50 ms, scikit-learn's default", [ratio_to_default(r) for r in small]),
-    ]
-    if task == "ridge":
-        lines[1:1] = [statistics("over 50 ms, fastest other", [ratio_to_best(r) for r in larger])]
-        lines += [statistics("under 50 ms, fastest other", [ratio_to_best(r) for r in small])]
-    heads = ["problems, compared with", "count", "geometric mean", "5 %", "median", "worst"]
-    return rows(heads, lines)
+    return rows(RATIO_HEADS, ratio_rows(task, records))
+
+
+def ratio_rows(task: str, records: list[Record]) -> list[list[str]]:
+    """Quantiles of the ratios: large and small problems, compared with scikit-learn and others."""
+    records = [record for record in records if "failure" not in record]
+    sizes = {
+        "over 50 ms": [record for record in records if not is_small(record)],
+        "under 50 ms": [record for record in records if is_small(record)],
+    }
+    lines = []
+    for size, members in sizes.items():
+        others = {"scikit-learn's default": ratio_to_default}
+        if task == "ridge":
+            others["fastest other solver"] = ratio_to_best
+        lines += [
+            statistics(f"{TASK_NAMES[task]}, {size}, {other}", [ratio(r) for r in members])
+            for other, ratio in others.items()
+        ]
+    return lines
 
 
 def regret_table(records: list[Record]) -> str:
@@ -191,7 +227,7 @@ def agreement(records: list[Record]) -> str:
 
 
 def draw_ratios(records: list[Record], path: Path) -> None:
-    """Sorted ratios to scikit-learn's default, families coloured."""
+    """Sorted ratios to scikit-learn's default: one panel for large problems, one for small ones."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -199,16 +235,39 @@ def draw_ratios(records: list[Record], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     records = sorted((r for r in records if "failure" not in r), key=ratio_to_default)
-    families = sorted({record["draw"]["family"] for record in records})
-    colours = dict(
-        zip(families, plt.get_cmap("turbo")(np.linspace(0, 1, len(families))), strict=True)
-    )
-    figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
-    for family in families:
-        places = [i for i, r in enumerate(records) if r["draw"]["family"] == family]
-        values = [ratio_to_default(records[i]) for i in places]
-        ax.scatter(places, values, 14, color=colours[family], label=family)
-    ax.axhline(1.0, color="0.6", linewidth=0.8)
-    ax.set(yscale="log", xlabel="problems, sorted", ylabel="scikit-learn's time / ling's")
-    ax.legend(fontsize=7, ncols=1, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    figure.savefig(path)
+    panels = {
+        "over 50 ms": [r for r in records if not is_small(r)],
+        "under 50 ms": [r for r in records if is_small(r)],
+    }
+    colours = dict(zip(FAMILY_GROUPS, COLOURS.values(), strict=True))
+    figure, axes = plt.subplots(
+        1, 2, figsize=(9, 4.2), sharey=True, layout="constrained",
+        gridspec_kw={"width_ratios": [max(1, len(panel)) for panel in panels.values()]},
+    )  # fmt: skip
+    figure.patch.set_alpha(0)
+    for ax, (title, panel) in zip(axes, panels.items(), strict=True):
+        ax.patch.set_alpha(0)
+        ax.axhline(1.0, color=INK, linewidth=0.8)
+        for group, families in FAMILY_GROUPS.items():
+            places = [i for i, r in enumerate(panel) if r["draw"]["family"] in families]
+            ax.scatter(
+                places, [ratio_to_default(panel[i]) for i in places], 16, color=colours[group],
+                label=group,
+            )  # fmt: skip
+        ax.set_title(f"{len(panel)} problems {title}", fontsize=10, color=INK)
+        ax.set(yscale="log", xticks=[], xlabel="problems, sorted")
+        ax.tick_params(colors=INK, which="both")
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.xaxis.label.set_color(INK)
+        ax.spines[:].set_visible(False)
+        ax.grid(axis="y", color=INK, alpha=0.25, linewidth=0.5)
+    axes[0].set_ylabel("scikit-learn's time / ling's", color=INK)
+    handles, labels = axes[0].get_legend_handles_labels()
+    legend = figure.legend(
+        handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8,
+        handletextpad=0.1, columnspacing=1.0,
+    )  # fmt: skip
+    for text in legend.get_texts():
+        text.set_color(INK)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from benchmarks import choosing_report, harness, published, ridge_report
+from benchmarks import (
+    choosing_report,
+    cold_start,
+    harness,
+    published,
+    ridge_report,
+    scaling,
+    wild_report,
+)
 from benchmarks.published import RECORDS, choosing, machine, ridge
 
 
@@ -27,7 +37,26 @@ def foundation() -> str:
     return harness.table([harness.Outcome(**outcome) for outcome in record["outcomes"]])
 
 
+def wild(table: Callable[[list[wild_report.Record]], str], task: str = "ridge") -> str:
+    """A table of the last run of `benchmarks.wild`, without problems that have no reference."""
+    records = published.wild(f"wild {task}")[1]
+    return table([record for record in records if "failure" not in record])
+
+
 TABLES = {
+    "wild": published.wild_block,
+    "wild families": lambda: wild(wild_report.family_table),
+    "wild worst": lambda: wild(partial(wild_report.worst_table, "ridge")),
+    "wild regret": lambda: wild(wild_report.regret_table),
+    "wild bounds": lambda: wild(wild_report.honesty),
+    "wild choosing kinds": lambda: wild(wild_report.kind_table, "choosing"),
+    "wild choosing worst": lambda: wild(partial(wild_report.worst_table, "choosing"), "choosing"),
+    "wild choosing agreement": lambda: wild(wild_report.agreement, "choosing"),
+    "wild machine": lambda: machine("wild ridge"),
+    "scaling": lambda: scaling.table(scaling.load()[1]),
+    "scaling machine": lambda: machine("scaling"),
+    "cold start": cold_start.published_table,
+    "cold start machine": lambda: machine("cold start"),
     "ridge": lambda: ridge_report.table(ridge()),
     "ridge peers": lambda: ridge_report.peer_table(ridge()),
     "ridge cells": cells,

@@ -16,6 +16,7 @@ from ling.solvers import machine, planning
 from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.engines import ENGINES
 from ling.solvers.machine import DEFAULT_MACHINE, parse_memory_budget
+from ling.solvers.memory_budget import UNCOUNTED_BYTES
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import plan_solve
 from tests.memory import peak_memory
@@ -72,9 +73,17 @@ def test_a_small_excess_is_no_reason_for_a_slow_engine():
     assert first.n_bytes > 2e4
 
 
+def test_a_small_sketch_is_planned_where_memory_is_short():
+    ample, short = plan(BIG).estimate_for("two_stage"), plan(BIG, budget=20e6).steps[0]
+    assert short.engine == "two_stage"
+    assert short.n_bytes <= 20e6 + UNCOUNTED_BYTES < ample.n_bytes
+    assert short.max_rank < ample.max_rank
+    assert short.max_sample_rows < ample.max_sample_rows
+
+
 def test_if_nothing_fits_the_smallest_is_tried():
     (only,) = plan(BIG, budget=1.0).steps
-    assert only.n_bytes == min(p.n_bytes for p in plan(BIG).estimates)
+    assert only.n_bytes == min(p.n_bytes for p in plan(BIG, budget=1.0).estimates)
 
 
 def test_if_nothing_fits_and_peaks_are_about_equal_the_fewest_passes_decide():

@@ -7,8 +7,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from ling.linalg.gram import MAX_MATMUL_SIZE, add_gram, form_gram, sum_of_grams, tile_slices
+from ling.linalg.gram import (
+    MAX_MATMUL_SIZE,
+    add_gram,
+    form_gram,
+    parallel_sum_of_grams,
+    sum_of_grams,
+    tile_slices,
+)
 from tests.memory import peak_memory
 
 TILE = 8
@@ -31,6 +39,23 @@ every_array = pytest.mark.parametrize(
 def array(dtype, order, size, n_rows):
     values = np.random.default_rng(size).standard_normal((n_rows, size))
     return np.array(values, dtype=dtype, order=order)
+
+
+@pytest.mark.parametrize("n_rows", [100, 40_000])
+def test_threads_that_pay_sum_up_matrices_of_their_own(n_rows):
+    A = np.random.default_rng(0).standard_normal((n_rows, 50))
+    parts = []
+
+    def blocks(part, n_parts):
+        parts.append((part, n_parts))
+        yield A[part]
+
+    with threadpool_limits(2):
+        G = parallel_sum_of_grams(blocks, n_rows, 50, A.dtype, 2**25)
+        assert_is_gram(G, A)
+        np.testing.assert_array_equal(G, parallel_sum_of_grams(blocks, n_rows, 50, A.dtype, 2**25))
+    expected = [slice(0, 100)] if n_rows == 100 else [slice(0, 20_000), slice(20_000, 40_000)]
+    assert sorted(parts[: len(expected)], key=str) == [(e, len(expected)) for e in expected]
 
 
 @pytest.mark.parametrize("order", "CF")

@@ -5,7 +5,15 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from ling import Ridge, RidgeCV
 from ling.design import Design
-from ling.linalg.threads import MIN_PARALLEL_FLOPS, blas_threads_for
+from ling.linalg.threads import (
+    MIN_PARALLEL_FLOPS,
+    MIN_PART_BYTES,
+    PARTS_PER_THREAD,
+    blas_threads_for,
+    constant_thread_count,
+    n_slices,
+    n_threads,
+)
 
 
 def blas_threads():
@@ -49,3 +57,25 @@ def test_large_gram_matrices_are_formed_by_all_threads(precision, threads_of_gra
     model = Ridge(solver="direct", precision=precision)
     model.fit(rng.standard_normal((n, p)), rng.standard_normal(n))
     assert threads_of_grams == [{2}]
+
+
+def test_parts_are_worth_their_threads():
+    with threadpool_limits(2, user_api="blas"):
+        assert n_slices(MIN_PART_BYTES) == 1
+        assert n_slices(3 * MIN_PART_BYTES) == 3
+        assert n_slices(1e9) == 2 * PARTS_PER_THREAD
+        assert n_slices(1e9, partial_bytes=10**8) == 1
+    with threadpool_limits(1, user_api="blas"):
+        assert n_slices(1e9) == 1
+
+
+def test_a_constant_number_of_threads_ends_with_its_block():
+    with threadpool_limits(2, user_api="blas"):
+        with constant_thread_count(), threadpool_limits(1, user_api="blas"):
+            assert n_threads() == 2
+            with constant_thread_count():
+                assert n_threads() == 2
+            assert n_threads() == 2
+        assert n_threads() == 2
+    with threadpool_limits(1, user_api="blas"):
+        assert n_threads() == 1

@@ -1,10 +1,13 @@
 """Every engine, on every kind of problem, against the reference; and what engines promise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from ling.design import DenseStorage
+from ling.design import DenseStorage, SparseStorage
+from ling.design.tuning import DEFAULT_TUNING
 from ling.linalg.cholesky import proven_min_eigenvalue
 from ling.results import Status
 from ling.solvers.certificate import LowRankMinorant, ZeroMinorant, certify
@@ -13,11 +16,12 @@ from ling.solvers.conjugate_gradients import (
     conjugate_gradients,
     diagonal_conjugate_gradients,
 )
+from ling.solvers.cost_model import LOOK_ROWS, PassCosts
 from ling.solvers.engine import EngineBudget
 from ling.solvers.engines import ENGINES
 from ling.solvers.nystrom import randomized_nystrom_sketch
 from ling.solvers.options import FitOptions
-from ling.solvers.row_sampling import row_sample_sketch
+from ling.solvers.row_sampling import initial_sample_size, row_sample_sketch
 from tests import reference
 from tests.solvers.ways import WAYS
 from tests.training import make_problem, run_engine
@@ -290,6 +294,29 @@ def test_a_sketch_is_no_larger_than_memory_is_for(rng):
     options = FitOptions(tol=TOL, random_state=0)
     assert row_sample_sketch(problem, options, EngineBudget(max_rank=7))[0].rank <= 7
     assert row_sample_sketch(problem, options, EngineBudget())[0].rank > 7
+
+
+def test_a_sample_has_no_more_rows_than_memory_is_for(rng):
+    X = matrix(rng, 2_000, 100, "power")
+    problem = make_problem(X, rng.standard_normal((2_000, 1)), np.array([1e-9]), None, True)[0]
+    assert initial_sample_size(problem, EngineBudget(max_sample_rows=LOOK_ROWS)) == LOOK_ROWS
+    assert initial_sample_size(problem, EngineBudget()) > LOOK_ROWS
+
+
+@pytest.mark.parametrize(("relative_alpha", "has_sketch"), [(1.0, False), (1e-6, True)])
+def test_sparse_data_are_sketched_only_if_many_iterations_are_expected(
+    relative_alpha, has_sketch, rng
+):
+    X = sparse.random_array((3_000, 400), density=0.05, rng=rng, format="csr")
+    X = X @ sparse.diags_array(1 / np.arange(1, 401))
+    alpha = np.array([relative_alpha * (X.data**2).sum() / 400])
+    storage = SparseStorage(X, tuning=replace(DEFAULT_TUNING, max_iterated_entries=0))
+    y = rng.standard_normal((3_000, 1))
+    problem = make_problem(storage, y, alpha, None, True)[0]
+    budget = EngineBudget(costs=PassCosts(column_cost=1.0, can_sample_rows=False))
+    candidate = ENGINES["two_stage"](problem, FitOptions(tol=TOL), budget)
+    assert certify(problem, candidate, TOL)[1] is Status.CERTIFIED
+    assert (candidate.rank > 0) == has_sketch
 
 
 @pytest.mark.parametrize("shape", [(10, 25), (25, 10)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from ling.design.rows import (
     RowTransform,
     per_row,
 )
-from ling.design.storage import IDENTITY, MAX_THIN_COLUMNS, Storage
+from ling.design.storage import IDENTITY, Storage
 from ling.linalg.gram import form_gram
 
 # Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass: so many blocks of
@@ -84,8 +85,8 @@ class BlockCall:
         are concatenated. The others are added up.
     reduced_size : int
         Approximate number of entries of the arrays that are added up.
-    is_memory_bound : bool
-        Whether the call takes about as long as reading the rows, so that BLAS threads do not help.
+    blas_flops_per_row : float
+        Multiply-adds per row in the largest call of BLAS: blocks that have few use one thread.
     """
 
     method: str
@@ -93,7 +94,7 @@ class BlockCall:
     arguments: tuple[Any, ...] = ()
     n_per_row: int = 0
     reduced_size: int = 0
-    is_memory_bound: bool = False
+    blas_flops_per_row: float = math.inf
 
     def __call__(self, block: DenseStorage) -> BlockResult:
         """Return the result for a block of rows, in newly allocated arrays."""
@@ -169,13 +170,13 @@ class BlockedStorage(Storage):
 
     def matmat(self, V: Array) -> Array:
         """Return X V; one pass."""
-        call = BlockCall("matmat", (), (V,), n_per_row=1, is_memory_bound=_is_thin(V))
+        call = BlockCall("matmat", (), (V,), n_per_row=1, blas_flops_per_row=V.size)
         return self._run(call).per_row[0]
 
     def rmatmat(self, U: Array) -> Array:
         """Return X'U; one pass."""
         size = self.shape[1] * n_columns(U)
-        call = BlockCall("rmatmat", (U,), reduced_size=size, is_memory_bound=_is_thin(U))
+        call = BlockCall("rmatmat", (U,), reduced_size=size, blas_flops_per_row=size)
         return self._run(call).reduced[0]
 
     def gram_matmat(
@@ -184,7 +185,7 @@ class BlockedStorage(Storage):
         """Return A' transform(A V); one pass. Map and transform are sent to the blocks."""
         call = BlockCall(
             "gram_matmat", (), (affine, V, transform),
-            reduced_size=V.size, is_memory_bound=_is_thin(V),
+            reduced_size=V.size, blas_flops_per_row=V.size,
         )  # fmt: skip
         return self._run(call).reduced[0]
 
@@ -194,7 +195,7 @@ class BlockedStorage(Storage):
         """Return A' transform(A V), and scale A V - shift; one pass."""
         call = BlockCall(
             "gram_matmat_with_rows", (), (affine, V, transform),
-            n_per_row=1, reduced_size=V.size, is_memory_bound=_is_thin(V),
+            n_per_row=1, reduced_size=V.size, blas_flops_per_row=V.size,
         )  # fmt: skip
         result = self._run(call)
         return result.reduced[0], result.per_row[0]
@@ -205,7 +206,7 @@ class BlockedStorage(Storage):
         """Return A' transform(A V), and the column sums of squares of scale A V - shift."""
         call = BlockCall(
             "gram_matmat_with_squares", (), (affine, V, transform),
-            reduced_size=V.size, is_memory_bound=_is_thin(V),
+            reduced_size=V.size, blas_flops_per_row=V.size,
         )  # fmt: skip
         out, squares = self._run(call).reduced
         return out, squares
@@ -230,7 +231,10 @@ class BlockedStorage(Storage):
     def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """Return A'A, (p, p); one pass."""
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
-        call = BlockCall("gram", (), (affine, out_dtype), reduced_size=self.shape[1] ** 2)
+        size = self.shape[1] ** 2
+        call = BlockCall(
+            "gram", (), (affine, out_dtype), reduced_size=size, blas_flops_per_row=size
+        )
         return self._run(call).reduced[0]
 
     @property
@@ -268,7 +272,7 @@ class BlockedStorage(Storage):
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, and column sums of weights x^2; one pass."""
         size = self.shape[1] * (2 + n_columns(U))
-        call = BlockCall("moments", (weights, U), reduced_size=size, is_memory_bound=_is_thin(U))
+        call = BlockCall("moments", (weights, U), reduced_size=size, blas_flops_per_row=size)
         sums, products, squares = self._run(call).reduced
         return sums, products, squares
 
@@ -288,7 +292,3 @@ class BlockedStorage(Storage):
 def row_gram_bytes(block_bytes: float) -> float:
     """Bytes of the float64 rows that `row_gram` multiplies with all rows in one pass."""
     return min(max(ROW_GRAM_BLOCKS * block_bytes, MIN_ROW_GRAM_BYTES), MAX_ROW_GRAM_BYTES)
-
-
-def _is_thin(A: Array) -> bool:
-    return n_columns(A) <= MAX_THIN_COLUMNS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -32,12 +31,12 @@ from ling.design.storage import (
 )
 from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.linalg import threads
-from ling.linalg.gram import MAX_MATMUL_SIZE, form_gram, mirror_upper_triangle, sum_of_grams
+from ling.linalg.gram import form_gram, mirror_upper_triangle, parallel_sum_of_grams
 
 # Size of the blocks of rows, or columns, of a Gram matrix, in units of `Tuning.block_bytes`.
 GRAM_BLOCK_SIZE = 32
-# Least number of rows of which a thread sums up a Gram matrix of its own.
-MIN_GRAM_PART_ROWS = 256
+# Products of a compiled loop that take as long as reading an entry.
+PRODUCTS_PER_READ_ENTRY = 16
 # Bytes of the blocks of rows of a Gram matrix that NumPy maps; they stay in cache.
 CACHED_BLOCK_BYTES = 2**21
 # Bytes of the rows of X in Fortran order that a compiled loop keeps in cache, and least number of
@@ -62,9 +61,6 @@ MAX_MOMENT_COLUMNS = 16
 MAX_FORTRAN_COLUMNS = {4: 16, 8: 4}
 # Number of features up to which BLAS is slow at X'X, and a compiled loop is used.
 MAX_NARROW_FEATURES = 128
-
-#: Called with a part of the rows and the number of parts; yields blocks of mapped rows.
-GramBlocks: TypeAlias = Callable[[slice, int], Iterator[Array]]
 
 
 class DenseStorage(MemoryStorage):
@@ -155,25 +151,7 @@ class DenseStorage(MemoryStorage):
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array)
         blocks = partial(self._mapped_row_blocks, affine, out_dtype)
-        return self._gram_of_blocks(blocks, *self.shape, out_dtype)
-
-    def _gram_of_blocks(
-        self, blocks: GramBlocks, length: int, size: int, dtype: np.dtype[Any]
-    ) -> Array:
-        """Return the sum (size, size) of B'B over all blocks B of `length` rows, in parallel."""
-        n_parts = threads.n_threads()
-        is_tall = length >= n_parts * max(MIN_GRAM_PART_ROWS, size)
-        has_memory = n_parts * size * size * dtype.itemsize <= self._tuning.workspace_bytes
-        if not (is_tall and has_memory and size <= MAX_MATMUL_SIZE):
-            n_parts = 1
-        parts = threads.split_rows(slice(0, length), n_parts)
-
-        def sweep(part: slice) -> Array:
-            return sum_of_grams(blocks(part, n_parts), size, dtype)
-
-        # Threads of BLAS would wait in a loop while the blocks are mapped, on the same cores.
-        with threads.single_threaded_blas() if n_parts > 1 else nullcontext():
-            return threads.parallel_sum(sweep, parts)
+        return parallel_sum_of_grams(blocks, *self.shape, out_dtype, self.workspace_bytes)
 
     def can_quantize(self, affine: AffineMap) -> bool:
         """Whether compiled loops can quantise A."""
@@ -216,7 +194,7 @@ class DenseStorage(MemoryStorage):
         def sweep(part: slice) -> None:
             dense_affine_map(self.array, *vectors, part.start, part.stop, rows.start, out)
 
-        threads.parallel_map(sweep, threads.split_rows(rows, threads.n_slices()))
+        threads.parallel_map(sweep, threads.split_rows(rows, threads.n_slices(out.nbytes)))
 
     def _narrow_gram(self, affine: AffineMap) -> Array:
         from ling.design.kernels import BLOCK_COLUMNS, narrow_gram
@@ -229,7 +207,9 @@ class DenseStorage(MemoryStorage):
             narrow_gram(self.array, *vectors, part.start, part.stop, out)
             return out
 
-        gram = threads.parallel_sum(sweep, self._thread_slices(8 * size * size))[:p, :p]
+        work = 1 + p / PRODUCTS_PER_READ_ENTRY
+        parts = self._thread_slices(8 * size * size, work)
+        gram = threads.parallel_sum(sweep, parts)[:p, :p]
         return mirror_upper_triangle(np.ascontiguousarray(gram))
 
     def _can_compile_map(self, affine: AffineMap) -> bool:
@@ -242,7 +222,8 @@ class DenseStorage(MemoryStorage):
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array.T)
         blocks = partial(self._mapped_column_blocks, affine, out_dtype)
-        return self._gram_of_blocks(blocks, self.shape[1], self.shape[0], out_dtype)
+        n, p = self.shape
+        return parallel_sum_of_grams(blocks, p, n, out_dtype, self.workspace_bytes)
 
     def _mapped_column_blocks(
         self, affine: AffineMap, dtype: np.dtype[Any], part: slice, n_parts: int
@@ -380,9 +361,12 @@ class DenseStorage(MemoryStorage):
         stacked = threads.parallel_sum(sweep, self._thread_slices(8 * shape[0] * shape[1]))
         return stacked[0], stacked[1:-1].T, stacked[-1]
 
-    def _thread_slices(self, n_bytes: int) -> list[slice]:
-        """Return one range of rows per task; each task accumulates a result of `n_bytes`."""
-        n_parts = threads.n_slices(n_bytes, self.array.nbytes)
+    def _thread_slices(self, n_bytes: int, work: float = 1.0) -> list[slice]:
+        """Return one range of rows per task; each task accumulates a result of `n_bytes`.
+
+        A task takes `work` times as long as reading its rows.
+        """
+        n_parts = threads.n_slices(work * self.array.nbytes, n_bytes)
         return threads.split_rows(slice(0, self.shape[0]), n_parts)
 
     @property

@@ -26,7 +26,7 @@ def row_products(X: Array, V: Array) -> Array:
     def sweep(part: slice) -> None:
         dense_row_products(X, columns, part.start, part.stop, width, out)
 
-    threads.parallel_map(sweep, threads.split_rows(slice(0, len(X)), threads.n_slices()))
+    threads.parallel_map(sweep, threads.split_rows(slice(0, len(X)), threads.n_slices(X.nbytes)))
     return out.reshape(len(X), *V.shape[1:])
 
 
@@ -43,7 +43,8 @@ def column_sums(X: Array, U: Array) -> Array:
         dense_column_sums(X, columns, part.start, part.stop, SUMMED_COLUMNS, height, out)
         return out
 
-    n_parts = max(threads.n_threads(), threads.n_slices(8 * shape[0] * shape[1], X.nbytes))
+    n_parts = min(threads.n_threads(), threads.n_slices(X.nbytes))
+    n_parts = max(n_parts, threads.n_slices(X.nbytes, 8 * shape[0] * shape[1]))
     total = threads.parallel_sum(sweep, threads.split_rows(slice(0, len(X)), n_parts))
     return np.ascontiguousarray(total.T).reshape(-1, *U.shape[1:])
 

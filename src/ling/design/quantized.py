@@ -61,7 +61,7 @@ class QuantizedMatrix:
             quantized_gram_matvec(self.codes, self.scales, normalized, part.start, part.stop, out)
             return out
 
-        n_parts = threads.n_slices(8 * len(v), self.codes.nbytes)
+        n_parts = threads.n_slices(self.codes.nbytes, 8 * len(v))
         parts = threads.split_rows(slice(0, len(self.scales)), n_parts)
         return np.asarray(self.column_scales * threads.parallel_sum(sweep, parts) * largest)
 
@@ -85,5 +85,6 @@ def quantize(
         rows = part.start * GROUP_SIZE, min(part.stop * GROUP_SIZE, n)
         dense_quantize(array, *vectors, column_scales, *rows, codes, scales)
 
-    threads.parallel_map(sweep, threads.split_rows(slice(0, n_groups), threads.n_slices()))
+    n_parts = threads.n_slices(codes.nbytes)
+    threads.parallel_map(sweep, threads.split_rows(slice(0, n_groups), n_parts))
     return QuantizedMatrix(codes, scales, column_scales)

@@ -20,7 +20,7 @@ from ling.design.rows import AffineRowTransform
 from ling.design.storage import BlockFunction, MemoryStorage, kernel_arguments
 from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.linalg import threads
-from ling.linalg.gram import mirror_upper_triangle, sum_of_grams
+from ling.linalg.gram import mirror_upper_triangle, parallel_sum_of_grams
 
 # Stored entries that are copied at a time to add up duplicates. With fewer, adding up the columns
 # of wide X would take longer than squaring.
@@ -98,7 +98,8 @@ class SparseStorage(MemoryStorage):
         n, p = self.shape
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
         if self.n_stored > self._tuning.min_blas_density * n * p:
-            return sum_of_grams(self._dense_blocks(affine, out_dtype), p, out_dtype)
+            blocks = partial(self._dense_blocks, affine, out_dtype)
+            return parallel_sum_of_grams(blocks, n, p, out_dtype, self.workspace_bytes)
         left = (
             np.zeros((n, 0)) if affine.left is None else scale_rows(affine.left, affine.row_scale)
         )
@@ -125,11 +126,18 @@ class SparseStorage(MemoryStorage):
             return G
         return _apply_low_rank_correction(G, XtL, None, affine.left, affine.right)
 
-    def _dense_blocks(self, affine: AffineMap, dtype: np.dtype[Any]) -> Iterator[Array]:
-        """Yield consecutive blocks of rows of A, dense and in `dtype`."""
-        n, p = self.shape
-        n_bytes = min(DENSE_BLOCK_BYTES, self.workspace_bytes)
-        for rows in row_slices(n, max(256, p // 8, int(n_bytes / (8 * max(1, p))))):
+    def _dense_blocks(
+        self, affine: AffineMap, dtype: np.dtype[Any], part: slice, n_parts: int
+    ) -> Iterator[Array]:
+        """Yield consecutive blocks of the rows `part` of A, dense and in `dtype`.
+
+        They take one of `n_parts` of the memory for blocks.
+        """
+        p = max(1, self.shape[1])
+        n_bytes = min(DENSE_BLOCK_BYTES, self.workspace_bytes / n_parts)
+        height = max(256, p // 8, int(n_bytes / (8 * p)))
+        for start in range(part.start, part.stop, height):
+            rows = slice(start, min(start + height, part.stop))
             block = np.asarray(self.csr[rows].astype(np.float64).toarray())
             yield affine.apply(block, rows, out=block).astype(dtype, copy=False)
 
@@ -297,7 +305,7 @@ class SparseStorage(MemoryStorage):
             n_parts = threads.n_threads()
         else:
             entry_bytes = self.csr.data.itemsize + self.csr.indices.itemsize
-            n_parts = threads.n_slices(partial_bytes, float(self.csr.nnz) * entry_bytes)
+            n_parts = threads.n_slices(float(self.csr.nnz) * entry_bytes, partial_bytes)
         if n_parts not in self._slices:  # every pass of an iteration has the same
             entries = -(-self.csr.nnz // n_parts)
             self._slices[n_parts] = self._split_by_entries(slice(0, self.shape[0]), entries)

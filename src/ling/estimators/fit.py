@@ -53,6 +53,10 @@ SKLEARN_SOLVERS = {
     "saga": "auto",
     "lbfgs": "auto",
 }
+#: Options of a fit that are parameters of estimators; `speeds` has the others.
+OPTION_NAMES = tuple(
+    field.name for field in fields(FitOptions) if field.name not in ("machine", "read_bandwidth")
+)
 #: Solvers that support positive=True, i.e. the constraint that all coefficients are >= 0.
 POSITIVE_SOLVERS = ("auto", "lbfgs")
 #: Note when rounding `coef_` and `intercept_` to float32 alone exceeds tol.
@@ -75,11 +79,11 @@ def fit_options(model: Any) -> FitOptions:
 
     A solver of scikit-learn is replaced by the one that ling uses for it.
     """
-    names = (field.name for field in fields(FitOptions) if hasattr(model, field.name))
-    options = FitOptions(**{name: getattr(model, name) for name in names})
+    values = {name: getattr(model, name) for name in OPTION_NAMES if hasattr(model, name)}
+    if values.get("solver") in SKLEARN_SOLVERS:
+        values["solver"] = SKLEARN_SOLVERS[values["solver"]]
     machine, read_bandwidth = parse_speeds(getattr(model, "speeds", None))
-    solver = SKLEARN_SOLVERS.get(options.solver, options.solver)
-    return replace(options, solver=solver, machine=machine, read_bandwidth=read_bandwidth)
+    return FitOptions(**values, machine=machine, read_bandwidth=read_bandwidth)
 
 
 def check_solver(model: Any) -> None:
@@ -387,14 +391,13 @@ def _add_intercept(
     that of rounding them to `dtype`.
     """
     exact = standardization.intercept(coef)
-    with np.errstate(over="ignore"):
-        intercept = exact.astype(dtype)
+    intercept, rounding = exact, np.zeros(len(exact))
+    if dtype != np.float64:
+        with np.errstate(over="ignore"):
+            intercept = exact.astype(dtype)
+        rounding = np.abs(exact - intercept.astype(np.float64))
     _check_finite_coef(exact, dtype, intercept)
-    rounding = np.abs(exact - intercept.astype(np.float64))
-    shifts = rounding / standardization.y_scale
-    relative = relative_to_target_norm(problem, shifts * np.sqrt(standardization.total_weight))
-    # Beside a target without spread, any error is infinitely large.
-    relative[(problem.target_norms == 0) & (shifts > 0)] = np.inf
+    relative = _relative_shift(problem, standardization, rounding) if rounding.any() else rounding
     error = intercept_error(problem, standardization, sizes)
     with_intercept = solution.with_added_error(error, relative)
     limited_by_mean = with_intercept.status is Status.NOT_REACHED and (
@@ -403,6 +406,15 @@ def _add_intercept(
     if limited_by_mean:
         with_intercept = replace(with_intercept, limited_by_mean=True)
     return intercept, rounding, with_intercept
+
+
+def _relative_shift(problem: Problem, standardization: Standardization, rounding: Array) -> Array:
+    """What rounding errors (t,) of the intercepts add to the relative bounds (t,)."""
+    shifts = rounding / standardization.y_scale
+    relative = relative_to_target_norm(problem, shifts * np.sqrt(standardization.total_weight))
+    # Beside a target without spread, any error is infinitely large.
+    relative[(problem.target_norms == 0) & (shifts > 0)] = np.inf
+    return relative
 
 
 def _has_large_mean(problem: Problem, sizes: TermSizes) -> bool:

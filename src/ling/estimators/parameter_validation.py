@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from numbers import Real
 from typing import Any
@@ -69,6 +70,8 @@ def check_tol(tol: Any) -> None:
 
 def check_alpha_per_target(alpha: Any, n_targets: int) -> Array:
     """Validated penalties (n_targets,) from one alpha, or from one alpha per target."""
+    if type(alpha) is float and 0 <= alpha < math.inf:
+        return np.full(n_targets, alpha)
     with name_argument_in_errors(alpha=alpha):
         alphas = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
     if alphas.ndim != 1 or len(alphas) not in (1, n_targets):

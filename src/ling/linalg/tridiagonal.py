@@ -168,7 +168,8 @@ class HouseholderTridiagonal:
         def sweep(part: slice) -> None:
             tridiagonal_quadratic_forms(Z[part], inverse, ratios, forms[part])
 
-        threads.parallel_map(sweep, threads.split_rows(slice(0, len(Z)), threads.n_slices()))
+        work = float(Z.nbytes) * len(alphas)
+        threads.parallel_map(sweep, threads.split_rows(slice(0, len(Z)), threads.n_slices(work)))
         return forms[:, : len(alphas)]
 
     def _ldl_recurrences(self, alphas: Array) -> tuple[Array, Array]:

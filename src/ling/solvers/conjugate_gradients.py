@@ -271,6 +271,24 @@ def conjugate_gradients(
     )  # fmt: skip
 
 
+def diagonal_preconditioner(problem: Problem) -> Preconditioner:
+    """The inverse of the diagonal of X'X + alpha I."""
+    squares = _diagonal(problem)
+    max_square = float(squares.max(initial=0.0))
+    return Preconditioner(
+        lambda R, targets: R / (squares[:, None] + problem.alphas[targets]),
+        problem.alphas / (max_square + problem.alphas),
+    )
+
+
+def _diagonal(problem: Problem) -> Array:
+    """The diagonal (p,) of X'X; its mean in all places if p > n, as in `sketch_preconditioner`."""
+    squares = problem.column_norms**2
+    if problem.shape[0] < problem.shape[1]:
+        squares = np.full_like(squares, squares.mean())
+    return np.asarray(squares)
+
+
 @np.errstate(over="ignore", invalid="ignore")  # bounds and goals may be infinite
 def diagonal_conjugate_gradients(
     problem: Problem, *, tol: float, max_iter: int | None = None, iter_budget: float = float("inf")
@@ -281,14 +299,8 @@ def diagonal_conjugate_gradients(
     fraction of the time of `run_conjugate_gradients` if X is small. The iteration gives up with the
     first target that does.
     """
-    squares = problem.column_norms**2
-    if problem.shape[0] < problem.shape[1]:  # as in `sketch_preconditioner`
-        squares = np.full_like(squares, squares.mean())
-    max_square = float(squares.max(initial=0.0))
-    preconditioner = Preconditioner(
-        lambda R, targets: R / (squares[:, None] + problem.alphas[targets]),
-        problem.alphas / (max_square + problem.alphas),
-    )
+    squares = _diagonal(problem)
+    preconditioner = diagonal_preconditioner(problem)
     system = PrimalSystem(problem, preconditioner, ZeroMinorant())
     W, R = np.zeros_like(problem.moments), problem.moments.copy()
     squared_bound = system.initial_squared_bound(R)

@@ -41,6 +41,10 @@ N_DENSE_BLOCK_SWEEPS = 4
 GRAM_SLOWDOWN_WHILE_READING = 1.3
 # Rows of the smallest sample, how often their values are read or written, and seconds of Python.
 LOOK_ROWS, N_LOOK_SWEEPS, SECONDS_PER_LOOK = 64, 8, 1.5e-3
+# Rows of the sample that most sketches end with, and of the largest one.
+TYPICAL_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 256, 1024
+# Limits on the largest rank of a sketch. It is the smaller one where memory is short.
+SMALL_SKETCH_RANK, MAX_SKETCH_RANK = 32, 512
 # Bytes of X from which a quantized copy in 16-bit integers saves more than it costs.
 MIN_QUANTIZED_BYTES = 2**25
 # Cost of making the quantized copy, in passes. It includes the clearing of newly allocated memory.
@@ -77,6 +81,8 @@ class EngineEstimate:
         The largest rank or dimension that `n_bytes` allows for.
     max_refinement_passes : float
         Passes that may correct a solution in lower precision before float64 would be faster.
+    max_sample_rows : int
+        Rows that a sample may have.
     """
 
     engine: str
@@ -87,6 +93,7 @@ class EngineEstimate:
     fits: bool = True
     max_rank: int = 0
     max_refinement_passes: float = float("inf")
+    max_sample_rows: int = MAX_SAMPLE_ROWS
 
 
 @dataclass(frozen=True)
@@ -310,21 +317,28 @@ def _estimate_two_stage(
     shape: ProblemDimensions, machine: Machine, precision: str, tol: float
 ) -> list[EngineEstimate]:
     exact = _estimate_two_stage_variant(shape, machine, tol, copied=False)
+    # Where memory is short, less of the spectrum is captured.
+    small = _estimate_two_stage_variant(
+        shape, machine, tol, copied=False, most_rank=SMALL_SKETCH_RANK, max_sample_rows=LOOK_ROWS
+    )
     may_quantize = (
         precision != "float64" and shape.dense and shape.can_quantize and shape.p <= shape.n
     )
     if not may_quantize or shape.n_bytes < MIN_QUANTIZED_BYTES:
-        return [exact]
-    return [_estimate_two_stage_variant(shape, machine, tol, copied=True), exact]
+        return [exact, small]
+    return [_estimate_two_stage_variant(shape, machine, tol, copied=True), exact, small]
 
 
 def _estimate_two_stage_variant(
-    shape: ProblemDimensions, machine: Machine, tol: float, copied: bool
-) -> EngineEstimate:
+    shape: ProblemDimensions, machine: Machine, tol: float, copied: bool,
+    most_rank: int = MAX_SKETCH_RANK, max_sample_rows: int = MAX_SAMPLE_ROWS,
+) -> EngineEstimate:  # fmt: skip
     """Cost of the sketch, from a row sample if X is dense, and of the iterations."""
     t, n, p = shape.n_targets, shape.n, shape.p
     # Limits the sketch to a fraction of the size of X.
-    max_rank = int(np.clip(shape.nnz // p // 24, 32, 512))
+    max_rank = min(
+        most_rank, int(np.clip(shape.nnz // p // 24, SMALL_SKETCH_RANK, MAX_SKETCH_RANK))
+    )
     iterations = TYPICAL_ITERATIONS * _tol_factor(tol)
     rank = min(16, p // 2, n) if shape.dense else min(8, p // 2)
     seconds = iterations * pass_seconds(shape, machine, t)
@@ -339,14 +353,15 @@ def _estimate_two_stage_variant(
             "two_stage", seconds + pass_seconds(shape, machine, max(rank, 1)), n_bytes,
             iterations + 4, max_rank=max_rank,
         )  # fmt: skip
-    sample_size = min(n, 256)
+    sample_size = min(n, TYPICAL_SAMPLE_ROWS, max_sample_rows)
     seconds += sampling_flops(sample_size, p) * machine.threads / machine.gemm_rate
-    n_bytes += 16.0 * p * min(n, 4 * sample_size) + 8.0 * n * t * (6 if n < p else 0)
+    n_bytes += 16.0 * p * min(n, max_sample_rows) + 8.0 * n * t * (6 if n < p else 0)
     if copied:
         n_bytes += 2.2 * shape.nnz
     return EngineEstimate(
-        "two_stage", seconds, n_bytes, iterations + 3, low_precision=copied, max_rank=max_rank
-    )
+        "two_stage", seconds, n_bytes, iterations + 3, low_precision=copied, max_rank=max_rank,
+        max_sample_rows=max_sample_rows,
+    )  # fmt: skip
 
 
 def _estimate_krylov(shape: ProblemDimensions, machine: Machine, tol: float) -> EngineEstimate:

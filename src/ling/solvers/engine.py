@@ -13,7 +13,7 @@ import numpy as np
 from ling._typing import Array
 from ling.errors import ClusterLostError
 from ling.solvers.certificate import Minorant, ZeroMinorant
-from ling.solvers.cost_model import TYPICAL_PASS_COSTS, PassCosts
+from ling.solvers.cost_model import MAX_SAMPLE_ROWS, TYPICAL_PASS_COSTS, PassCosts
 from ling.solvers.memory_budget import UNLIMITED_MEMORY, MemoryBudget
 
 # The seed that `random_state=None` stands for, so that fits are reproducible by default.
@@ -70,6 +70,8 @@ class EngineBudget:
         What the steps of an engine cost.
     n_iter_done : int
         Iterations that were done before.
+    max_sample_rows : int
+        Largest sample of rows that memory was planned for.
     """
 
     max_iter: int | None = None
@@ -80,6 +82,7 @@ class EngineBudget:
     max_refinement_passes: float = float("inf")
     costs: PassCosts = TYPICAL_PASS_COSTS
     n_iter_done: int = 0
+    max_sample_rows: int = MAX_SAMPLE_ROWS
 
     def iterations_affordable(self, n_targets: int) -> float:
         """Number of iterations on X that `max_passes` allow."""

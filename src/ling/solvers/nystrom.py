@@ -8,6 +8,7 @@ them from products of X'X with random directions, which take one pass for each b
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize_against, thin_svd
 from ling.linalg.rounding import EPS, product_noise
 from ling.solvers.certificate import LowRankMinorant, Minorant, ZeroMinorant, nystrom_slack
+from ling.solvers.conjugate_gradients import MIN_LOWER_RATIO
 from ling.solvers.engine import EngineBudget, as_generator
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
@@ -28,6 +30,8 @@ FLOAT64_TINY = float(np.finfo(np.float64).tiny)
 INITIAL_RANK = 16
 # The fraction of a sketch's directions that it captures well.
 CAPTURED_FRACTION = 0.7
+# The largest eigenvalue of sparse X, scaled to columns of equal norms, over that of random columns.
+TYPICAL_EIGENVALUE_EXCESS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,3 +235,16 @@ def forecast_iterations(condition: float, least: float, tol: float, most: int) -
     digits = np.log(2 / max(tol, EPS)) + 0.5 * np.log(1 / least)
     # 0.35 instead of the worst-case 0.5, because most of y lies in few directions.
     return min(float(0.35 * np.sqrt(condition) * digits) + 1, 2.0 * most)
+
+
+def forecast_without_sketch(problem: Problem, tol: float) -> float:
+    """Iterations that conjugate gradients with a diagonal preconditioner are expected to need.
+
+    Nothing is known of the spectrum of X but its trace: the largest eigenvalue is taken to be a few
+    times that of random columns (Marchenko & Pastur).
+    """
+    n, p = problem.shape
+    alpha, square = float(problem.alphas.min()), float(np.mean(problem.column_norms**2))
+    lower_ratio = max(alpha / (square + alpha), MIN_LOWER_RATIO)
+    largest = 1 + TYPICAL_EIGENVALUE_EXCESS * (1 + math.sqrt(p / n)) ** 2 * (1 - lower_ratio)
+    return forecast_iterations(largest / lower_ratio, lower_ratio, tol, min(n, p))

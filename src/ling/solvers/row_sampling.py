@@ -18,7 +18,7 @@ from ling.linalg.decompositions import eigh
 from ling.linalg.gram import form_gram
 from ling.linalg.ritz import orthonormalize
 from ling.linalg.rounding import sum_noise
-from ling.solvers.cost_model import LOOK_ROWS, sampling_flops
+from ling.solvers.cost_model import LOOK_ROWS, MAX_SAMPLE_ROWS, sampling_flops
 from ling.solvers.engine import EngineBudget, as_generator
 from ling.solvers.nystrom import (
     FLOAT64_TINY,
@@ -35,7 +35,7 @@ from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 
 # Rows; the sizes of sample that are tried.
-SAMPLE_SIZES = LOOK_ROWS, 128, 256, 512, 1024
+SAMPLE_SIZES = LOOK_ROWS, 128, 256, 512, MAX_SAMPLE_ROWS
 # Cost limit of the first sample, in passes.
 MAX_FIRST_SAMPLE_PASSES = 1.5
 # An eigenvalue of the sample counts as a spike if it exceeds the upper edge of the noise by this
@@ -85,7 +85,7 @@ def row_sample_sketch(
         larger = {
             s: forecasts.for_larger_sample(s)
             for s in SAMPLE_SIZES
-            if size < s <= problem.shape[0] // 4
+            if size < s <= min(problem.shape[0] // 4, budget.max_sample_rows)
         }
         best = cheapest_forecast([from_sample, from_nystrom, *larger.values()])
         if (
@@ -116,7 +116,8 @@ def initial_sample_size(problem: Problem, budget: EngineBudget) -> int:
     cheap = [
         s
         for s in SAMPLE_SIZES[:4]
-        if sampling_flops(s, p) <= MAX_FIRST_SAMPLE_PASSES * budget.costs.blas_flops_per_pass
+        if s <= budget.max_sample_rows
+        and sampling_flops(s, p) <= MAX_FIRST_SAMPLE_PASSES * budget.costs.blas_flops_per_pass
     ]
     return min(n, max(SAMPLE_SIZES[0], n // 4), max(cheap, default=SAMPLE_SIZES[0]))
 

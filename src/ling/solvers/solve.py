@@ -17,7 +17,6 @@ from ling.design.arrays import CACHED_ELEMENTS, row_slices
 from ling.progress import RemainingWork
 from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
-from ling.solvers.conjugate_gradients import MIN_LOWER_RATIO
 from ling.solvers.cost_model import (
     SECONDS_PER_LOOK,
     EngineEstimate,
@@ -31,7 +30,7 @@ from ling.solvers.cost_model import (
 from ling.solvers.engine import Candidate, EngineBudget
 from ling.solvers.engines import ENGINES
 from ling.solvers.nonnegative import nonnegative
-from ling.solvers.nystrom import forecast_iterations
+from ling.solvers.nystrom import forecast_without_sketch
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
@@ -44,8 +43,6 @@ log = logging.getLogger("ling")
 MAX_ATTEMPTS_PER_ENGINE = 3
 # Engines whose cost hardly depends on what is unknown before the fit, such as the spectrum of X.
 PREDICTABLE_ENGINES = "direct", "row_sketch"
-# The largest eigenvalue of sparse X, scaled to columns of equal norms, over that of random columns.
-TYPICAL_EIGENVALUE_EXCESS = 4.0
 # two_stage looks at a few rows first if that takes at most this fraction of the time of `direct`,
 # and if so many iterations would be faster than `direct`.
 MAX_LOOK_FRACTION, MIN_ITERATIONS = 0.07, 4
@@ -194,6 +191,7 @@ def _engines_to_try(
                 estimate.low_precision,
                 estimate.max_refinement_passes,
                 plan.pass_costs,
+                max_sample_rows=estimate.max_sample_rows,
             ),
         )
 
@@ -234,16 +232,8 @@ def _with_iterations_first(
 
 
 def _expects_few_iterations(problem: Problem, plan: Plan, tol: float) -> bool:
-    """Whether alpha shows that a small sparse X needs few iterations.
-
-    The largest eigenvalue, with a diagonal preconditioner, is taken to be a few times that of
-    random columns (Marchenko & Pastur).
-    """
-    n, p = problem.shape
-    alpha, square = float(problem.alphas.min()), float(np.mean(problem.column_norms**2))
-    lower_ratio = max(alpha / (square + alpha), MIN_LOWER_RATIO)
-    largest = 1 + TYPICAL_EIGENVALUE_EXCESS * (1 + math.sqrt(p / n)) ** 2 * (1 - lower_ratio)
-    iterations = forecast_iterations(largest / lower_ratio, lower_ratio, tol, min(n, p))
+    """Whether alpha shows that a small sparse X needs few iterations."""
+    iterations = forecast_without_sketch(problem, tol)
     n_steps = iterations * problem.n_targets
     seconds = n_steps * compiled_iteration_seconds(plan.dimensions, plan.machine)
     return seconds <= plan.estimate_for("direct").seconds

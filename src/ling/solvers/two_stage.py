@@ -22,15 +22,21 @@ from ling.linalg.gram import form_gram
 from ling.linalg.ritz import thin_svd
 from ling.linalg.rounding import EPS, EPS32
 from ling.linalg.threads import single_threaded_blas
-from ling.solvers.certificate import Minorant, evaluate_bound
+from ling.solvers.certificate import Minorant, ZeroMinorant, evaluate_bound
 from ling.solvers.conjugate_gradients import (
     Preconditioner,
     conjugate_gradients,
     diagonal_conjugate_gradients,
+    diagonal_preconditioner,
     dual_conjugate_gradients,
 )
 from ling.solvers.engine import Candidate, EngineBudget
-from ling.solvers.nystrom import Sketch, randomized_nystrom_sketch
+from ling.solvers.nystrom import (
+    INITIAL_RANK,
+    Sketch,
+    forecast_without_sketch,
+    randomized_nystrom_sketch,
+)
 from ling.solvers.options import FitOptions
 from ling.solvers.problem import Problem
 from ling.solvers.row_sampling import row_sample_sketch
@@ -43,6 +49,9 @@ MAX_FORECAST_FRACTION = 0.75
 # Iterations without a sketch that may be expected before one is made: for small sparse X, where
 # compiled loops iterate without a sketch, making one and using it takes as long as hundreds.
 MAX_ITER_WITHOUT_SKETCH = 300
+# Iterations without a sketch that may be expected before one is made for other sparse X, in units
+# of the cost of the smallest sketch.
+MAX_COST_WITHOUT_SKETCH = 2.0
 # Bytes of a sketch up to which two products with it are as fast as one fused sweep.
 MAX_CACHED_BYTES = 2**20
 # On a quantized copy of X: the largest number of restarts from the exact gradient of X, and the
@@ -62,16 +71,14 @@ def two_stage(
     Restarts from the gradient of X itself recover the accuracy. Without a `start`, the
     engine gives up before it iterates if the forecast cost is too close to `budget.max_passes`.
     """
-    if start is None and problem.design.can_iterate:
-        cost = budget.costs.compiled_step_cost * problem.n_targets
-        candidate = _iterate_without_sketch(problem, options.tol, budget, cost)
-        n_iter = candidate.n_iter or 0
-        remaining = budget.remaining_after(n_iter, cost)
-        if not candidate.gave_up or remaining.max_iter == 0:
-            return candidate
-        sketched = _iterate_with_sketch(problem, options, remaining, candidate.coef, True)
-        return replace(sketched, n_iter=n_iter + (sketched.n_iter or 0))
-    return _iterate_with_sketch(problem, options, budget, start, start is None)
+    if start is not None:
+        return _iterate_with_sketch(problem, options, budget, start, False)
+    candidate, remaining = _iterate_without_sketch(problem, options.tol, budget)
+    if not candidate.gave_up or remaining.max_iter == 0:
+        return candidate
+    start = candidate.coef if candidate.n_iter else None
+    sketched = _iterate_with_sketch(problem, options, remaining, start, True)
+    return replace(sketched, n_iter=(candidate.n_iter or 0) + (sketched.n_iter or 0))
 
 
 def _iterate_with_sketch(
@@ -92,10 +99,7 @@ def _iterate_with_sketch(
     with single_threaded_blas() if blas_is_minor else nullcontext():
         sketch, expected = stage_one(problem, options, budget)
     if expected.cost > MAX_FORECAST_FRACTION * budget.max_passes and may_give_up:
-        zero_coef = np.zeros_like(problem.moments)
-        return Candidate(
-            zero_coef, bound=problem.target_norms, n_iter=0, rank=sketch.rank, gave_up=True
-        )
+        return _give_up(problem, sketch.rank)
     with single_threaded_blas() if blas_is_minor else nullcontext():
         if n < p and sketch.dual_factor is not None:
             candidate = dual_conjugate_gradients(
@@ -120,17 +124,36 @@ def _iterate_with_sketch(
 
 
 def _iterate_without_sketch(
-    problem: Problem, tol: float, budget: EngineBudget, iteration_cost: float
-) -> Candidate:
-    """Conjugate gradients with a diagonal preconditioner; gives up where a sketch may be faster.
+    problem: Problem, tol: float, budget: EngineBudget
+) -> tuple[Candidate, EngineBudget]:
+    """Conjugate gradients on sparse X with a diagonal preconditioner, and the remaining budget.
 
-    An iteration, of all targets, costs `iteration_cost` passes.
+    They give up where a sketch may be faster, and without an iteration if X is dense or if many are
+    expected. A sketch of dense X costs next to nothing, because its rows can be sampled.
     """
-    iter_budget = min(MAX_ITER_WITHOUT_SKETCH, budget.max_passes / iteration_cost)
-    candidate = diagonal_conjugate_gradients(
-        problem, tol=tol, max_iter=budget.max_iter, iter_budget=iter_budget
-    )
-    return replace(candidate, rank=0)
+    costs, n_targets = budget.costs, problem.n_targets
+    if problem.design.can_iterate:
+        cost = costs.compiled_step_cost * n_targets
+        iter_budget = min(MAX_ITER_WITHOUT_SKETCH, budget.max_passes / cost)
+        candidate = diagonal_conjugate_gradients(
+            problem, tol=tol, max_iter=budget.max_iter, iter_budget=iter_budget
+        )
+        return replace(candidate, rank=0), budget.remaining_after(candidate.n_iter or 0, cost)
+    cost = costs.iteration_cost(n_targets)
+    iter_budget = MAX_COST_WITHOUT_SKETCH * costs.iteration_cost(INITIAL_RANK) / cost
+    if costs.can_sample_rows or forecast_without_sketch(problem, tol) > iter_budget:
+        return _give_up(problem, 0), budget
+    candidate = conjugate_gradients(
+        problem, diagonal_preconditioner(problem), ZeroMinorant(), tol=tol,
+        max_iter=budget.max_iter, iter_budget=iter_budget,
+    )  # fmt: skip
+    return replace(candidate, rank=0), budget.remaining_after(candidate.n_iter or 0, cost)
+
+
+def _give_up(problem: Problem, rank: int) -> Candidate:
+    """The candidate of an engine that has not iterated."""
+    zero_coef = np.zeros_like(problem.moments)
+    return Candidate(zero_coef, bound=problem.target_norms, n_iter=0, rank=rank, gave_up=True)
 
 
 def _iterate_exact(
