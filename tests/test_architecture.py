@@ -11,8 +11,6 @@ TEXTS = {
     for file in sorted(SOURCE.rglob("*.py"))
 }
 MAX_LINES = 500
-#: Loops that numba compiles are written out, and may be longer.
-COMPILED = {"design/kernels.py"}
 #: Where bytes may be compared with a memory budget.
 BUDGET_FILES = {"solvers/memory_budget.py", "solvers/planning.py"}
 #: The only context variable holds the listeners of `ling.progress.watch`.
@@ -27,8 +25,7 @@ def compares_budget(node):
 
 
 def test_files_are_short():
-    lengths = {name: len(text.splitlines()) for name, text in TEXTS.items()}
-    assert not {name for name, n in lengths.items() if n > MAX_LINES} - COMPILED
+    assert not {name for name, text in TEXTS.items() if len(text.splitlines()) > MAX_LINES}
 
 
 def test_bytes_are_compared_with_a_budget_in_the_cost_model_only():

@@ -189,7 +189,7 @@ class DenseStorage(MemoryStorage):
             yield mapped
 
     def _apply_map(self, out: Array, vectors: tuple[Array, Array, Array], rows: slice) -> None:
-        from ling.design.kernels import dense_affine_map
+        from ling.design.dense_kernels import dense_affine_map
 
         def sweep(part: slice) -> None:
             dense_affine_map(self.array, *vectors, part.start, part.stop, rows.start, out)
@@ -197,7 +197,7 @@ class DenseStorage(MemoryStorage):
         threads.parallel_map(sweep, threads.split_rows(rows, threads.n_slices(out.nbytes)))
 
     def _narrow_gram(self, affine: AffineMap) -> Array:
-        from ling.design.kernels import BLOCK_COLUMNS, narrow_gram
+        from ling.design.dense_kernels import BLOCK_COLUMNS, narrow_gram
 
         p, vectors = self.shape[1], affine.as_vectors(self.shape)
         size = -(-p // BLOCK_COLUMNS) * BLOCK_COLUMNS
@@ -296,7 +296,7 @@ class DenseStorage(MemoryStorage):
     ) -> Array:
         # A compiled loop is used because BLAS starts and stops its threads twice per block.
         # That takes as long as reading X twice. With few columns BLAS also copies all of X.
-        from ling.design.kernels import BLOCK_COLUMNS, dense_gram_matmat, dense_gram_matvec
+        from ling.design.dense_kernels import BLOCK_COLUMNS, dense_gram_matmat, dense_gram_matvec
 
         if not self.array.flags.c_contiguous:
             return self._fortran_gram_by_kernel(V, transform, row_output)
@@ -322,7 +322,7 @@ class DenseStorage(MemoryStorage):
     def _fortran_gram_by_kernel(
         self, V: Array, transform: AffineRowTransform | None, row_output: Array | None
     ) -> Array:
-        from ling.design.kernels import fortran_gram_matmat
+        from ling.design.dense_kernels import fortran_gram_matmat
 
         n, p = self.shape
         columns = np.ascontiguousarray(V.reshape(p, -1).T)
@@ -340,7 +340,7 @@ class DenseStorage(MemoryStorage):
         return product.T.reshape(V.shape)
 
     def _moments_by_kernel(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
-        from ling.design.kernels import dense_moments, fortran_moments
+        from ling.design.dense_kernels import dense_moments, fortran_moments
 
         shape = U.shape[1] + 2, self.shape[1]
 

@@ -17,7 +17,7 @@ SUMMED_COLUMNS = 512
 
 def row_products(X: Array, V: Array) -> Array:
     """Return X V in float64, for X (m, q) in C order and few columns of V (q, k) or (q,)."""
-    from ling.design.kernels import dense_row_products
+    from ling.design.dense_kernels import dense_row_products
 
     columns = np.ascontiguousarray(V.reshape(len(V), -1).T)
     out: Array = np.empty((len(X), len(columns)))
@@ -32,7 +32,7 @@ def row_products(X: Array, V: Array) -> Array:
 
 def column_sums(X: Array, U: Array) -> Array:
     """Return X'U in float64, for X (m, q) in C order and few columns of U (m, k) or (m,)."""
-    from ling.design.kernels import dense_column_sums
+    from ling.design.dense_kernels import dense_column_sums
 
     columns = np.ascontiguousarray(U.reshape(len(U), -1))
     shape = columns.shape[1], X.shape[1]

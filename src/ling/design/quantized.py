@@ -48,7 +48,7 @@ class QuantizedMatrix:
         return np.column_stack([self._gram_matvec(v) for v in V.T])
 
     def _gram_matvec(self, v: Array) -> Array:
-        from ling.design.kernels import quantized_gram_matvec
+        from ling.design.quantized_kernels import quantized_gram_matvec
 
         scaled = self.column_scales * v
         largest = float(np.abs(scaled).max(initial=0.0))
@@ -73,7 +73,7 @@ def quantize(
 
     `column_scales`, (p,), are positive and about the magnitude of the entries of each column.
     """
-    from ling.design.kernels import dense_quantize
+    from ling.design.quantized_kernels import dense_quantize
 
     n, p = array.shape
     n_groups = -(-n // GROUP_SIZE)

@@ -93,7 +93,7 @@ class SparseStorage(MemoryStorage):
         relative error grows like (mean / spread)^2 times the unit roundoff. If few entries are
         zeros, blocks of rows are made dense, because BLAS is faster then.
         """
-        from ling.design.kernels import csr_gram_matrix
+        from ling.design.sparse_kernels import csr_gram_matrix
 
         n, p = self.shape
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
@@ -235,7 +235,7 @@ class SparseStorage(MemoryStorage):
     def _gram_by_kernel(
         self, V: Array, transform: AffineRowTransform | None, row_output: Array | None
     ) -> Array:
-        from ling.design.kernels import csr_gram_matvec
+        from ling.design.sparse_kernels import csr_gram_matvec
 
         v = np.ascontiguousarray(V).reshape(-1)
         arrays = kernel_arguments(transform, row_output)
@@ -257,7 +257,7 @@ class SparseStorage(MemoryStorage):
         self, affine: AffineMap, state: DiagonalCGState, max_steps: int
     ) -> tuple[DiagonalCGState, Array]:
         """Return the state after up to `max_steps` steps, and the squared bound after each."""
-        from ling.design.kernels import csr_cg_steps
+        from ling.design.sparse_kernels import csr_cg_steps
 
         p = self.shape[1]
         scale, left, right = affine.as_vectors(self.shape)
@@ -282,13 +282,13 @@ class SparseStorage(MemoryStorage):
 
     def _add_matmat(self, V: Array, rows: slice, out: Array) -> None:
         """Add the given rows of X V to `out`."""
-        from ling.design.kernels import csr_matmat, csr_matvec
+        from ling.design.sparse_kernels import csr_matmat, csr_matvec
 
         kernel = csr_matvec if V.ndim == 1 else csr_matmat
         kernel(*self._csr_arrays(), np.ascontiguousarray(V), rows.start, rows.stop, out)
 
     def _add_rmatmat(self, U: Array, rows: slice, out: Array) -> None:
-        from ling.design.kernels import csr_rmatmat, csr_rmatvec
+        from ling.design.sparse_kernels import csr_rmatmat, csr_rmatvec
 
         kernel = csr_rmatvec if U.ndim == 1 else csr_rmatmat
         kernel(*self._csr_arrays(), np.ascontiguousarray(U), rows.start, rows.stop, out)
@@ -325,7 +325,7 @@ class SparseStorage(MemoryStorage):
 
 def _row_moments(csr: Any, weights: Array | None, shape: tuple[int, int], rows: slice) -> Array:
     """Return the sums of `csr_moments` over some rows of a matrix without duplicate entries."""
-    from ling.design.kernels import csr_moments
+    from ling.design.sparse_kernels import csr_moments
 
     out = np.zeros(shape)
     # Contiguous: a kernel is compiled again for arrays with other strides.
