@@ -26,6 +26,7 @@ RECORDS = {
     "wild choosing": Path(__file__).with_name("wild-choosing.jsonl"),
     "scaling": Path(__file__).with_name("scaling.json"),
     "cold start": Path(__file__).with_name("cold_start.json"),
+    "paths": Path(__file__).with_name("paths.json"),
 }
 MODELS = {"M1": "the paper's Model 1", "M3": "the paper's Model 3"}
 RIDGE_HEADS = [

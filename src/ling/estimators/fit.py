@@ -28,6 +28,7 @@ from ling.solvers.engines import ENGINES
 from ling.solvers.fingerprint import DataFingerprint, data_fingerprint
 from ling.solvers.machine import parse_speeds
 from ling.solvers.memory_budget import MemoryBudget
+from ling.solvers.observed_speeds import correct_speeds
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_as_dict
 from ling.solvers.problem import (
@@ -230,6 +231,8 @@ def solve_warm_started(
             fit = solve_problem(
                 problem, standardization, plan, options, context, fit_intercept, start
             )
+    if options.machine is None:
+        correct_speeds(plan, fit.solution.estimate, fit.report.seconds)
     return problem, standardization, fit
 
 

@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from ling.solvers.memory_limits import memory_limit
 log = logging.getLogger("ling")
 # Version of the cache file for speeds; entries of other versions are ignored.
 MACHINE_FILE_VERSION = 4
+# Factor by which a fit has to be faster than the speeds in the cache for them to be corrected.
+MIN_CORRECTION = 1.25
 # Fraction of the memory that this process may use that a fit takes without a memory_budget.
 DEFAULT_BUDGET_FRACTION = 0.25
 # Units of memory sizes in bytes. "B" is last, because all others end with it.
@@ -140,6 +142,26 @@ def measured_machine() -> Machine:
         _measured_speeds.setdefault(n_threads, measure_machine())
         _write_speeds(_cache_file(), _cache_key(n_threads), _measured_speeds[n_threads])
     return _measured_speeds[n_threads]
+
+
+def raise_cached_speeds(observed: Mapping[str, float]) -> None:
+    """Raise speeds in the cache file to observed ones, for later processes.
+
+    `observed` are lower bounds of the attributes of `Machine`. Those that exceed the cached ones by
+    less than a factor of MIN_CORRECTION change nothing.
+    """
+    file, key = _cache_file(), _cache_key(threads.n_threads())
+    cached = None if file is None else _as_machine(_read_speeds(file).get(key))
+    if cached is None:
+        return
+    higher = {
+        name: float(speed)
+        for name, speed in observed.items()
+        if speed > MIN_CORRECTION * getattr(cached, name)
+    }
+    if higher:
+        log.info("Speeds of this machine are corrected: %s.", higher)
+        _write_speeds(file, key, replace(cached, **higher))
 
 
 def forget_speeds() -> None:
