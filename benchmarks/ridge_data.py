@@ -52,7 +52,9 @@ class Problem:
 
     @cached_property
     def offset(self) -> Array:
-        return np.asarray(self.X.mean(axis=0, dtype=np.float64)).ravel()
+        # SciPy takes the mean of sparse X in its own dtype, whatever is passed as `dtype`.
+        X = self.X.astype(np.float64) if self.is_sparse else self.X
+        return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
 
     @cached_property
     def targets(self) -> Array:

@@ -19,10 +19,12 @@ from ling.design.arrays import (
     n_columns,
     row_slices,
 )
+from ling.design.compiled_gram import MappedMatrix, compiled_gram, is_compiled_gram_faster
 from ling.design.products import chain_length, column_sums, row_products, sum_in_short_chains
 from ling.design.quantized import QuantizedMatrix, quantize
 from ling.design.rows import AffineRowTransform
 from ling.design.storage import (
+    IDENTITY,
     MAX_THIN_COLUMNS,
     BlockFunction,
     MemoryStorage,
@@ -31,12 +33,10 @@ from ling.design.storage import (
 )
 from ling.design.tuning import DEFAULT_TUNING, Tuning
 from ling.linalg import threads
-from ling.linalg.gram import form_gram, mirror_upper_triangle, parallel_sum_of_grams
+from ling.linalg.gram import form_gram, parallel_sum_of_grams
 
 # Size of the blocks of rows, or columns, of a Gram matrix, in units of `Tuning.block_bytes`.
 GRAM_BLOCK_SIZE = 32
-# Products of a compiled loop that take as long as reading an entry.
-PRODUCTS_PER_READ_ENTRY = 16
 # Bytes of the blocks of rows of a Gram matrix that NumPy maps; they stay in cache.
 CACHED_BLOCK_BYTES = 2**21
 # Bytes of the rows of X in Fortran order that a compiled loop keeps in cache, and least number of
@@ -59,8 +59,6 @@ MIN_TILE_COLUMNS = 512
 MAX_MOMENT_COLUMNS = 16
 # MAX_COMPILED_COLUMNS of X in Fortran order, by the bytes of a number.
 MAX_FORTRAN_COLUMNS = {4: 16, 8: 4}
-# Number of features up to which BLAS is slow at X'X, and a compiled loop is used.
-MAX_NARROW_FEATURES = 128
 
 
 class DenseStorage(MemoryStorage):
@@ -142,12 +140,11 @@ class DenseStorage(MemoryStorage):
     def gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """Return A'A by symmetric rank-k updates, one block of rows of A at a time."""
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
-        if (
-            self.shape[1] <= MAX_NARROW_FEATURES
-            and out_dtype == np.float64
-            and self._can_compile_map(affine)
-        ):
-            return self._narrow_gram(affine)
+        if self._can_compile_gram(affine, self.shape, out_dtype):
+            scale, left, right = affine.as_vectors(self.shape)
+            n, p = self.shape
+            mapped = MappedMatrix(self.array, scale, np.ones(p), left, right, np.ones(n))
+            return compiled_gram(mapped, out_dtype, self._gram_block_bytes)
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array)
         blocks = partial(self._mapped_row_blocks, affine, out_dtype)
@@ -196,29 +193,26 @@ class DenseStorage(MemoryStorage):
 
         threads.parallel_map(sweep, threads.split_rows(rows, threads.n_slices(out.nbytes)))
 
-    def _narrow_gram(self, affine: AffineMap) -> Array:
-        from ling.design.dense_kernels import BLOCK_COLUMNS, narrow_gram
-
-        p, vectors = self.shape[1], affine.as_vectors(self.shape)
-        size = -(-p // BLOCK_COLUMNS) * BLOCK_COLUMNS
-
-        def sweep(part: slice) -> Array:
-            out = np.zeros((size, size))
-            narrow_gram(self.array, *vectors, part.start, part.stop, out)
-            return out
-
-        work = 1 + p / PRODUCTS_PER_READ_ENTRY
-        parts = self._thread_slices(8 * size * size, work)
-        gram = threads.parallel_sum(sweep, parts)[:p, :p]
-        return mirror_upper_triangle(np.ascontiguousarray(gram))
-
     def _can_compile_map(self, affine: AffineMap) -> bool:
         """Whether compiled loops can apply the map: row scales and a correction of rank 1."""
         return self._can_use_kernels and self.array.flags.c_contiguous and affine.rank <= 1
 
+    def _can_compile_gram(
+        self, affine: AffineMap, shape: tuple[int, int], dtype: np.dtype[Any]
+    ) -> bool:
+        """Whether a compiled loop forms the Gram matrix of an affine map of X or X', of `shape`."""
+        can_compile = self._can_use_kernels and affine.rank <= 1
+        return can_compile and is_compiled_gram_faster(shape, dtype, self._gram_block_bytes)
+
     def row_gram(self, affine: AffineMap, dtype: DTypeLike | None = None) -> Array:
         """Return A C^2 A' by symmetric rank-k updates, one block of columns at a time."""
         out_dtype = self.dtype if dtype is None else np.dtype(dtype)
+        if self._can_compile_gram(affine, self.shape[::-1], out_dtype):
+            scale, left, right = affine.as_vectors(self.shape)
+            ones = np.ones(self.shape[1])
+            column_scale = ones if affine.column_scale is None else affine.column_scale
+            mapped = MappedMatrix(self.array.T, ones, scale, right, left, column_scale)
+            return compiled_gram(mapped, out_dtype, self._gram_block_bytes)
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array.T)
         blocks = partial(self._mapped_column_blocks, affine, out_dtype)
@@ -368,6 +362,12 @@ class DenseStorage(MemoryStorage):
         """
         n_parts = threads.n_slices(work * self.array.nbytes, n_bytes)
         return threads.split_rows(slice(0, self.shape[0]), n_parts)
+
+    @property
+    def has_compiled_gram(self) -> bool:
+        """Whether a compiled loop forms the smaller Gram matrix of X, because BLAS is slower."""
+        tall_shape = max(self.shape), min(self.shape)
+        return self._can_compile_gram(IDENTITY, tall_shape, np.dtype(np.float64))
 
     @property
     def max_compiled_columns(self) -> int:

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numba import float64, njit
 
-from ling.design.row_kernels import transform_row
+from ling.design.row_kernels import add4, transform_row
 from ling.linalg.compiled import compiled
 
-# Columns that the register tiles of `dense_gram_matmat` and `narrow_gram` process together.
+# Columns that the register tiles of `dense_gram_matmat` process together.
 BLOCK_COLUMNS = 4
 # Rows of X that `dense_gram_matmat` keeps in cache for all columns and both products.
 TILE_ROWS = 8
-# Rows that `narrow_gram` transposes into cache at a time.
-TRANSPOSED_TILE_ROWS = 128
 _jit_dense = compiled(fastmath={"reassoc", "contract"})
 
 
@@ -74,14 +72,6 @@ def dense_gram_matvec(
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
-def _add4(out: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
-    out[i, c] += s0
-    out[i, c + 1] += s1
-    out[i, c + 2] += s2
-    out[i, c + 3] += s3
-
-
-@njit(nogil=True, error_model="numpy", inline="always")
 def _load4(u: Any, i: int, c: int) -> Any:
     return u[i, c], u[i, c + 1], u[i, c + 2], u[i, c + 3]
 
@@ -127,10 +117,10 @@ def _add_tile_products(
                 d1 += x3[j] * v1[j]
                 d2 += x3[j] * v2[j]
                 d3 += x3[j] * v3[j]
-            _add4(u, i - start, c, a0, a1, a2, a3)
-            _add4(u, i - start + 1, c, b0, b1, b2, b3)
-            _add4(u, i - start + 2, c, c0, c1, c2, c3)
-            _add4(u, i - start + 3, c, d0, d1, d2, d3)
+            add4(u, i - start, c, a0, a1, a2, a3)
+            add4(u, i - start + 1, c, b0, b1, b2, b3)
+            add4(u, i - start + 2, c, c0, c1, c2, c3)
+            add4(u, i - start + 3, c, d0, d1, d2, d3)
         for i in range(unrolled_end, stop):
             x0 = X[i, first:last]
             a0 = a1 = a2 = a3 = zero
@@ -139,7 +129,7 @@ def _add_tile_products(
                 a1 += x0[j] * v1[j]
                 a2 += x0[j] * v2[j]
                 a3 += x0[j] * v3[j]
-            _add4(u, i - start, c, a0, a1, a2, a3)
+            add4(u, i - start, c, a0, a1, a2, a3)
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
@@ -355,53 +345,3 @@ def dense_affine_map(
         x, row, s, a = X[i], out[i - first], scale[i], left[i]
         for j in range(X.shape[1]):
             row[j] = out.dtype.type(s * x[j] - a * right[j])
-
-
-@_jit_dense
-def narrow_gram(X: Any, scale: Any, left: Any, right: Any, lo: int, hi: int, out: Any) -> None:
-    """Add the upper triangle of X~'X~ over rows lo:hi of X~ = diag(scale) X - left right' to `out`.
-
-    This is for few columns, with which BLAS is slow. TRANSPOSED_TILE_ROWS rows at a time are
-    transposed into cache, and inner products of the resulting lines are formed in tiles of four by
-    four. The order of `out` is p rounded up to a multiple of four.
-    """
-    p, size = X.shape[1], out.shape[0]
-    lines = np.zeros((size, TRANSPOSED_TILE_ROWS))
-    for start in range(lo, hi, TRANSPOSED_TILE_ROWS):
-        stop = min(start + TRANSPOSED_TILE_ROWS, hi)
-        for i in range(start, stop):
-            s, shift = scale[i], left[i]
-            for j in range(p):
-                lines[j, i - start] = s * X[i, j] - shift * right[j]
-        for i in range(stop, start + TRANSPOSED_TILE_ROWS):
-            for j in range(p):
-                lines[j, i - start] = 0.0
-        for a in range(0, size, 4):
-            a0, a1, a2, a3 = lines[a], lines[a + 1], lines[a + 2], lines[a + 3]
-            for b in range(a, size, 4):
-                b0, b1, b2, b3 = lines[b], lines[b + 1], lines[b + 2], lines[b + 3]
-                s00 = s01 = s02 = s03 = 0.0
-                s10 = s11 = s12 = s13 = 0.0
-                s20 = s21 = s22 = s23 = 0.0
-                s30 = s31 = s32 = s33 = 0.0
-                for t in range(TRANSPOSED_TILE_ROWS):
-                    s00 += a0[t] * b0[t]
-                    s01 += a0[t] * b1[t]
-                    s02 += a0[t] * b2[t]
-                    s03 += a0[t] * b3[t]
-                    s10 += a1[t] * b0[t]
-                    s11 += a1[t] * b1[t]
-                    s12 += a1[t] * b2[t]
-                    s13 += a1[t] * b3[t]
-                    s20 += a2[t] * b0[t]
-                    s21 += a2[t] * b1[t]
-                    s22 += a2[t] * b2[t]
-                    s23 += a2[t] * b3[t]
-                    s30 += a3[t] * b0[t]
-                    s31 += a3[t] * b1[t]
-                    s32 += a3[t] * b2[t]
-                    s33 += a3[t] * b3[t]
-                _add4(out, a, b, s00, s01, s02, s03)
-                _add4(out, a + 1, b, s10, s11, s12, s13)
-                _add4(out, a + 2, b, s20, s21, s22, s23)
-                _add4(out, a + 3, b, s30, s31, s32, s33)

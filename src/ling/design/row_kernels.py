@@ -1,10 +1,19 @@
-"""Row transforms inside compiled loops."""
+"""Steps that compiled loops share: they become part of the loop that calls them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from numba import njit
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def add4(out: Any, i: int, c: int, s0: Any, s1: Any, s2: Any, s3: Any) -> None:
+    """Add four numbers to out[i, c : c + 4]."""
+    out[i, c] += s0
+    out[i, c + 1] += s1
+    out[i, c + 2] += s2
+    out[i, c + 3] += s3
 
 
 @njit(nogil=True, error_model="numpy", inline="always")

@@ -89,6 +89,11 @@ class Storage(ABC):
         return 1
 
     @property
+    def has_compiled_gram(self) -> bool:
+        """Whether a compiled loop forms the smaller Gram matrix of X, because BLAS is slower."""
+        return False
+
+    @property
     def is_out_of_core(self) -> bool:
         """Whether X is stored in blocks of rows, on disk or on other machines.
 

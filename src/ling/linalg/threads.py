@@ -47,6 +47,11 @@ def _blas_libraries() -> list[Any]:
     return [library for library in libraries if library.user_api == "blas"]
 
 
+def blas_kernels() -> frozenset[str]:
+    """Names of the processors that the kernels of each BLAS are for; "" if it does not say."""
+    return frozenset(getattr(library, "architecture", None) or "" for library in _blas_libraries())
+
+
 _local = threading.local()
 
 
@@ -205,6 +210,8 @@ def n_slices(data_bytes: float, partial_bytes: int = 0) -> int:
 
 def split_rows(rows: slice, pieces: int) -> list[slice]:
     """Split `rows` into `pieces` ranges of about equal length."""
+    if pieces == 1:
+        return [rows]
     bounds = np.linspace(rows.start, rows.stop, pieces + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 

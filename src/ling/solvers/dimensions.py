@@ -38,6 +38,8 @@ class ProblemDimensions:
         Passes over X that X X' takes.
     gram_flops : float or None
         FLOPs of the smaller Gram matrix of a sparse X; None if they follow from n and p.
+    has_compiled_gram : bool
+        Whether a compiled loop forms the smaller Gram matrix, because BLAS is slower.
     """
 
     n: int
@@ -56,6 +58,7 @@ class ProblemDimensions:
     can_iterate: bool = False
     row_gram_passes: float = 1.0
     gram_flops: float | None = None
+    has_compiled_gram: bool = False
 
     @property
     def block_rows(self) -> float:
@@ -104,6 +107,7 @@ def problem_dimensions(
         design.can_iterate,
         storage.row_gram_passes,
         None if storage.is_dense else _smaller_gram_flops(design),
+        storage.has_compiled_gram and not is_out_of_core,
     )
 
 

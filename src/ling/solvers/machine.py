@@ -154,7 +154,7 @@ def raise_cached_speeds(observed: Mapping[str, float]) -> None:
     cached = None if file is None else _as_machine(_read_speeds(file).get(key))
     if cached is None:
         return
-    higher = {
+    higher: dict[str, Any] = {
         name: float(speed)
         for name, speed in observed.items()
         if speed > MIN_CORRECTION * getattr(cached, name)
