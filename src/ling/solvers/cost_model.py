@@ -441,6 +441,22 @@ def posterior_bytes(n: int, p: int, n_alphas: int) -> float:
     return 8.0 * (2 + n_alphas) * p * min(n, p)
 
 
+def row_sample_gram_seconds(shape: ProblemDimensions, machine: Machine, n_sampled: int) -> float:
+    """Seconds of the Gram matrix of `n_sampled` scattered rows, and of a factor for each alpha."""
+    copied_bytes = 8.0 * 4 * n_sampled * shape.p
+    return (
+        float(n_sampled) * shape.p**2 / machine.gemm_rate
+        + shape.n_alphas * shape.p**3 / 3 / machine.potrf_rate
+        + copied_bytes / machine.stream_bandwidth
+    )
+
+
+def row_sample_gram_bytes(shape: ProblemDimensions, n_sampled: int) -> float:
+    """Bytes of these rows, of their Gram matrix, of a scaled copy, and of its factors."""
+    copies = 2 if shape.dense else 2.5
+    return 8.0 * shape.p * (copies * n_sampled + shape.p * (2 + shape.n_alphas))
+
+
 def statistics_bytes(p: int, n_targets: int, n_alphas: int) -> float:
     """Bytes of the sufficient statistics of partial_fit, of those of a batch, and of the solve."""
     return 8.0 * (N_STATISTICS_ARRAYS + n_alphas) * p * (p + n_targets)
