@@ -132,7 +132,7 @@ def draw(timings: Sequence[Timing], path: Path) -> None:
     from benchmarks.bars import COLOURS
 
     colours = dict(zip(FAMILY_NAMES, list(COLOURS.values())[:3], strict=True))
-    markers = {"direct": "o", "two_stage": "^", "krylov": "s", "row_sketch": "D"}
+    markers = {"direct": "o", "two_stage": "^"}
     figure, axes = plt.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
     for ax, (doubles, fixed, _, _) in zip(axes.flat, SWEEPS, strict=True):
         for family, colour in colours.items():

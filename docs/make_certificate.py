@@ -29,8 +29,6 @@ from tests.reference import ridge  # noqa: E402
 ENGINES = {
     "direct": ("#0072B2", "o"),
     "two_stage": ("#D55E00", "s"),
-    "krylov": ("#009E73", "^"),
-    "row_sketch": ("#CC79A7", "D"),
 }
 SHAPES = [(1500, 150), (600, 300), (3000, 40), (150, 600)]
 # How fast the singular values of X fall.

@@ -33,12 +33,7 @@ BUDGET, MEMORY = 8e9, 64e9
 ROWS = np.geomspace(1e2, 1e8, 145)
 COLUMNS = np.geomspace(1e1, 1e5, 121)
 # Okabe and Ito's colours, which people of any colour vision can tell apart.
-COLOURS = {
-    "direct": "#56B4E9",
-    "two_stage": "#E69F00",
-    "krylov": "#009E73",
-    "row_sketch": "#CC79A7",
-}
+COLOURS = {"direct": "#56B4E9", "two_stage": "#E69F00"}
 TOO_LARGE = "X is larger than 64 GB"
 
 
@@ -84,7 +79,9 @@ def draw() -> plt.Figure:
     colours = ListedColormap([*COLOURS.values(), "0.92"])
     for ax, (title, shapes) in zip(axes.flat, PANELS.items(), strict=True):
         engine, tight = panel_of(shapes)
-        ax.pcolormesh(ROWS, COLUMNS, engine, cmap=colours, vmin=0, vmax=4, rasterized=True)
+        ax.pcolormesh(
+            ROWS, COLUMNS, engine, cmap=colours, vmin=0, vmax=len(COLOURS), rasterized=True
+        )
         ax.contourf(ROWS, COLUMNS, tight, levels=[0.5, 1.5], colors="none", hatches=["///"])
         ax.plot(COLUMNS, COLUMNS, color="black", linewidth=0.8, linestyle=":")
         ax.set(xscale="log", yscale="log", title=title)
@@ -100,7 +97,7 @@ def draw() -> plt.Figure:
     hatched = plt.Rectangle((0, 0), 1, 1, facecolor="white", edgecolor="black", hatch="///")
     figure.legend(
         [*handles, hatched], [*names, "none fits: least memory"], loc="outside lower center",
-        ncols=3, frameon=False,
+        ncols=2, frameon=False,
     )  # fmt: skip
     return figure
 

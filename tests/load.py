@@ -76,9 +76,9 @@ def fit_zarr(X, y, folder):
 
 
 KINDS = {
-    **{solver: fit_engine(solver) for solver in ("direct", "two_stage", "krylov", "row_sketch")},
+    **{solver: fit_engine(solver) for solver in ("direct", "two_stage")},
     "csr": lambda X, y, folder: fit_direct(sparse.csr_array(X), y),
-    "blocks": lambda X, y, folder: fit(ling.Ridge(solver="krylov", tol=1e-8), blocks(X), y),
+    "blocks": lambda X, y, folder: fit(ling.Ridge(solver="two_stage", tol=1e-8), blocks(X), y),
     "float32": lambda X, y, folder: fit_direct(X.astype(np.float32), y),
     "folds": lambda X, y, folder: fit(ling.RidgeCV(cv=3), X, y),
     "leave-one-out": lambda X, y, folder: fit(ling.RidgeCV(), X, y),

@@ -207,15 +207,16 @@ class SlowSource(ArraySource):
         yield from super().blocks(rows, height)
 
 
-def test_a_source_that_becomes_slow_does_not_change_the_engine(data):
-    X, y = data
+def test_a_source_that_becomes_slow_does_not_change_the_engine(rng):
+    X = rng.standard_normal((3_000, 400)) / np.arange(1, 401)
+    y = X[:, 0] + rng.standard_normal(3_000)
     # Few passes pay if X is read at 5 MB/s, and few products otherwise.
-    write_speeds(replace(DEFAULT_MACHINE, gemm_rate=1.5e7, gemm32=1.5e7))
+    write_speeds(replace(DEFAULT_MACHINE, gemm_rate=2e7, gemm32=2e7, threads=1))
     budget = 1.2e7
     fast = Ridge(memory_budget=budget).fit(ChunkedStorage(SlowSource(X, 0.0)), y)
     slow = Ridge(memory_budget=budget).fit(ChunkedStorage(SlowSource(X, 2.0)), y)
     assert result(fast) == result(slow)
-    assert fast.solver_ == "row_sketch"
+    assert fast.solver_ == "two_stage"
     forget_speeds()  # a process that meets the slow source first plans for it
     plan = ling.plan_fit(ChunkedStorage(SlowSource(X, 2.0)), y, memory_budget=budget)
     assert plan.steps[0].engine == "direct"
@@ -253,7 +254,7 @@ def test_predicted_bytes_are_those_of_the_current_number_of_threads(order):
     for n_threads in order:
         with threadpool_limits(n_threads, "blas"):
             plan = plan_solve(shape, FitOptions(machine=DEFAULT_MACHINE, tol=sum(order) / 1e5))
-        n_bytes[n_threads] = plan.estimate_for("krylov").n_bytes
+        n_bytes[n_threads] = plan.estimate_for("two_stage").n_bytes
     assert n_bytes[1] < n_bytes[4]
 
 
@@ -262,7 +263,7 @@ def test_predicted_bytes_are_those_of_the_current_number_of_threads(order):
 
 def test_none_is_the_seed_zero(data):
     X, y = (values[:2_000] for values in data)
-    coef = {s: Ridge(solver="row_sketch", random_state=s).fit(X, y).coef_ for s in (None, 0, 1)}
+    coef = {s: Ridge(solver="two_stage", random_state=s).fit(X, y).coef_ for s in (None, 0, 1)}
     assert np.array_equal(coef[None], coef[0])
     assert not np.array_equal(coef[None], coef[1])
 
@@ -285,7 +286,7 @@ def test_a_checkpoint_has_the_same_default_seed(data, tmp_path):
 
 def test_an_object_that_draws_random_numbers_advances(data):
     X, y = (values[:2_000] for values in data)
-    model = Ridge(solver="row_sketch", random_state=np.random.RandomState(3))
+    model = Ridge(solver="two_stage", random_state=np.random.RandomState(3))
     first, second = model.fit(X, y).coef_, model.fit(X, y).coef_
     assert not np.array_equal(first, second)
     model.random_state = np.random.RandomState(3)
@@ -339,8 +340,6 @@ def test_the_report_repeats_a_fit_where_other_speeds_are_measured(name, kind, da
 PREFERRED = {
     "direct": ((6_000, 100), {}, 1e9),
     "two_stage": ((1_500, 1_000), {"potrf_rate": 1e9}, 1e9),
-    "krylov": ((1_500, 1_000), {}, 8e6),
-    "row_sketch": ((6_000, 100), {"gemm_rate": 1e9, "gemm32": 1e9}, 1e9),
 }
 
 
@@ -437,7 +436,7 @@ def test_a_checkpoint_keeps_the_speeds_of_its_first_start(data, tmp_path):
         if event.passes >= 4:
             raise Stop
 
-    options = {"solver": "krylov", "memory_budget": 1.2e7, "checkpoint": tmp_path / "checkpoint"}
+    options = {"solver": "two_stage", "memory_budget": 1.2e7, "checkpoint": tmp_path / "checkpoint"}
     speeds = asdict(OTHER_SPEEDS) | {"read_bandwidth": 3e8}
     with pytest.raises(Stop), watch(stop):
         Ridge(speeds=speeds, **options).fit(ChunkedStorage(ArraySource(data[0])), data[1])

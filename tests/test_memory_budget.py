@@ -18,7 +18,7 @@ from tests.memory import peak_memory
 
 STORAGES = "array", "csr", "npy", "memmap"
 ESTIMATORS = "ridge", "leave-one-out", "folds", "classifier"
-SOLVERS = "auto", "direct", "two_stage", "krylov", "row_sketch"
+SOLVERS = "auto", "direct", "two_stage"
 TOLERATED_FACTOR, TOLERATED_BYTES = 1.2, 10e6
 
 

@@ -22,9 +22,7 @@ SHAPES = {
 FITS = {
     "auto": lambda B: Ridge(memory_budget=B),
     "direct": lambda B: Ridge(solver="direct", memory_budget=B),
-    "krylov": lambda B: Ridge(solver="krylov", memory_budget=B, max_iter=5),
     "two_stage": lambda B: Ridge(solver="two_stage", memory_budget=B, max_iter=5),
-    "row_sketch": lambda B: Ridge(solver="row_sketch", memory_budget=B),
     "positive": lambda B: Ridge(positive=True, memory_budget=B),
     "minimum norm": lambda B: Ridge(0.0, memory_budget=B),
     "batch": lambda B: Ridge(memory_budget=B),
@@ -39,7 +37,7 @@ FITS = {
     "classes": lambda B: RidgeClassifierCV(cv=3, memory_budget=B),
 }
 #: Fits that no budget is too small for, at these sizes and with the excess that is allowed.
-NEVER_REFUSED = {"two_stage", "krylov"}
+NEVER_REFUSED = {"two_stage"}
 N_DRAWS = 12
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ENGINES = "auto", "direct", "krylov", "two_stage", "row_sketch", "partial_fit", "certify"
+ENGINES = "auto", "direct", "two_stage", "partial_fit", "certify"
 STORAGES = "C", "F", "strided", "csr", "memmap", "npy", "blocks"
 TOLERANCES = 1e-2, 1e-4, 1e-6, 1e-8, 1e-10
 # One problem in this many is larger than the others, and one has many rows and few columns.

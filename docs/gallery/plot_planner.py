@@ -22,9 +22,7 @@ print(plans[-1])
 # %%
 # An engine is drawn where it fits the memory budget, and thick where it is the first choice. The
 # direct one is preferred to what may be faster, as its cost is certain.
-colours = {
-    "direct": "#0072B2", "two_stage": "#D55E00", "krylov": "#009E73", "row_sketch": "#E69F00",
-}  # fmt: skip
+colours = {"direct": "#0072B2", "two_stage": "#D55E00"}
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 for engine, colour in colours.items():
     seconds = [

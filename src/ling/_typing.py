@@ -56,7 +56,7 @@ Seed: TypeAlias = RandomState | np.random.Generator
 FilePath: TypeAlias = str | os.PathLike[str]
 
 Solver: TypeAlias = Literal[
-    "auto", "direct", "krylov", "two_stage", "row_sketch",
+    "auto", "direct", "two_stage",
     "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga", "lbfgs",
 ]  # fmt: skip
 Precision: TypeAlias = Literal["auto", "float64", "float32"]

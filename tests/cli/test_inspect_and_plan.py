@@ -54,7 +54,7 @@ def test_plan_does_no_fit(folder, ling, monkeypatch):
         "300 rows, 6 columns",
         "1 GB for its own work",
         "direct",
-        "krylov",
+        "two_stage",
         "first choice",
     ):
         assert part in done.out

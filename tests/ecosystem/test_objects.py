@@ -40,7 +40,7 @@ OPTIONS = {
     },
     "RidgeClassifier": {
         "alpha": 0.3, "fit_intercept": False, "copy_X": False, "max_iter": 99, "tol": 1e-3,
-        "class_weight": "balanced", "solver": "krylov", "positive": True, "random_state": 7,
+        "class_weight": "balanced", "solver": "two_stage", "positive": True, "random_state": 7,
         "precision": "float32", "verbose": 1, "memory_budget": 1e9, "warm_start": True,
         "checkpoint": "nowhere", "speeds": SPEEDS,
     },

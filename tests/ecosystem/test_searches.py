@@ -62,7 +62,7 @@ def test_searches_find_the_same(kind, name):
 
 def test_a_search_over_parameters_of_our_own():
     X, y = regression()
-    grid = {"solver": ["direct", "two_stage", "krylov", "auto"], "precision": ["auto", "float64"]}
+    grid = {"solver": ["direct", "two_stage", "auto"], "precision": ["auto", "float64"]}
     search = GridSearchCV(RIDGE.ours(), grid, cv=3).fit(X, y)
     same(search.cv_results_["mean_test_score"], search.best_score_)
 

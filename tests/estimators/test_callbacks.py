@@ -23,7 +23,7 @@ callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has them
 ProgressBar, ScoringMonitor = callback.ProgressBar, callback.ScoringMonitor
 MODELS = {
     "Ridge": Ridge,
-    "krylov": lambda **options: Ridge(solver="krylov", **options),
+    "two_stage": lambda **options: Ridge(solver="two_stage", **options),
     "RidgeCV": RidgeCV,
     "RidgeCV, 3-fold": lambda **options: RidgeCV(cv=3, **options),
     "RidgeClassifier": RidgeClassifier,
@@ -147,7 +147,7 @@ def test_callbacks_get_x_and_y_of_a_dataset(data):
 def test_more_passes_than_expected_belong_to_the_last_task(data, monkeypatch):
     monkeypatch.setattr("ling.estimators.fit.expected_cost", lambda *_: (1.2, 0.1))
     recorder = Recorder()
-    model = fitted(Ridge(solver="krylov").set_callbacks(recorder), data)
+    model = fitted(Ridge(solver="two_stage").set_callbacks(recorder), data)
     assert model.report_.cost.passes > 3
     assert [told[:3] for told in recorder.told[1:-1]] == [
         ("begin", "fit", 0), ("begin", "pass", 0), ("end", "pass", 0), ("begin", "pass", 1),
@@ -176,7 +176,9 @@ def test_a_stop_leaves_the_estimator_as_it_was(name, data):
     model = fitted(MODELS[name](), (data[0][:, :3], data[1]))
     before = state(model)
     recorder = Recorder(passes=2)
-    with pytest.raises(FitStoppedError, match=r"stopped this fit after 2(\.67)? passes over X"):
+    with pytest.raises(
+        FitStoppedError, match=r"stopped this fit after 2(\.53|\.67)? passes over X"
+    ):
         fitted(model.set_callbacks(recorder), data)
     assert state(model) == before
     assert recorder.ended == 2
@@ -186,9 +188,15 @@ def test_a_stop_leaves_the_estimator_as_it_was(name, data):
 
 
 @pytest.mark.parametrize("passes", [1, 3, 5])
-def test_a_stopped_fit_goes_on_from_its_checkpoint(passes, data, tmp_path):
-    known = Ridge(solver="krylov", tol=1e-8, random_state=0, checkpoint=tmp_path / "x").fit(*data)
-    model = Ridge(solver="krylov", tol=1e-8, random_state=0, checkpoint=tmp_path / "kept")
+def test_a_stopped_fit_goes_on_from_its_checkpoint(passes, tmp_path):
+    # The first sample of rows has all 64, so that it is one pass. The sketch has rank 32 at most.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((64, 48))
+    data = X, X @ rng.standard_normal(48) + rng.standard_normal(64)
+    known = Ridge(solver="two_stage", tol=1e-8, random_state=0, checkpoint=tmp_path / "x").fit(
+        *data
+    )
+    model = Ridge(solver="two_stage", tol=1e-8, random_state=0, checkpoint=tmp_path / "kept")
     with pytest.raises(FitStoppedError):
         model.set_callbacks(Recorder(passes)).fit(*data)
     model.set_callbacks().fit(*data)

@@ -12,8 +12,10 @@ import ling
 from ling.errors import InputTypeError, NonFiniteError, OptionError, ShapeError
 from ling.estimators.fit import plan_training
 from ling.solvers.certify_coef import MINORANTS, bound_coef, cheapest_source
+from ling.solvers.dimensions import ProblemDimensions
 from ling.solvers.machine import DEFAULT_MACHINE
 from ling.solvers.options import FitOptions
+from ling.solvers.planning import plan_solve
 from tests import reference
 from tests.raising import raises
 from tests.solvers.problems import ridge_cases
@@ -140,7 +142,7 @@ def test_every_minorant_gives_a_valid_bound(source, made, shape, rng):
             error = np.linalg.norm(center(X) @ gap) / np.linalg.norm(center(y))
             bound = bound_with(source, made(X), y, alpha, coef)
             assert error <= bound * (1 + 1e-6) + 1e-12
-            if source == "direct":  # the bound is on ||X e||^2 + alpha ||e||^2
+            if source == "gram":  # the bound is on ||X e||^2 + alpha ||e||^2
                 energy = np.hypot(
                     error, np.linalg.norm(gap) * alpha**0.5 / np.linalg.norm(center(y))
                 )
@@ -148,11 +150,11 @@ def test_every_minorant_gives_a_valid_bound(source, made, shape, rng):
 
 
 def bound_with(source, X, y, alpha, coef):
-    """The bound with the minorant of one engine, whatever the plan prefers."""
-    options = FitOptions(precision="float64", machine=DEFAULT_MACHINE, solver=source)
+    """The bound with one kind of minorant, whatever the plan prefers."""
+    options = FitOptions(precision="float64", machine=DEFAULT_MACHINE)
     problem, _ = make_problem(X, y[:, None], np.array([alpha]))
     plan = plan_training(make_data(X, y[:, None]), 1, options)
-    return float(bound_coef(problem, coef[:, None], plan, options)[0][0])
+    return float(bound_coef(problem, coef[:, None], plan, options, source)[0][0])
 
 
 def test_solvers_of_scikit_learn_are_told_apart(rng):
@@ -331,10 +333,28 @@ def test_coefficients_with_one_row_are_those_of_one_target():
     assert ling.certify([0.1, 0.2], X_SMALL, Y_SMALL[:, None], 1.0).bound == flat.bound
 
 
-def test_the_first_choice_is_direct_where_that_is_fast(rng):
-    X, y = medium_problem(rng, 100, 5)
-    options = FitOptions(precision="float64", machine=DEFAULT_MACHINE)
-    assert cheapest_source(plan_training(make_data(X, y[:, None]), 1, options)) == "direct"
+@pytest.mark.parametrize(
+    ("shape", "budget", "source"),
+    [
+        ((100, 5), 1e9, "gram"),
+        ((1_000_000, 2_000), 1e9, "row_sample"),
+        ((1_000_000, 2_000), 3e8, "low_rank"),  # too little memory for the rows
+        ((60_000, 20_000), 1e12, "low_rank"),
+    ],
+)
+def test_the_minorant_is_chosen_by_its_cost(shape, budget, source):
+    n, p = shape
+    dimensions = ProblemDimensions(n, p, n * p, 8, True, 1, 1)
+    options = FitOptions(precision="float64", machine=DEFAULT_MACHINE, memory_budget=budget)
+    assert cheapest_source(plan_solve(dimensions, options)) == source
+
+
+def test_a_sample_of_rows_is_tighter_than_a_low_rank_where_alpha_is_small(rng):
+    X, y = medium_problem(rng, 8_000, 200, decay=0.0)
+    coef = reference.ridge(center(X), center(y), 1e-3) + 1e-4 * rng.standard_normal(200)
+    gram, sample, low_rank = (bound_with(s, X, y, 1e-3, coef) for s in MINORANTS)
+    assert gram <= sample <= 1.5 * (8_000 / (4 * 200 + 50)) ** 0.5 * gram
+    assert sample < low_rank / 100
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

@@ -23,8 +23,6 @@ from tests.raising import raises
 
 MODELS = {
     "two_stage": lambda **options: Ridge(0.5, solver="two_stage", tol=1e-8, **options),
-    "krylov": lambda **options: Ridge(0.5, solver="krylov", tol=1e-8, **options),
-    "row_sketch": lambda **options: Ridge(0.5, solver="row_sketch", tol=1e-8, **options),
     "direct": lambda **options: Ridge(0.5, solver="direct", store_covariance=True, **options),
     "5-fold": lambda **options: RidgeCV(cv=5, **options),
     "leave-one-out": lambda **options: RidgeCV(**options),
@@ -113,12 +111,12 @@ def test_it_may_be_killed_many_times(data, tmp_path):
 def test_a_seed_is_kept(data, tmp_path):
     """With random_state=None the second start draws what the first one did."""
     with pytest.raises(Killed):
-        fitted(MODELS["krylov"], data, tmp_path, 5)
+        fitted(MODELS["two_stage"], data, tmp_path, 5)
     seed = json.loads((tmp_path / HEADER_FILE).read_text().splitlines()[0])["frozen_choices"][
         "seed"
     ]
-    again, more = fitted(MODELS["krylov"], data, tmp_path)
-    known, passes = fitted(MODELS["krylov"], data, tmp_path / "other", random_state=seed)
+    again, more = fitted(MODELS["two_stage"], data, tmp_path)
+    known, passes = fitted(MODELS["two_stage"], data, tmp_path / "other", random_state=seed)
     assert more < passes
     np.testing.assert_array_equal(again.coef_, known.coef_)
 
@@ -226,7 +224,7 @@ def fill_disk(event):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
 
 data = scan_npy("X.npy", "y.npy")
-model = Ridge(1e-3, solver="krylov", tol=1e-9, random_state=0, memory_budget="2MB",
+model = Ridge(1e-3, solver="two_stage", tol=1e-9, random_state=0, memory_budget="2MB",
               checkpoint="kept")
 with watch(fill_disk):
     try:
@@ -257,7 +255,7 @@ def test_a_full_disk_keeps_the_checkpoint(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = scan_npy("X.npy", "y.npy")
     options = {"random_state": 0, "memory_budget": "2MB", "checkpoint": "kept"}
-    model = Ridge(1e-3, solver="krylov", tol=1e-9, **options).fit(data.X, data.y)
+    model = Ridge(1e-3, solver="two_stage", tol=1e-9, **options).fit(data.X, data.y)
     assert f"Resumed after {passes} passes" in " ".join(model.report_.notes)
     np.testing.assert_allclose(model.coef_, coef, atol=1e-4)
     assert not (tmp_path / "kept").exists()
@@ -476,7 +474,7 @@ def test_sigkill(tmp_path, monkeypatch):
     X = rng.standard_normal((20_000, 80)) * np.linspace(3, 0.1, 80)
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", X @ rng.standard_normal(80))
-    options = {"solver": "krylov", "tol": 1e-9, "random_state": 0, "memory_budget": "20MB"}
+    options = {"solver": "two_stage", "tol": 1e-9, "random_state": 0, "memory_budget": "20MB"}
     kept = tmp_path / "kept"
     for passes in (2, 5):
         running = subprocess.Popen(

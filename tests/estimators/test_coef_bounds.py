@@ -202,7 +202,7 @@ def test_directions_make_bounds_tighter():
     V = np.linalg.qr(rng.standard_normal((60, 60)))[0]
     X = rng.standard_normal((1000, 60)) * np.r_[np.full(4, 30.0), np.full(56, 0.1)] @ V.T
     y = X @ rng.standard_normal(60) + rng.standard_normal(1000)
-    model = Ridge(1.0, solver="krylov", tol=1e-3).fit(X, y)
+    model = Ridge(1.0, solver="two_stage", tol=1e-3).fit(X, y)
     assert model.report_.certificate.region.directions is not None
     along = X.mean(axis=0) + np.vstack([V[:, 0], V[:, -1]])
     bounds = model.predict(along, return_bound=True)[1]
@@ -302,7 +302,7 @@ def test_bounds_and_standard_deviations_are_asked_for_separately():
         model.predict(X, return_std=True, return_bound=True)
 
 
-@pytest.mark.parametrize("make", [partial(Ridge, solver="krylov"), LingRegressor])
+@pytest.mark.parametrize("make", [partial(Ridge, solver="two_stage"), LingRegressor])
 def test_bounds_survive_pickles_and_files(make, tmp_path):
     X, y = data()
     model = make().fit(X, y)

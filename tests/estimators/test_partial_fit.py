@@ -190,7 +190,7 @@ def test_many_targets_with_an_alpha_each(rng):
 def test_settings_are_used_as_they_are_then(rng):
     X, Y, _ = made(rng)
     model = Ridge(alpha=1.0).partial_fit(X[:40], Y[:40])
-    model.set_params(alpha=50.0, solver="krylov", tol=1e-6).partial_fit(X[40:], Y[40:])
+    model.set_params(alpha=50.0, solver="two_stage", tol=1e-6).partial_fit(X[40:], Y[40:])
     assert_same_fit(model, whole(X, Y, alpha=50.0))
     assert model.report_.certificate.tol == 1e-6
 
@@ -452,7 +452,7 @@ def test_an_interrupted_call_changes_nothing(rng, monkeypatch):
         ({"memory_budget": 1000}, OptionError, "memory_budget", {"mentions": "1 kB"}),
         ({"alpha": [1.0, 2.0, 3.0]}, ShapeError, "alpha", {"mentions": "3 != 2"}),
         ({"alpha": 0.0, "store_covariance": True}, OptionError, "store_covariance", {}),
-        ({"positive": True, "solver": "krylov"}, OptionError, "solver", {}),
+        ({"positive": True, "solver": "two_stage"}, OptionError, "solver", {}),
         ({"fit_intercept": False}, OptionError, "fit_intercept",
          {"change": ("fit_intercept", True)}),
     ],

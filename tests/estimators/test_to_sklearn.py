@@ -238,7 +238,7 @@ PARAMETERS = {
         ),
     ],
     "RidgeClassifier": [
-        ({"solver": "krylov"}, {"solver": "auto"}),
+        ({"solver": "two_stage"}, {"solver": "auto"}),
         ({"class_weight": {0: 2.0}}, {"class_weight": {0: 2.0}}),
     ],
     "RidgeClassifierCV": [

@@ -134,23 +134,22 @@ def test_many_alphas_are_solved_by_one_eigendecomposition(rng):
         assert (error(Z, Y, alphas, candidate.coef) <= 1e-9).all()
 
 
-@pytest.mark.parametrize("engine", ["two_stage", "krylov", "row_sketch"])
-def test_too_few_iterations_are_not_certified(engine, rng):
+def test_too_few_iterations_are_not_certified(rng):
     problem, _ = build("square, steep", rng, 1e-3)
-    candidate = run_engine(ENGINES[engine], problem, 1e-12, 0, max_iter=1)
+    candidate = run_engine(ENGINES["two_stage"], problem, 1e-12, 0, max_iter=1)
     certificate, status = certify(problem, candidate, 1e-12)
     assert candidate.n_iter == 1
-    assert engine == "row_sketch" or status is Status.NOT_REACHED
+    assert status is Status.NOT_REACHED
     assert certificate.bound > 0
 
 
 @pytest.mark.parametrize("kind", ["tall", "wide", "square, steep", "spikes", "units"])
 @pytest.mark.parametrize("alpha", [1e-6, 1.0])
-def test_sketches_and_a_krylov_space_lie_below_the_gram_matrix(kind, alpha, rng):
+def test_sketches_lie_below_the_gram_matrix(kind, alpha, rng):
     problem, (X, _) = build(kind, rng, alpha)
     options = FitOptions(tol=TOL, random_state=0)
-    minorants = [sketch(problem, options, EngineBudget())[0].minorant() for sketch in SKETCHES]
-    for minorant in [*minorants, run_engine(ENGINES["krylov"], problem, TOL, 0).minorant]:
+    for sketch in SKETCHES:
+        minorant = sketch(problem, options, EngineBudget())[0].minorant()
         if isinstance(minorant, ZeroMinorant):
             continue
         assert isinstance(minorant, LowRankMinorant)

@@ -48,7 +48,7 @@ SOLVERS = ("auto", *ENGINES)
 SKLEARN_SOLVERS = {
     "svd": "direct",
     "cholesky": "direct",
-    "lsqr": "krylov",
+    "lsqr": "two_stage",
     "sparse_cg": "two_stage",
     "sag": "auto",
     "saga": "auto",

@@ -70,7 +70,7 @@ class Ridge(CallbackSupportMixin, PartialFitMixin, MultiOutputMixin, RegressorMi
         proved for every fit; if it cannot be, a ConvergenceWarning says what was reached.
         For X in float32 the bound includes the rounding of `coef_` and `intercept_` to float32. If
         tol is exceeded by that alone, a note in `report_` says so, and there is no warning.
-    solver : {"auto", "direct", "krylov", "two_stage", "row_sketch"}, default="auto"
+    solver : {"auto", "direct", "two_stage"}, default="auto"
         "auto" predicts the cost of each engine from the shape of X, the memory and this machine's
         speed, and picks the cheapest; `ling.plan_fit(X, y)` shows the predictions. scikit-learn's
         solver names are accepted too.

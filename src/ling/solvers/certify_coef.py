@@ -2,9 +2,9 @@
 
 The bound is that of `ling.solvers.certificate`: it holds for all coefficients, whoever computed
 them. Only the minorant of X'X has to be found, which an engine would have found on the way. It is
-chosen like the engine of a fit, by predicted cost: from a Cholesky factor of X'X, from one of a row
-sample's Gram matrix, or of low rank from one pass. If X has more columns than rows and X X' is
-cheap, a dual solution takes the place of the minorant.
+chosen by predicted cost: X'X itself, the Gram matrix of a sample of its rows, or a matrix of low
+rank from one pass. If X has more columns than rows and X X' is cheap, a dual solution takes the
+place of the minorant.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ from ling.solvers.certificate import (
     evaluate_bound,
     relative_bounds,
 )
+from ling.solvers.cost_model import (
+    pass_seconds,
+    row_sample_gram_bytes,
+    row_sample_gram_seconds,
+)
 from ling.solvers.direct import solve_dual_system
 from ling.solvers.engine import Candidate, as_generator
 from ling.solvers.nystrom import (
@@ -36,7 +41,6 @@ from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan
 from ling.solvers.problem import Problem
 from ling.solvers.row_sampling import draw_row_sample, nystrom_from_sample
-from ling.solvers.row_sketch import sample_factors
 
 # Seconds up to which X'X or X X' is formed and factored even if a fit would be faster by iterating.
 # The bound is then within rounding of the error; a minorant of low rank may give a much larger one.
@@ -44,6 +48,9 @@ MAX_DIRECT_SECONDS = 2.0
 # Rows of the sample whose leading directions make a minorant of low rank, and their number. More
 # directions make the bound tighter, and the pass over X more expensive.
 SAMPLE_ROWS, MAX_RANK = 256, 128
+# Sampled rows per feature, and further ones, whose Gram matrix makes a minorant. The bound is about
+# sqrt(n / sampled rows) times that from X'X.
+SAMPLE_ROWS_PER_FEATURE, MIN_SAMPLE_ROWS = 4, 50
 # Directions of a sample with a smaller share of its largest eigenvalue are rounding errors.
 MIN_EIGENVALUE_RATIO = 1e-12
 
@@ -53,34 +60,45 @@ FindMinorant = Callable[[Problem, Plan, FitOptions], Minorant]
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # bounds may be infinite
 def bound_coef(
-    problem: Problem, W: Array, plan: Plan, options: FitOptions
+    problem: Problem, W: Array, plan: Plan, options: FitOptions, source: str | None = None
 ) -> tuple[Array, Minorant]:
     """Bounds (t,) on ||X(w - w*)|| / ||y|| for coefficients W (p, t), in the units of the problem.
 
     The minorant that proves them is returned too. One to three passes over X. Bounds are infinite
     where alpha is 0, and for all targets if a coefficient is not finite. `plan` is that of a fit to
-    the same data, with `precision="float64"`; a solver in `options` chooses the engine whose
-    minorant is used.
+    the same data, with `precision="float64"`. `source` is a key of MINORANTS; None for the
+    `cheapest_source`.
     """
     unknown = np.full(problem.n_targets, np.inf)
     if not (problem.alphas > 0).any() or not np.isfinite(W).all():
         return unknown, ZeroMinorant()
-    engine = cheapest_source(plan) if options.solver == "auto" else options.solver
-    bounds = dual_bound(problem, W) if engine == "direct" and _is_wide(problem) else None
+    source = source or cheapest_source(plan)
+    bounds = dual_bound(problem, W) if source == "gram" and _is_wide(problem) else None
     minorant: Minorant = ZeroMinorant()
     if bounds is None:
-        minorant = MINORANTS[engine](problem, plan, options)
+        minorant = MINORANTS[source](problem, plan, options)
         bounds = evaluate_bound(problem, Candidate(W, minorant))[0].bound
     assert bounds is not None  # `evaluate_bound` sets it
     return relative_bounds(problem, np.where(problem.alphas > 0, bounds, unknown)), minorant
 
 
 def cheapest_source(plan: Plan) -> str:
-    """The engine whose minorant is used: `direct` if it is fast, else the first of the plan."""
+    """The key of the minorant to use: "gram" if a fit would use `direct`, or could soon.
+
+    Otherwise "row_sample" if that is faster than a pass with the columns of "low_rank", and if it
+    fits the memory budget. Its bound is tighter where alpha is far below the eigenvalues of X'X.
+    """
     direct = plan.estimate_for("direct")
-    if direct.fits and direct.seconds <= MAX_DIRECT_SECONDS:
-        return direct.engine
-    return plan.steps[0].engine
+    is_fast = direct.fits and direct.seconds <= MAX_DIRECT_SECONDS
+    if is_fast or plan.steps[0].engine == "direct":
+        return "gram"
+    dimensions, machine = plan.dimensions, plan.machine
+    n_sampled = _row_sample_size(dimensions.n, dimensions.p)
+    n_columns = MAX_RANK if plan.pass_costs.can_sample_rows else INITIAL_RANK
+    sample_seconds = row_sample_gram_seconds(dimensions, machine, n_sampled)
+    is_faster = sample_seconds <= pass_seconds(dimensions, machine, n_columns)
+    fits = plan.memory.allows(row_sample_gram_bytes(dimensions, n_sampled))
+    return "row_sample" if is_faster and fits else "low_rank"
 
 
 def _is_wide(problem: Problem) -> bool:
@@ -124,18 +142,31 @@ def _gram_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Minoran
     """From a Cholesky factor of X'X + alpha I for each alpha; one pass."""
     if _is_wide(problem):  # `dual_bound` has found X X' + alpha I to be singular up to rounding
         return ZeroMinorant()
-    G, n = problem.gram(), problem.shape[0]
-    proven = [
-        cholesky_with_minorant(G, float(alpha), n, problem.gram_error_scale)
-        for alpha in problem.distinct_alphas
-    ]
-    return BestOf([ZeroMinorant(), *(part[1] for part in proven if part is not None)])
+    return _cholesky_minorant(problem, problem.gram(), problem.shape[0])
 
 
 def _row_sample_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Minorant:
-    """From a Cholesky factor of a row sample's Gram matrix for each alpha; no pass."""
-    parts = sample_factors(problem, options) or []
-    return BestOf([ZeroMinorant(), *(minorant for _, minorant in parts)])
+    """The same from the Gram matrix of a sample of rows, which lies below X'X; no pass."""
+    n, p = problem.shape
+    n_sampled = _row_sample_size(n, p)
+    rows = np.sort(as_generator(options.random_state).choice(n, n_sampled, replace=False))
+    return _cholesky_minorant(problem, problem.design.subset(rows).gram(np.float64), n_sampled)
+
+
+def _row_sample_size(n: int, p: int) -> int:
+    return min(n, SAMPLE_ROWS_PER_FEATURE * p + MIN_SAMPLE_ROWS)
+
+
+def _cholesky_minorant(problem: Problem, G: Array, n_rows: int) -> Minorant:
+    """From a Cholesky factor of G + alpha I for each alpha; G is X'X of all rows or of `n_rows`.
+
+    The error scale of X'X is an upper bound on that of fewer rows.
+    """
+    proven = [
+        cholesky_with_minorant(G, float(alpha), n_rows, problem.gram_error_scale)
+        for alpha in problem.distinct_alphas
+    ]
+    return BestOf([ZeroMinorant(), *(part[1] for part in proven if part is not None)])
 
 
 def _low_rank_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Minorant:
@@ -160,8 +191,7 @@ def _low_rank_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Min
 
 
 MINORANTS: dict[str, FindMinorant] = {
-    "direct": _gram_minorant,
-    "row_sketch": _row_sample_minorant,
-    "two_stage": _low_rank_minorant,
-    "krylov": _low_rank_minorant,
+    "gram": _gram_minorant,
+    "row_sample": _row_sample_minorant,
+    "low_rank": _low_rank_minorant,
 }

@@ -30,8 +30,6 @@ MIN_FLOAT32_SECONDS, MAX_FLOAT32_FRACTION = 0.002, 0.8
 SECONDS_PER_CALL = 1e-4
 # Seconds per number of one operation on vectors in a compiled loop.
 SECONDS_PER_VECTOR_ENTRY = 1e-9
-# Seconds that LAPACK takes to orthonormalise one block of vectors.
-SECONDS_PER_BLOCK_QR = 5e-3
 # Multiply-adds of a sparse Gram matrix in the time of one stored entry in X'(X v), and how often
 # arrays of the size of the Gram matrix are read or written: cleared, added, mirrored, centred.
 SPARSE_GRAM_SPEEDUP, N_SPARSE_GRAM_SWEEPS = 2.0, 12
@@ -80,7 +78,7 @@ class EngineEstimate:
         Whether `n_bytes` are within the memory budget, up to what no prediction counts (exactly for
         coefficients >= 0 and for alpha = 0).
     max_rank : int
-        The largest rank or dimension that `n_bytes` allows for.
+        The largest rank that `n_bytes` allows for.
     max_refinement_passes : float
         Passes that may correct a solution in lower precision before float64 would be faster.
     max_sample_rows : int
@@ -218,8 +216,6 @@ def _estimate_all(
     return (
         *_estimate_direct(shape, machine, precision),
         *_estimate_two_stage(shape, machine, precision, tol),
-        _estimate_krylov(shape, machine, tol),
-        _estimate_row_sketch(shape, machine, tol),
     )
 
 
@@ -366,39 +362,6 @@ def _estimate_two_stage_variant(
     )  # fmt: skip
 
 
-def _estimate_krylov(shape: ProblemDimensions, machine: Machine, tol: float) -> EngineEstimate:
-    n_random = -shape.n_targets % 4 if shape.dense else 0
-    columns = shape.n_targets + n_random
-    iterations = 2.5 * TYPICAL_ITERATIONS * _tol_factor(tol) / (1 + n_random) ** 0.3
-    # Small factorisations: of every block and, now and then, of the projected matrix.
-    small_seconds = iterations * (
-        SECONDS_PER_BLOCK_QR + 12.0 * (iterations * columns) ** 2 / machine.potrf_rate
-    )
-    dimension = min(iterations * columns, shape.p, shape.n)
-    seconds = iterations * pass_seconds(shape, machine, columns)
-    seconds += 8.0 * shape.p * dimension**2 / machine.gemm_rate + 2 * pass_seconds(shape, machine)
-    seconds += small_seconds
-    max_dimension = int(min(max(256, 3 * dimension), shape.p))
-    n_bytes = 8.0 * shape.p * (2.2 * max_dimension + 4 * columns) + 40.0 * max_dimension**2
-    n_bytes += _common_bytes(shape, columns)
-    return EngineEstimate("krylov", seconds, n_bytes, iterations + 2, max_rank=max_dimension)
-
-
-def _estimate_row_sketch(shape: ProblemDimensions, machine: Machine, tol: float) -> EngineEstimate:
-    n_sampled = min(4 * shape.p + 50, shape.n)
-    iterations = 11 * _tol_factor(tol)
-    setup_seconds = float(n_sampled) * shape.p**2 / machine.gemm_rate
-    setup_seconds += shape.n_alphas * shape.p**3 / 3 / machine.potrf_rate
-    setup_seconds += (
-        8.0 * n_sampled * shape.p * 4 / machine.stream_bandwidth
-    )  # gathers scattered rows
-    seconds = setup_seconds + iterations * pass_seconds(shape, machine, shape.n_targets)
-    copies = 2 if shape.dense else 2.5
-    n_bytes = 8.0 * shape.p * (copies * n_sampled + shape.p * (2 + shape.n_alphas))
-    n_bytes += _common_bytes(shape, shape.n_targets)
-    return EngineEstimate("row_sketch", seconds, n_bytes, iterations + 3)
-
-
 def _tol_factor(tol: float) -> float:
     """Factor on the iterations, proportional to the digits of tol; 1 at its default 1e-4."""
     return float(np.clip(np.log10(1 / max(tol, 1e-15)) / 4, 0.3, 4))
@@ -441,6 +404,22 @@ def eigenvalue_bytes(n: int, p: int) -> float:
 def posterior_bytes(n: int, p: int, n_alphas: int) -> float:
     """Bytes of the factors from which standard errors are computed exactly."""
     return 8.0 * (2 + n_alphas) * p * min(n, p)
+
+
+def row_sample_gram_seconds(shape: ProblemDimensions, machine: Machine, n_sampled: int) -> float:
+    """Seconds of the Gram matrix of `n_sampled` scattered rows, and of a factor for each alpha."""
+    copied_bytes = 8.0 * 4 * n_sampled * shape.p
+    return (
+        float(n_sampled) * shape.p**2 / machine.gemm_rate
+        + shape.n_alphas * shape.p**3 / 3 / machine.potrf_rate
+        + copied_bytes / machine.stream_bandwidth
+    )
+
+
+def row_sample_gram_bytes(shape: ProblemDimensions, n_sampled: int) -> float:
+    """Bytes of these rows, of their Gram matrix, of a scaled copy, and of its factors."""
+    copies = 2 if shape.dense else 2.5
+    return 8.0 * shape.p * (copies * n_sampled + shape.p * (2 + shape.n_alphas))
 
 
 def statistics_bytes(p: int, n_targets: int, n_alphas: int) -> float:

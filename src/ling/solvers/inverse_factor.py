@@ -10,7 +10,6 @@ from scipy import linalg
 
 from ling._typing import Array
 from ling.design import DenseStorage, Design
-from ling.linalg.cholesky import potrf
 from ling.solvers.certificate import CholeskyMinorant
 
 
@@ -25,13 +24,6 @@ class InverseFactor:
 
     M: Design
     scale: Array
-
-    @classmethod
-    def from_scaled(cls, H: Array, scale: Array, compiled: bool) -> InverseFactor | None:
-        """Factor H, which is overwritten; None if it is not positive definite. p^3 FLOPs."""
-        fortran = H if H.flags.f_contiguous else H.T  # H is symmetric
-        upper, info = potrf(fortran, lower=False, clean=True, overwrite=True)
-        return None if info else cls.from_factor(upper, scale, compiled)
 
     @classmethod
     def from_factor(cls, upper: Array, scale: Array, compiled: bool) -> InverseFactor | None:
@@ -62,15 +54,13 @@ class InverseFactor:
         squares = self.M.storage.moments(None, np.zeros((p, 1)))[2]
         return np.asarray(squares / self.scale**2)
 
-    def minorant(
-        self, alpha: float, noise: float, least: float, upper_ratio: float = 1.0
-    ) -> CholeskyMinorant:
-        """The minorant that P proves, where P <= upper_ratio (X'X + alpha I) but for rounding.
+    def minorant(self, alpha: float, noise: float, least: float) -> CholeskyMinorant:
+        """The minorant that P proves, where P is X'X + alpha I but for rounding.
 
         H is known up to `noise`, and H >= least I. If `noise` is not small compared with `least`,
         nothing is proved.
         """
-        inflation = upper_ratio / (1 - noise / least) if 1.1 * noise < least else np.inf
+        inflation = 1 / (1 - noise / least) if 1.1 * noise < least else np.inf
         return CholeskyMinorant(
             self.half_solve, self.scale, alpha, float(inflation), 0.0, self.inverse_squares, True
         )

@@ -41,8 +41,6 @@ log = logging.getLogger("ling")
 # Runs of one engine in all. An iteration whose recursive residual has drifted from the true one is
 # restarted from its current coefficients.
 MAX_ATTEMPTS_PER_ENGINE = 3
-# Engines whose cost hardly depends on what is unknown before the fit, such as the spectrum of X.
-PREDICTABLE_ENGINES = "direct", "row_sketch"
 # two_stage looks at a few rows first if that takes at most this fraction of the time of `direct`,
 # and if so many iterations would be faster than `direct`.
 MAX_LOOK_FRACTION, MIN_ITERATIONS = 0.07, 4
@@ -207,7 +205,7 @@ def planned_engines(plan: Plan, options: FitOptions, alphas: Array) -> list[Engi
     if not alphas.all():
         return [_estimate_min_norm(plan)]
     if options.solver == "auto":
-        return _fallback_order(plan.steps)
+        return list(plan.steps)
     return [plan.estimate_for(options.solver)]
 
 
@@ -255,23 +253,13 @@ def _is_look_worthwhile(plan: Plan) -> bool:
     )
 
 
-def _fallback_order(estimates: tuple[EngineEstimate, ...]) -> list[EngineEstimate]:
-    """The first engine of the plan, then those with predictable cost, then the others.
-
-    If the first engine fails, the problem is harder than predicted, and other forecasts that depend
-    on its difficulty are not reliable either.
-    """
-    first, *others = estimates
-    return [first, *sorted(others, key=lambda other: other.engine not in PREDICTABLE_ENGINES)]
-
-
 def _max_passes(plan: Plan, others: list[EngineEstimate]) -> float:
-    """Passes in the predicted seconds of the fastest other engine with predictable cost.
+    """Passes in the predicted seconds of `direct`, if it is one of the `others`; else infinite.
 
-    Infinite if there is no such engine.
+    The cost of `direct` does not depend on the spectrum of X, so its prediction can be relied on.
     """
-    seconds = [other.seconds for other in others if other.engine in PREDICTABLE_ENGINES]
-    return min(seconds, default=math.inf) / pass_seconds(plan.dimensions, plan.machine)
+    seconds = (other.seconds for other in others if other.engine == "direct")
+    return next(seconds, math.inf) / pass_seconds(plan.dimensions, plan.machine)
 
 
 def _estimate_nonnegative(plan: Plan, alphas: Array) -> EngineEstimate:
