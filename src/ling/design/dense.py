@@ -55,8 +55,9 @@ MAX_PRODUCT_COLUMNS = 32
 MAX_FUSED_BYTES = {"C": 3 * 2**20, "F": 2**17}
 # Least number of columns of a tile that is converted for BLAS.
 MIN_TILE_COLUMNS = 512
-# Number of columns of U up to which a compiled loop that sums x and x^2 is the fastest to form X'U.
-MAX_MOMENT_COLUMNS = 16
+# Number of columns of U up to which a compiled loop that sums x and x^2 is the fastest to form X'U,
+# by the order of X. The loop for Fortran order reads one column of X at a time.
+MAX_MOMENT_COLUMNS = {"C": 16, "F": 0}
 # MAX_COMPILED_COLUMNS of X in Fortran order, by the bytes of a number.
 MAX_FORTRAN_COLUMNS = {4: 16, 8: 4}
 
@@ -257,10 +258,11 @@ class DenseStorage(MemoryStorage):
 
     def moments(self, weights: Array | None, U: Array) -> tuple[Array, Array, Array]:
         """Return column sums of weights x, X'U, column sums of weights x^2; float64, one pass."""
-        if self._can_use_kernels and U.shape[1] <= MAX_MOMENT_COLUMNS:
+        k = U.shape[1]
+        if self._can_use_kernels and k <= self._max_moment_columns:
             return self._moments_by_kernel(weights, U)
-        has_large_product = self._can_use_kernels or self._is_blas_ready(U.dtype)
-        if U.shape[1] > MAX_THIN_COLUMNS and has_large_product:  # faster than many small ones
+        has_large_product = k > MAX_THIN_COLUMNS and self._is_blas_ready(U.dtype)
+        if has_large_product or self._can_use_kernels:  # faster than many small ones
             sums, products, squares = self.moments(weights, U[:, :0])
             return sums, self.rmatmat(U), squares
         p = self.shape[1]
@@ -341,7 +343,7 @@ class DenseStorage(MemoryStorage):
         def sweep(part: slice) -> Array:
             out = np.zeros(shape)
             if not self.array.flags.c_contiguous:
-                fortran_moments(self.array, weights, U, part.start, part.stop, height, out)
+                fortran_moments(self.array, weights, part.start, part.stop, height, out)
                 return out
             partial_sums = np.empty(shape)
             for rows in row_slices(part.stop - part.start, height):
@@ -377,6 +379,11 @@ class DenseStorage(MemoryStorage):
         is_by_rows = self.array.flags.c_contiguous
         most = MAX_COMPILED_COLUMNS if is_by_rows else MAX_FORTRAN_COLUMNS[self.dtype.itemsize]
         return min(most, self._max_fused_columns)
+
+    @property
+    def _max_moment_columns(self) -> int:
+        """Number of columns of U up to which one compiled loop forms X'U and sums of x and x^2."""
+        return MAX_MOMENT_COLUMNS["C" if self.array.flags.c_contiguous else "F"]
 
     @property
     def _max_fused_columns(self) -> int:

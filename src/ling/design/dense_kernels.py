@@ -282,9 +282,12 @@ def fortran_gram_matmat(
 
 
 @_jit_dense
-def fortran_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, height: int, out: Any) -> None:
-    """Compute `dense_moments` for X in Fortran order, with partial sums of `height` rows each."""
-    k = U.shape[1]
+def fortran_moments(X: Any, weights: Any, lo: int, hi: int, height: int, out: Any) -> None:
+    """Add [column sums of weights x; column sums of weights x^2] over rows lo:hi to `out`.
+
+    X is in Fortran order. `weights` of None means weights of 1. Sums of `height` rows each are
+    added up.
+    """
     for j in range(X.shape[1]):
         for start in range(lo, hi, height):
             stop = min(start + height, hi)
@@ -295,12 +298,7 @@ def fortran_moments(X: Any, weights: Any, U: Any, lo: int, hi: int, height: int,
                 total += weighted
                 squares += weighted * float64(x[i])
             out[0, j] += total
-            out[k + 1, j] += squares
-            for q in range(k):
-                product = 0.0
-                for i in range(stop - start):
-                    product += U[start + i, q] * float64(x[i])
-                out[q + 1, j] += product
+            out[1, j] += squares
 
 
 @_jit_dense

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ling._typing import Array
 from ling.design.arrays import row_slices, subtract_row
 from ling.errors import NonFiniteError
+from ling.linalg import threads
 
 # A sum of squares in this range has lost no digits to underflow or overflow.
 SAFE_SQUARES_RANGE = 1e-200, 1e200
@@ -38,7 +39,7 @@ def center_targets_exactly(
     """
     y_mean, centered = center_targets(Y, weights, total_weight, overwrite)
     mean_correction = _weighted_mean(centered, weights, total_weight)
-    subtract_row(centered, mean_correction, centered)
+    _subtract_row(centered, mean_correction, centered)
     return y_mean + mean_correction, centered
 
 
@@ -52,7 +53,7 @@ def center_targets(
     first = Y[0 if weights is None else int(np.argmax(weights > 0))].copy()
     with np.errstate(over="ignore", invalid="ignore"):
         y_mean = _weighted_mean(Y, weights, total_weight)
-        centered = subtract_row(Y, y_mean, Y if overwrite else np.empty_like(Y))
+        centered = _subtract_row(Y, y_mean, Y if overwrite else np.empty_like(Y))
     if not np.isfinite(y_mean).all():
         raise NonFiniteError("y", "the sum of `y` overflows float64", "divide `y` by a constant")
     # The mean of a constant target may differ from its value by rounding.
@@ -61,6 +62,13 @@ def center_targets(
         centered[:, constant] -= first[constant] - y_mean[constant]
         y_mean[constant] = first[constant]
     return y_mean, centered
+
+
+def _subtract_row(Y: Array, row: Array, out: Array) -> Array:
+    """Write Y - row to `out` (n, t), which may be Y, in several threads; return it."""
+    parts = threads.split_rows(slice(0, len(Y)), threads.n_slices(Y.nbytes))
+    threads.parallel_map(lambda rows: subtract_row(Y[rows], row, out[rows]), parts)
+    return out
 
 
 def _weighted_mean(Y: Array, weights: Array | None, total_weight: float) -> Array:
