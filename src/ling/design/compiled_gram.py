@@ -16,6 +16,8 @@ from ling.linalg.vector_width import has_wider_vectors_than_blas
 # OpenBLAS with 48, and more than it with 64 if both use AVX2. With AVX-512, and OpenBLAS without
 # it, the loop does 42e9 multiply-adds per second in the place of 28e9, for orders from 300 on.
 MAX_NARROW_ORDER = 48
+# Bytes of a Gram matrix up to which a thread may sum up several: clearing and adding them is fast.
+MAX_SMALL_BYTES = 2**20
 # Multiply-adds that take as long as reading an entry.
 PRODUCTS_PER_READ_ENTRY = 16
 
@@ -52,7 +54,7 @@ def is_compiled_gram_faster(
     return has_memory and is_tall and has_wider_vectors_than_blas()
 
 
-def compiled_gram(matrix: MappedMatrix, dtype: np.dtype[Any], workspace_bytes: float) -> Array:
+def compiled_gram(matrix: MappedMatrix, dtype: np.dtype[Any]) -> Array:
     """M'M (p, p) in `dtype`, both triangles."""
     from ling.design.gram_kernels import TILE_LINES, mapped_gram
 
@@ -69,7 +71,8 @@ def compiled_gram(matrix: MappedMatrix, dtype: np.dtype[Any], workspace_bytes: f
         )  # fmt: skip
         return out
 
-    n_parts = threads.n_slices((1 + order / PRODUCTS_PER_READ_ENTRY) * A.nbytes, n_bytes)
-    n_parts = min(n_parts, max(threads.n_threads(), int(workspace_bytes) // n_bytes))
+    n_parts = threads.n_threads()
+    if n_bytes <= MAX_SMALL_BYTES:
+        n_parts = threads.n_slices((1 + order / PRODUCTS_PER_READ_ENTRY) * A.nbytes, n_bytes)
     gram = threads.parallel_sum(sweep, threads.split_rows(slice(0, n), n_parts))
     return mirror_upper_triangle(np.ascontiguousarray(gram[:order, :order]))

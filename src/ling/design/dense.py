@@ -145,7 +145,7 @@ class DenseStorage(MemoryStorage):
             scale, left, right = affine.as_vectors(self.shape)
             n, p = self.shape
             mapped = MappedMatrix(self.array, scale, np.ones(p), left, right, np.ones(n))
-            return compiled_gram(mapped, out_dtype, self._gram_block_bytes)
+            return compiled_gram(mapped, out_dtype)
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array)
         blocks = partial(self._mapped_row_blocks, affine, out_dtype)
@@ -213,7 +213,7 @@ class DenseStorage(MemoryStorage):
             ones = np.ones(self.shape[1])
             column_scale = ones if affine.column_scale is None else affine.column_scale
             mapped = MappedMatrix(self.array.T, ones, scale, right, left, column_scale)
-            return compiled_gram(mapped, out_dtype, self._gram_block_bytes)
+            return compiled_gram(mapped, out_dtype)
         if affine.is_identity and self._is_blas_ready(out_dtype):
             return form_gram(self.array.T)
         blocks = partial(self._mapped_column_blocks, affine, out_dtype)
