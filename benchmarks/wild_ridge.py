@@ -163,7 +163,8 @@ def within(limit: float, call: Callable[[], Any]) -> tuple[Any, float]:
     """The result of a call and its seconds; TimeLimitExceeded if it takes longer than `limit`.
 
     A call that is short runs twice, since the first one loads and compiles. The limit works where
-    Python code runs at all: a long call of LAPACK ends first.
+    Python code runs at all: a long call of LAPACK ends first. The signal is repeated, because an
+    exception in a callback of the compiler or the garbage collector is lost.
     """
 
     def stop(*_: object) -> None:
@@ -171,7 +172,7 @@ def within(limit: float, call: Callable[[], Any]) -> tuple[Any, float]:
 
     previous = signal.signal(signal.SIGALRM, stop)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 2 * limit)
+        signal.setitimer(signal.ITIMER_REAL, 2 * limit, limit / 4)
         started = time.perf_counter()
         result = call()
         seconds = time.perf_counter() - started
