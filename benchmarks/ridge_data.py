@@ -290,17 +290,26 @@ def reference(problem: Problem, max_bound: float = 1e-7) -> Fit:
     iterate = problem.is_sparse and min(n, p) > MAX_SPARSE_GRAM
     inverse = (iterated if iterate else primal if p <= n else dual)(problem)
     coef = np.zeros((p, problem.n_targets))
-    scale = linalg.norm(problem.targets, axis=0) * np.sqrt(problem.alpha)
     for _ in range(3):
         step = gradient(problem, coef)
-        if np.max(linalg.norm(step, axis=0) / scale) <= max_bound / 100:
+        if _relative_bound(problem, step) <= max_bound / 100:
             break
         coef += inverse(step)
-    bound = float(np.max(linalg.norm(gradient(problem, coef), axis=0) / scale))
+    bound = error_bound(problem, coef)
     if not bound <= max_bound:
         raise ArithmeticError(f"The reference is proved to {bound:.1e}; {max_bound:g} is needed.")
     mean = problem.y.reshape(n, -1).mean(axis=0, dtype=np.float64)
     return Fit(coef, mean - problem.offset @ coef)
+
+
+def error_bound(problem: Problem, coef: Array) -> float:
+    """A bound of the error of coefficients (p, t), up to rounding: ||gradient|| / sqrt(alpha)."""
+    return _relative_bound(problem, gradient(problem, coef))
+
+
+def _relative_bound(problem: Problem, gradient: Array) -> float:
+    scale = linalg.norm(problem.targets, axis=0) * np.sqrt(problem.alpha)
+    return float(np.max(linalg.norm(gradient, axis=0) / scale))
 
 
 def error(problem: Problem, exact: Fit, fit: Fit) -> float:

@@ -208,7 +208,10 @@ def worst_table(task: str, records: list[Record]) -> str:
 
 def honesty(records: list[Record]) -> str:
     """How often an error is above its bound, and how often tol is not reached."""
-    lies = sum(r["ling"]["error"] > 1.001 * r["ling"]["bound"] + 1e-12 for r in records)
+    lies = sum(
+        r["ling"]["error"] > 1.001 * r["ling"]["bound"] + r["reference_bound"] + 1e-12
+        for r in records
+    )
     missed = sum(r["ling"]["bound"] > 1e-4 for r in records)
     default = sum(r["default_error"] > 1e-4 for r in records)
     return (

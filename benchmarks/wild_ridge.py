@@ -14,7 +14,7 @@ import numpy as np
 import ling
 from benchmarks import harness
 from benchmarks.harness import HOPELESS
-from benchmarks.ridge_data import Fit, Problem, error, reference
+from benchmarks.ridge_data import Fit, Problem, error, error_bound, reference
 from benchmarks.ridge_peers import DEFAULT, PEERS, Peer
 from benchmarks.wild_problems import BUDGET_FRACTION, Draw, draw_problem, made
 from ling.solvers.engines import ENGINES
@@ -56,7 +56,8 @@ def draw(seed: int, number: int) -> Draw:
 def measure(draw: Draw, threads: int, turns: int | None) -> dict[str, Any]:
     """Seconds of all contestants; `turns` overrides their number."""
     with made(draw, threads) as problem:
-        judge = partial(error, problem, reference(problem, MAX_REFERENCE_BOUND))
+        exact = reference(problem, MAX_REFERENCE_BOUND)
+        judge = partial(error, problem, exact)
         budget = BUDGET_FRACTION * problem.X.nbytes if draw.out_of_core else None
         ridge = partial(fit_ling, problem, budget)
         model, first = harness.timed(ridge)
@@ -86,6 +87,7 @@ def measure(draw: Draw, threads: int, turns: int | None) -> dict[str, Any]:
                 "passes": float(model.report_.cost.passes),
             },
             "default_error": default_error,
+            "reference_bound": error_bound(problem, exact.coef),
             "seconds": {name: min(taken.get(name, [seconds[name]])) for name in seconds},
             "spread": {name: harness.spread(times) for name, times in taken.items()},
             "notes": notes,

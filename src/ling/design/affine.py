@@ -20,6 +20,7 @@ from ling.design.arrays import (
 )
 from ling.design.rows import per_row
 from ling.errors import OptionError, Where
+from ling.linalg import threads
 
 # `inner` uses einsum instead of BLAS up to this many pairs of columns.
 MAX_EINSUM_PRODUCTS = 8
@@ -202,8 +203,14 @@ def outer(A: Array, B: Array) -> Array:
 def subtract_outer(V: Array, A: Array, B: Array) -> Array:
     """Return V - A B for V (p, t), in place, in blocks of rows that stay in cache."""
     V = np.require(V, requirements="W")  # what another process has sent may be read-only
-    for rows in row_slices(len(V), max(1, CACHED_ELEMENTS // max(1, V.shape[1]))):
-        V[rows] -= outer(A[rows], B)
+    height = max(1, CACHED_ELEMENTS // max(1, V.shape[1]))
+
+    def sweep(part: slice) -> None:
+        rows_of_V, rows_of_A = V[part], A[part]
+        for rows in row_slices(len(rows_of_V), height):
+            rows_of_V[rows] -= outer(rows_of_A[rows], B)
+
+    threads.parallel_map(sweep, threads.row_parts(V))
     return V
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ling._typing import Array
 from ling.errors import InputTypeError, LingError, ShapeError
+from ling.linalg import threads
 
 FLOAT64_MAX = float(np.finfo(np.float64).max)
 # Numbers that NumPy should find in its innermost loop: with 256, what surrounds the loop no longer
@@ -71,10 +72,17 @@ def weighted_magnitudes(weights: Array, W: Array) -> Array:
     p, t = W.shape
     if p * t <= CACHED_ELEMENTS:
         return np.asarray(weights @ np.abs(W))
-    total: Array = np.zeros((*weights.shape[:-1], t))
-    for rows in row_slices(p, max(1, CACHED_ELEMENTS // max(1, t))):
-        total += weights[..., rows] @ np.abs(W[rows])
-    return total
+    height = max(1, CACHED_ELEMENTS // max(1, t))
+
+    def sweep(part: slice) -> Array:
+        total: Array = np.zeros((*weights.shape[:-1], t))
+        part_weights, part_of_W = weights[..., part], W[part]
+        for rows in row_slices(len(part_of_W), height):
+            total += part_weights[..., rows] @ np.abs(part_of_W[rows])
+        return total
+
+    with threads.single_threaded_blas():
+        return threads.parallel_sum(sweep, threads.row_parts(W))
 
 
 def subtract_row(A: Array, row: Array, out: Array) -> Array:

@@ -109,9 +109,12 @@ class DenseStorage(MemoryStorage):
         if self._can_compile_products(U):
             by_rows = self.array.flags.c_contiguous
             return column_sums(self.array, U) if by_rows else row_products(self.array.T, U)
-        V = np.zeros((self.shape[1], *U.shape[1:]), U.dtype)
+        V = np.empty((self.shape[1], *U.shape[1:]), U.dtype)
         for rows, columns, tile in self._tiles(U.dtype):
-            V[columns] += tile.T @ U[rows]
+            if rows.start == 0:
+                np.matmul(tile.T, U[rows], out=V[columns])
+            else:
+                V[columns] += tile.T @ U[rows]
         return V
 
     def _can_compile_products(self, V: Array) -> bool:

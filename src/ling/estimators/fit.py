@@ -18,7 +18,7 @@ from ling._typing import Array
 from ling.design.arrays import CACHED_ELEMENTS, row_slices
 from ling.errors import Change, ClusterLostError, NonFiniteError, OptionError
 from ling.estimators.memory_checks import check_fit_memory, memory_notes, plan_training
-from ling.linalg.threads import blas_threads_for
+from ling.linalg import threads
 from ling.progress import RemainingWork
 from ling.results import FitReport, Status
 from ling.solvers.coef_bounds import error_region
@@ -225,7 +225,7 @@ def solve_warm_started(
     check_fit_memory(data, plan, options, alphas)
     data.design.meter.begin_stage("prepare", lambda: expected_cost(plan, options))
     context = FitContext(started, data.notes, requested_solver=model.solver)
-    with blas_threads_for(plan.dimensions.max_blas_flops):
+    with threads.blas_threads_for(plan.dimensions.max_blas_flops):
         problem, standardization = build_problem(data, alphas, fit_intercept)
         with _warm_start(model, problem, standardization) as start:
             fit = solve_problem(
@@ -371,12 +371,19 @@ def _round_to_dtype(standardization: Standardization, dtype: np.dtype[Any], W: A
     """
     coef_scale = standardization.y_scale / standardization.x_scale
     out = np.empty_like(W)
-    for rows in row_slices(len(W), max(1, CACHED_ELEMENTS // W.shape[1])):
-        with np.errstate(over="ignore"):
-            rounded = standardization.coef(W[rows]).astype(dtype)
-        if not (np.isfinite(rounded) | ~np.isfinite(W[rows])).all():
-            raise _coef_range_error(dtype)
-        np.divide(rounded, coef_scale, out=out[rows])
+    height = max(1, CACHED_ELEMENTS // W.shape[1])
+
+    def sweep(part: slice) -> None:
+        part_of_W, part_of_out = W[part], out[part]
+        for rows in row_slices(len(part_of_W), height):
+            block = part_of_W[rows]
+            with np.errstate(over="ignore"):
+                rounded = standardization.coef(block).astype(dtype)
+            if not np.isfinite(rounded).all() and np.isfinite(block[~np.isfinite(rounded)]).any():
+                raise _coef_range_error(dtype)
+            np.divide(rounded, coef_scale, out=part_of_out[rows])
+
+    threads.parallel_map(sweep, threads.row_parts(W))
     return out
 
 

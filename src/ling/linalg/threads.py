@@ -216,6 +216,11 @@ def split_rows(rows: slice, pieces: int) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
+def row_parts(A: Array) -> list[slice]:
+    """Ranges of the rows of A, one for each task of a parallel sweep over A."""
+    return split_rows(slice(0, len(A)), n_slices(A.nbytes))
+
+
 def parallel_map(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
     """`[task(part) for part in parts]`, computed in parallel."""
     # Inside the pool, parts run serially: a task that waits for tasks of its own pool can deadlock.

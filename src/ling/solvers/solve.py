@@ -14,6 +14,7 @@ import numpy as np
 
 from ling._typing import Array
 from ling.design.arrays import CACHED_ELEMENTS, row_slices
+from ling.linalg import threads
 from ling.progress import RemainingWork
 from ling.results import Certificate, Status
 from ling.solvers.certificate import certify
@@ -370,12 +371,19 @@ def _cast_candidate(problem: Problem, candidate: Candidate, cast_coef: CastCoef)
     coef = cast_coef(candidate.coef)
     if candidate.bound is None:
         return replace(candidate, coef=coef)
-    p, t = coef.shape
+    t = coef.shape[1]
     alphas = problem.alphas if len(problem.distinct_alphas) > 1 else problem.distinct_alphas
-    bound = candidate.bound.copy()
-    for rows in row_slices(p, max(1, CACHED_ELEMENTS // t)):
-        lengths = np.sqrt(problem.safe_column_norms[rows, None] ** 2 + alphas)
-        bound += np.einsum("ij,ij->j", lengths, np.abs(coef[rows] - candidate.coef[rows]))
+    height = max(1, CACHED_ELEMENTS // t)
+
+    def rounding(part: slice) -> Array:
+        total = np.zeros(t)
+        for rows in row_slices(part.stop - part.start, height):
+            rows = slice(part.start + rows.start, part.start + rows.stop)
+            lengths = np.sqrt(problem.safe_column_norms[rows, None] ** 2 + alphas)
+            total += np.einsum("ij,ij->j", lengths, np.abs(coef[rows] - candidate.coef[rows]))
+        return total
+
+    bound = candidate.bound + threads.parallel_sum(rounding, threads.row_parts(coef))
     return replace(candidate, coef=coef, bound=bound)
 
 

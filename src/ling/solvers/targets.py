@@ -66,8 +66,7 @@ def center_targets(
 
 def _subtract_row(Y: Array, row: Array, out: Array) -> Array:
     """Write Y - row to `out` (n, t), which may be Y, in several threads; return it."""
-    parts = threads.split_rows(slice(0, len(Y)), threads.n_slices(Y.nbytes))
-    threads.parallel_map(lambda rows: subtract_row(Y[rows], row, out[rows]), parts)
+    threads.parallel_map(lambda rows: subtract_row(Y[rows], row, out[rows]), threads.row_parts(Y))
     return out
 
 
