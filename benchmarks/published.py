@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import choosing_report, harness, ridge_report, wild_report
+from benchmarks import choosing_report, harness, ridge_report, wild_choosing, wild_report
 from benchmarks.harness import brief, rows
 
 README = Path(__file__).parents[1] / "README.md"
@@ -106,7 +106,10 @@ def wild_block() -> str:
             f"({head['machine']['date']}, {head['machine']['cores']} cores, {count} problems)"
         )
     return (
-        f"{' and '.join(commands)}. A ratio is the other's time divided by ling's.\n\n"
+        f"{' and '.join(commands)}. A ratio is the other's time divided by ling's. Problems are "
+        f"grouped by whether a library takes {brief(wild_report.SMALL_SECONDS)} or more. In the "
+        f"choice of alpha each is stopped after {brief(wild_choosing.MAX_SECONDS)}, which counts "
+        f"as its time.\n\n"
         f"{harness.rows(wild_report.RATIO_HEADS, lines)}"
     )
 
