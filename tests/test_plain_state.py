@@ -105,6 +105,20 @@ def test_short_arrays_are_floats_and_come_back_as_arrays():
     np.testing.assert_array_equal(from_plain(plain).bounds, bounds, strict=True)
 
 
+@pytest.mark.parametrize("weights", [{"floats": 2.0}, {"ling floats": 2.0}, {"ling floats": ()}])
+def test_a_dict_of_the_user_comes_back_as_it_is(weights):
+    model = ling.RidgeClassifier(class_weight=weights)
+    assert pickle.loads(pickle.dumps(model)).class_weight == weights
+
+
+@pytest.mark.parametrize("numbers", [None, [1.0], (1.0, "2"), ((1.0,),), (1.0,) * 5])
+def test_damaged_short_arrays_are_refused(numbers):
+    plain = to_plain(Certificate(np.array([1e-5]), 1e-4))
+    plain[FIELDS_KEY] = ({"ling floats": numbers}, *plain[FIELDS_KEY][1:])
+    with pytest.raises(ValueError, match="floats"):
+        from_plain(plain)
+
+
 def test_only_registered_classes_are_converted():
     @dataclass(frozen=True)
     class Cost:  # the name of a registered class

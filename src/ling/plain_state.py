@@ -19,7 +19,7 @@ Registered = TypeVar("Registered", bound=type)
 #: Keys of the plain form of an object: the name of its class, and its fields in their order.
 CLASS_KEY, FIELDS_KEY = "ling class", "fields"
 #: Key of the plain form of a short array of float64 in a field, whose value is a tuple of floats.
-SHORT_ARRAY_KEY = "floats"
+SHORT_ARRAY_KEY = "ling floats"
 # Arrays of so many numbers are pickled as floats: an array takes 40 bytes more than its numbers.
 # Pickles of small models are a tenth smaller for it, and model files have fewer entries.
 MAX_SHORT_ARRAY = 4
@@ -72,8 +72,6 @@ def from_plain(plain: Any) -> Any:
     """
     if type(plain) is tuple:
         return tuple(from_plain(item) for item in plain)
-    if type(plain) is dict and set(plain) == {SHORT_ARRAY_KEY}:
-        return np.array(plain[SHORT_ARRAY_KEY], dtype=np.float64)
     if type(plain) is not dict or CLASS_KEY not in plain:
         return plain
     kind, content = _CLASSES.get(plain[CLASS_KEY]), plain[FIELDS_KEY]
@@ -83,11 +81,21 @@ def from_plain(plain: Any) -> Any:
         return kind[content]
     if len(content) != len(fields(kind)):
         raise ValueError(f"{kind.__name__} has other fields in this version of ling")
-    made = kind(*(from_plain(item) for item in content))
+    made = kind(*map(_field_from_plain, content))
     for name, hint in _field_types(kind).items():
         if not _has_type(getattr(made, name), hint):
             raise ValueError(f"{name} of {kind.__name__} is of another type")
     return made
+
+
+def _field_from_plain(plain: Any) -> Any:
+    """The value of a field that `_field_to_plain` was given."""
+    if type(plain) is not dict or set(plain) != {SHORT_ARRAY_KEY}:
+        return from_plain(plain)
+    numbers = plain[SHORT_ARRAY_KEY]
+    if not _has_type(numbers, tuple[float, ...]) or len(numbers) > MAX_SHORT_ARRAY:
+        raise ValueError(f"{SHORT_ARRAY_KEY!r} is not a tuple of at most {MAX_SHORT_ARRAY} floats")
+    return np.array(numbers, dtype=np.float64)
 
 
 @cache

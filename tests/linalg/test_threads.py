@@ -1,5 +1,8 @@
 """Calls of BLAS that are too small for threads run on one, and large ones on all."""
 
+import threading
+
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -13,6 +16,7 @@ from ling.linalg.threads import (
     constant_thread_count,
     n_slices,
     n_threads,
+    parallel_map,
 )
 
 
@@ -26,6 +30,19 @@ def test_small_calls_run_on_one_thread(flops, expected):
         with blas_threads_for(flops):
             assert blas_threads() == expected
         assert blas_threads() == {2}
+
+
+def test_tasks_have_the_errstate_of_their_caller():
+    barrier = threading.Barrier(2, timeout=60)
+
+    def overflow(number):
+        barrier.wait()  # two threads work at the same time
+        return float(np.float64(number) * number), threading.current_thread().name
+
+    with threadpool_limits(2, user_api="blas"), np.errstate(over="ignore"):
+        results = parallel_map(overflow, [1e200, 1e300])
+    assert [value for value, _ in results] == [np.inf, np.inf]
+    assert len({name for _, name in results}) == 2
 
 
 @pytest.fixture

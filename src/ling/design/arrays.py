@@ -62,8 +62,8 @@ def scale_rows(A: Array, scale: Array | None) -> Array:
 def weighted_magnitudes(weights: Array, W: Array) -> Array:
     """Return weights'|W|, (t,), without an array of the size of W (p, t).
 
-    For m rows of weights, (m, p), the result is (m, t). For a stack of matrices, (k, p, t), it has
-    a further first dimension.
+    For m rows of weights, (m, p), the result is (m, t). For a stack of matrices W, (k, p, t), it is
+    (k, t) or (k, m, t).
     """
     if W.ndim == 3:
         height = max(1, CACHED_ELEMENTS // max(1, W.shape[1] * W.shape[2]))

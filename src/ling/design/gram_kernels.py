@@ -27,7 +27,8 @@ def mapped_gram(
     """Add the upper triangle of M'M to `out`, for the rows lo:hi of the mapped matrix M.
 
     M = diag(post_scale) (diag(row_scale) A diag(column_scale) - left right'), in the dtype of
-    `out`, whose order is the number of columns of A, rounded up to a multiple of TILE_LINES. The
+    `out`, whose order is the number of columns of A, rounded up to a multiple of TILE_LINES; a
+    `post_scale` of None is 1. The
     entries of some rows are copied into lines, one for each column, and inner products of lines
     are formed in tiles of four by four.
     """
@@ -39,9 +40,11 @@ def mapped_gram(
     for start in range(lo, hi, height):
         stop = min(start + height, hi)
         for i in range(start, stop):
-            s, a, c = row_scale[i], left[i], post_scale[i]
+            s, shift = row_scale[i], left[i]
             for j in range(p):
-                value = c * (s * column_scale[j] * A[i, j] - a * right[j])
+                value = s * column_scale[j] * A[i, j] - shift * right[j]
+                if post_scale is not None:
+                    value *= post_scale[i]
                 lines[j, i - start] = to_dtype(value)
         lines[:, stop - start :] = zero
         for first in range(0, size, GROUP_LINES):

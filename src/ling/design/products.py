@@ -7,12 +7,15 @@ import math
 import numpy as np
 
 from ling._typing import Array
+from ling.design.arrays import row_slices
 from ling.linalg import threads
 
 # Least number of rows that are summed up without an intermediate result.
 MIN_SUMMED_ROWS = 256
-# Columns of X whose sums stay in cache.
+# Columns of X whose sums stay in first-level cache.
 SUMMED_COLUMNS = 512
+# Rows of X V for which a compiled loop has a temporary array, up to four times as large.
+MAX_TEMPORARY_ROWS = 2**14
 
 
 def row_products(X: Array, V: Array) -> Array:
@@ -24,7 +27,9 @@ def row_products(X: Array, V: Array) -> Array:
     width = chain_length(X.shape[1])
 
     def sweep(part: slice) -> None:
-        dense_row_products(X, columns, part.start, part.stop, width, out)
+        for rows in row_slices(part.stop - part.start, MAX_TEMPORARY_ROWS):
+            first, last = part.start + rows.start, part.start + rows.stop
+            dense_row_products(X, columns, first, last, width, out)
 
     threads.parallel_map(sweep, threads.split_rows(slice(0, len(X)), threads.n_slices(X.nbytes)))
     return out.reshape(len(X), *V.shape[1:])
@@ -43,8 +48,10 @@ def column_sums(X: Array, U: Array) -> Array:
         dense_column_sums(X, columns, part.start, part.stop, SUMMED_COLUMNS, height, out)
         return out
 
-    n_parts = min(threads.n_threads(), threads.n_slices(X.nbytes))
-    n_parts = max(n_parts, threads.n_slices(X.nbytes, 8 * shape[0] * shape[1]))
+    n_bytes = 8 * shape[0] * shape[1]
+    n_parts = threads.n_slices(X.nbytes, n_bytes)
+    if threads.n_threads() * n_bytes <= threads.MAX_PARTIAL_BYTES:  # each thread may have one
+        n_parts = max(n_parts, min(threads.n_threads(), len(X), threads.n_slices(X.nbytes)))
     total = threads.parallel_sum(sweep, threads.split_rows(slice(0, len(X)), n_parts))
     return np.ascontiguousarray(total.T).reshape(-1, *U.shape[1:])
 

@@ -1,4 +1,7 @@
-"""Steps that compiled loops share: they become part of the loop that calls them."""
+"""Steps that compiled loops share: they become part of the loop that calls them.
+
+numba's cache on disk does not notice changes of this file, only of those with the loops.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from ling.solvers.engines import ENGINES
 from ling.solvers.fingerprint import DataFingerprint, data_fingerprint
 from ling.solvers.machine import parse_speeds
 from ling.solvers.memory_budget import MemoryBudget
-from ling.solvers.observed_speeds import correct_speeds
+from ling.solvers.observed_speeds import check_cached_speeds
 from ling.solvers.options import FitOptions
 from ling.solvers.planning import Plan, plan_as_dict
 from ling.solvers.problem import (
@@ -231,8 +231,8 @@ def solve_warm_started(
             fit = solve_problem(
                 problem, standardization, plan, options, context, fit_intercept, start
             )
-    if options.machine is None:
-        correct_speeds(plan, fit.solution.estimate, fit.report.seconds)
+    if options.machine is None:  # it is given with a checkpoint, which may replay passes
+        check_cached_speeds(plan, fit.solution.estimate, fit.report.seconds)
     return problem, standardization, fit
 
 
@@ -263,7 +263,8 @@ def _initial_coef(model: Any, problem: Problem, standardization: Standardization
     coef = getattr(model, "_partial_coef", None)
     if coef is None and hasattr(model, "coef_"):
         coef = np.atleast_2d(model.coef_).T
-    if coef is None or coef.shape != problem.moments.shape or not np.isfinite(coef).all():
+    shape = problem.shape[1], problem.n_targets
+    if coef is None or coef.shape != shape or not np.isfinite(coef).all():
         return None
     return np.asarray(coef.astype(np.float64) * (standardization.x_scale / standardization.y_scale))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -35,8 +34,8 @@ SYRK_TILES = 2
 MAX_MATMUL_SIZE = 1024
 # Least number of rows of which a thread sums up a Gram matrix of its own.
 MIN_PART_ROWS = 256
-# Entries, each with its products, from which two threads are faster than one: passing work to them
-# takes about 0.2 ms. (Measured with 8 to 300 columns.)
+# Entries of the blocks, times 1 + size / PRODUCTS_PER_ENTRY for their products, from which two
+# threads are faster than one: passing work to them takes about 0.2 ms. (With 8 to 300 columns.)
 MIN_PARALLEL_WORK = 1e6
 # Products with an entry that take as long as preparing it, such as subtracting a mean.
 PRODUCTS_PER_ENTRY = 40
@@ -85,10 +84,13 @@ def sum_of_grams(
     The blocks may share their memory: each is used before the next is requested.
     """
     if size <= min(MAX_MATMUL_SIZE, SYRK_TILES * tile):
-        total = np.zeros((size, size), dtype)
+        summed: Array | None = None
         for block in blocks:
-            total += block.T @ block
-        return total
+            if summed is None:
+                summed = (block.T @ block).astype(dtype, copy=False)
+            else:
+                summed += block.T @ block
+        return np.zeros((size, size), dtype) if summed is None else summed
     if size <= SYRK_TILES * tile:
         return _sum_by_syrk(blocks, np.zeros((size, size), dtype, order="F"))
     total = np.zeros((size, size), dtype)
@@ -108,25 +110,37 @@ def sum_of_grams(
     return mirror_upper_triangle(total)
 
 
+def can_sum_in_threads(
+    length: int, size: int, dtype: np.dtype[Any], workspace_bytes: float
+) -> bool:
+    """Whether each thread can sum up a Gram matrix (size, size) of its own, over `length` rows.
+
+    Each holds two matrices, all of which together may take `workspace_bytes`. A thread has to have
+    so many rows that adding up matrices takes a small part of the time.
+    """
+    n_threads = threads.n_threads()
+    is_tall = length >= n_threads * max(MIN_PART_ROWS, size)
+    return is_tall and 2 * n_threads * size * size * dtype.itemsize <= workspace_bytes
+
+
 def parallel_sum_of_grams(
     blocks: GramBlocks, length: int, size: int, dtype: np.dtype[Any], workspace_bytes: float
 ) -> Array:
     """Sum of B'B (size, size) over all blocks B of `length` rows, by several threads if they pay.
 
-    Each thread sums up a matrix of its own; all of them may take `workspace_bytes`.
+    See `can_sum_in_threads`.
     """
-    n_parts = threads.n_threads()
     is_long = length * size * (1 + size / PRODUCTS_PER_ENTRY) >= MIN_PARALLEL_WORK
-    is_tall = length >= n_parts * max(MIN_PART_ROWS, size)
-    has_memory = n_parts * size * size * dtype.itemsize <= workspace_bytes
-    if not (is_long and is_tall and has_memory and size <= MAX_MATMUL_SIZE):
-        n_parts = 1
+    can_split = size <= MAX_MATMUL_SIZE and is_long
+    if not (can_split and can_sum_in_threads(length, size, dtype, workspace_bytes)):
+        return sum_of_grams(blocks(slice(0, length), 1), size, dtype)
+    n_parts = threads.n_threads()
 
     def sweep(part: slice) -> Array:
         return sum_of_grams(blocks(part, n_parts), size, dtype)
 
     # Threads of BLAS would wait in a loop while the next block is made, on the same cores.
-    with threads.single_threaded_blas() if n_parts > 1 else nullcontext():
+    with threads.single_threaded_blas():
         return threads.parallel_sum(sweep, threads.split_rows(slice(0, length), n_parts))
 
 

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -222,7 +223,7 @@ def row_parts(A: Array) -> list[slice]:
 
 
 def parallel_map(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
-    """`[task(part) for part in parts]`, computed in parallel."""
+    """`[task(part) for part in parts]`, computed in parallel, with the errstate of the caller."""
     # Inside the pool, parts run serially: a task that waits for tasks of its own pool can deadlock.
     # So do they once the main thread has ended, when pools take no more tasks.
     workers = n_threads()
@@ -235,7 +236,8 @@ def parallel_map(task: Callable[[T], R], parts: Sequence[T]) -> list[R]:
     pool = _pools.get(workers)
     if pool is None:
         pool = _pools.setdefault(workers, ThreadPoolExecutor(workers, THREAD_NAME_PREFIX))
-    return list(pool.map(task, parts))
+    contexts = [copy_context() for _ in parts]  # which NumPy's errstate is a part of
+    return list(pool.map(lambda context, part: context.run(task, part), contexts, parts))
 
 
 def parallel_sum(task: Callable[[T], Array], parts: Sequence[T]) -> Array:

@@ -16,8 +16,9 @@ def has_wider_vectors_than_blas() -> bool:
     """Whether compiled loops use AVX-512 and BLAS does not; False if that is not known."""
     from llvmlite import binding
 
+    kernels = threads.blas_kernels()
     try:
         has_avx512 = bool(binding.get_host_cpu_features().get("avx512f", False))
     except RuntimeError:  # LLVM does not know the features of this kind of processor
         return False
-    return has_avx512 and threads.blas_kernels() <= AVX2_KERNELS
+    return has_avx512 and bool(kernels) and kernels <= AVX2_KERNELS

@@ -83,9 +83,9 @@ def bound_coef(
 
 
 def cheapest_source(plan: Plan) -> str:
-    """The key of the minorant to use: "gram" if a fit would use `direct`, or could soon.
+    """The key of the minorant to use.
 
-    Otherwise "row_sample" if that is faster than a pass with the columns of "low_rank", and if it
+    "gram" if `direct` is the first choice of the plan or takes at most MAX_DIRECT_SECONDS. Otherwise "row_sample" if that is faster than a pass with the columns of "low_rank", and if it
     fits the memory budget. Its bound is tighter where alpha is far below the eigenvalues of X'X.
     """
     direct = plan.estimate_for("direct")
@@ -146,7 +146,7 @@ def _gram_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Minoran
 
 
 def _row_sample_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Minorant:
-    """The same from the Gram matrix of a sample of rows, which lies below X'X; no pass."""
+    """The same from the Gram matrix of a sample of rows, which lies below X'X; at most a pass."""
     n, p = problem.shape
     n_sampled = _row_sample_size(n, p)
     rows = np.sort(as_generator(options.random_state).choice(n, n_sampled, replace=False))
@@ -177,12 +177,14 @@ def _low_rank_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Min
     """
     n, p = problem.shape
     rng, scale = as_generator(options.random_state), column_scales(problem)
-    max_rank = min(n, p, plan.estimate_for("two_stage").max_rank, MAX_RANK)
+    estimate = plan.estimate_for("two_stage")
+    max_rank = min(n, p, estimate.max_rank, MAX_RANK)
     if not plan.pass_costs.can_sample_rows:
         directions = orthonormalize(rng.standard_normal((p, min(max_rank, INITIAL_RANK))))
         products = scaled_gram_matmat(problem, scale, directions)
         return nystrom_sketch(problem, scale, directions, products)[0].minorant()
-    sample = draw_row_sample(problem, scale, min(n, SAMPLE_ROWS), rng)
+    n_sampled = min(n, SAMPLE_ROWS, estimate.max_sample_rows)
+    sample = draw_row_sample(problem, scale, n_sampled, rng)
     largest = sample.eigenvalues.max(initial=0.0)
     rank = int(np.count_nonzero(sample.eigenvalues > MIN_EIGENVALUE_RATIO * largest))
     if not rank:

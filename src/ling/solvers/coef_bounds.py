@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ling._typing import Array
+from ling.design.affine import AffineMap
 from ling.design.arrays import FLOAT64_MAX
 from ling.error_region import ErrorRegion, round_up_to_float32
 from ling.linalg.rounding import EPS, sum_noise
@@ -25,9 +26,9 @@ MAX_DIRECTIONS = 8
 # Eigenvalues of a kept direction are capped at this times the smallest alpha. A larger cap hardly
 # changes a bound, and makes rounding U to float32, 6e-8 times the cap, matter beside alpha.
 MAX_VALUE_TO_ALPHA = 1e4
-# A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself only if X has at
-# least this times p entries per column: forming X'X of a dense X takes 60 times as many FLOPs.
-MIN_ENTRIES_TO_INVERT = 20
+# A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself only if X'X takes
+# at least this times p^3 FLOPs: 60 times as many. For dense X, that is 20 rows per column.
+MIN_GRAM_FLOPS_TO_INVERT = 20
 
 
 @np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore")
@@ -126,8 +127,8 @@ def is_inverse_cheap(problem: Problem) -> bool:
     """Whether inverting a Cholesky factor of X'X takes little time beside forming X'X."""
     n, p = problem.shape
     storage = problem.design.storage
-    column_entries = n if storage.is_dense else storage.n_stored / p
-    return column_entries >= MIN_ENTRIES_TO_INVERT * p
+    gram_flops = float(n) * p**2 if storage.is_dense else storage.gram_flops(AffineMap())
+    return gram_flops >= MIN_GRAM_FLOPS_TO_INVERT * float(p) ** 3
 
 
 def _inverse_diagonal(problem: Problem, minorant: Minorant) -> NDArray[np.float32] | None:

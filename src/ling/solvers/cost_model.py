@@ -33,7 +33,8 @@ SECONDS_PER_VECTOR_ENTRY = 1e-9
 # Multiply-adds of a sparse Gram matrix in the time of one stored entry in X'(X v), and how often
 # arrays of the size of the Gram matrix are read or written: cleared, added, mirrored, centred.
 SPARSE_GRAM_SPEEDUP, N_SPARSE_GRAM_SWEEPS = 2.0, 12
-# How much faster than BLAS a compiled loop forms Gram matrices where it takes its place.
+# How much faster than BLAS a compiled loop forms Gram matrices where it takes its place: 1.3 to 1.6
+# times for orders of 200 to 1,000 (`design/compiled_gram.py`).
 COMPILED_GRAM_SPEEDUP = 1.4
 # Times that dense blocks of a sparse X are read or written before BLAS multiplies them.
 N_DENSE_BLOCK_SWEEPS = 4
@@ -82,7 +83,7 @@ class EngineEstimate:
     max_refinement_passes : float
         Passes that may correct a solution in lower precision before float64 would be faster.
     max_sample_rows : int
-        Rows that a sample may have.
+        The largest sample of rows that `n_bytes` allows for.
     """
 
     engine: str
@@ -409,8 +410,10 @@ def posterior_bytes(n: int, p: int, n_alphas: int) -> float:
 def row_sample_gram_seconds(shape: ProblemDimensions, machine: Machine, n_sampled: int) -> float:
     """Seconds of the Gram matrix of `n_sampled` scattered rows, and of a factor for each alpha."""
     copied_bytes = 8.0 * 4 * n_sampled * shape.p
+    read_seconds = shape.n_bytes / shape.read_bandwidth if shape.read_bandwidth else 0.0
     return (
-        float(n_sampled) * shape.p**2 / machine.gemm_rate
+        read_seconds
+        + float(n_sampled) * shape.p**2 / machine.gemm_rate
         + shape.n_alphas * shape.p**3 / 3 / machine.potrf_rate
         + copied_bytes / machine.stream_bandwidth
     )
@@ -419,7 +422,8 @@ def row_sample_gram_seconds(shape: ProblemDimensions, machine: Machine, n_sample
 def row_sample_gram_bytes(shape: ProblemDimensions, n_sampled: int) -> float:
     """Bytes of these rows, of their Gram matrix, of a scaled copy, and of its factors."""
     copies = 2 if shape.dense else 2.5
-    return 8.0 * shape.p * (copies * n_sampled + shape.p * (2 + shape.n_alphas))
+    square_bytes = 8.0 * shape.p * (copies * n_sampled + shape.p * (2 + shape.n_alphas))
+    return square_bytes + _common_bytes(shape, shape.n_targets)
 
 
 def statistics_bytes(p: int, n_targets: int, n_alphas: int) -> float:

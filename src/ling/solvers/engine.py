@@ -13,7 +13,12 @@ import numpy as np
 from ling._typing import Array
 from ling.errors import ClusterLostError
 from ling.solvers.certificate import Minorant, ZeroMinorant
-from ling.solvers.cost_model import MAX_SAMPLE_ROWS, TYPICAL_PASS_COSTS, PassCosts
+from ling.solvers.cost_model import (
+    MAX_SAMPLE_ROWS,
+    MAX_SKETCH_RANK,
+    TYPICAL_PASS_COSTS,
+    PassCosts,
+)
 from ling.solvers.memory_budget import UNLIMITED_MEMORY, MemoryBudget
 
 # The seed that `random_state=None` stands for, so that fits are reproducible by default.
@@ -76,7 +81,7 @@ class EngineBudget:
 
     max_iter: int | None = None
     max_passes: float = float("inf")
-    max_rank: int = 512
+    max_rank: int = MAX_SKETCH_RANK
     memory: MemoryBudget = UNLIMITED_MEMORY
     low_precision: bool = False
     max_refinement_passes: float = float("inf")

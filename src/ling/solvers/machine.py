@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,6 @@ from ling.solvers.memory_limits import memory_limit
 log = logging.getLogger("ling")
 # Version of the cache file for speeds; entries of other versions are ignored.
 MACHINE_FILE_VERSION = 4
-# Factor by which a fit has to be faster than the speeds in the cache for them to be corrected.
-MIN_CORRECTION = 1.25
 # Fraction of the memory that this process may use that a fit takes without a memory_budget.
 DEFAULT_BUDGET_FRACTION = 0.25
 # Units of memory sizes in bytes. "B" is last, because all others end with it.
@@ -144,24 +142,16 @@ def measured_machine() -> Machine:
     return _measured_speeds[n_threads]
 
 
-def raise_cached_speeds(observed: Mapping[str, float]) -> None:
-    """Raise speeds in the cache file to observed ones, for later processes.
+def forget_cached_speeds(machine: Machine) -> None:
+    """Remove these speeds from the cache file, so that a later process measures them again.
 
-    `observed` are lower bounds of the attributes of `Machine`. Those that exceed the cached ones by
-    less than a factor of MIN_CORRECTION change nothing.
+    This process keeps them. Speeds that another process has measured in the meantime stay.
     """
-    file, key = _cache_file(), _cache_key(threads.n_threads())
-    cached = None if file is None else _as_machine(_read_speeds(file).get(key))
-    if cached is None:
-        return
-    higher: dict[str, Any] = {
-        name: float(speed)
-        for name, speed in observed.items()
-        if speed > MIN_CORRECTION * getattr(cached, name)
-    }
-    if higher:
-        log.info("Speeds of this machine are corrected: %s.", higher)
-        _write_speeds(file, key, replace(cached, **higher))
+    file, key = _cache_file(), _cache_key(machine.threads)
+    entries = {} if file is None else _read_speeds(file)
+    if file is not None and _as_machine(entries.pop(key, None)) == machine:
+        log.info("The speeds of this machine were measured while it was busy.")
+        _write_entries(file, entries)
 
 
 def forget_speeds() -> None:
@@ -237,7 +227,11 @@ def _write_speeds(file: Path | None, key: str, machine: Machine) -> None:
     if file is None:
         log.info("machine speeds are not kept: there is no home folder; set LING_CACHE to a folder")
         return
-    entries = {**_read_speeds(file), key: asdict(machine)}
+    _write_entries(file, {**_read_speeds(file), key: asdict(machine)})
+
+
+def _write_entries(file: Path, entries: Mapping[str, Any]) -> None:
+    """Write the cache file; a failure is logged, not raised."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(file) as partial_file:

@@ -348,7 +348,8 @@ class TermSizes:
         """The sizes for coefficients W (p, t) of the problem, or (k, p, t) for (k, t) sizes."""
         x_mean, y_mean = standardization.x_mean, standardization.y_mean
         means = np.abs(x_mean) / standardization.x_scale
-        sums = weighted_magnitudes(np.stack([problem.raw_column_norms, means]), W)
+        with np.errstate(over="ignore", invalid="ignore"):  # such coefficients are not certified
+            sums = weighted_magnitudes(np.stack([problem.raw_column_norms, means]), W)
         return cls(sums[..., 0, :], np.abs(y_mean) / standardization.y_scale + sums[..., 1, :])
 
 

@@ -128,8 +128,8 @@ def _iterate_without_sketch(
 ) -> tuple[Candidate, EngineBudget]:
     """Conjugate gradients on sparse X with a diagonal preconditioner, and the remaining budget.
 
-    They give up where a sketch may be faster, and without an iteration if X is dense or if many are
-    expected. A sketch of dense X costs next to nothing, because its rows can be sampled.
+    The candidate gives up where a sketch may be faster, and without an iteration if X is dense or if
+    many are expected. A sketch of dense X costs next to nothing, because its rows can be sampled.
     """
     costs, n_targets = budget.costs, problem.n_targets
     if problem.design.can_iterate:
@@ -140,7 +140,8 @@ def _iterate_without_sketch(
         )
         return replace(candidate, rank=0), budget.remaining_after(candidate.n_iter or 0, cost)
     cost = costs.iteration_cost(n_targets)
-    iter_budget = MAX_COST_WITHOUT_SKETCH * costs.iteration_cost(INITIAL_RANK) / cost
+    sketch_cost = costs.iteration_cost(INITIAL_RANK)
+    iter_budget = min(MAX_COST_WITHOUT_SKETCH * sketch_cost, budget.max_passes) / cost
     if costs.can_sample_rows or forecast_without_sketch(problem, tol) > iter_budget:
         return _give_up(problem, 0), budget
     candidate = conjugate_gradients(
@@ -152,7 +153,7 @@ def _iterate_without_sketch(
 
 def _give_up(problem: Problem, rank: int) -> Candidate:
     """The candidate of an engine that has not iterated."""
-    zero_coef = np.zeros_like(problem.moments)
+    zero_coef = np.zeros((problem.shape[1], problem.n_targets))
     return Candidate(zero_coef, bound=problem.target_norms, n_iter=0, rank=rank, gave_up=True)
 
 
