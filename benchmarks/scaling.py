@@ -1,9 +1,9 @@
 """`python -m benchmarks.scaling`: seconds of `Ridge` while n or p doubles, for a fixed p or n.
 
 The time should grow as the operation count of the engine that fits, and not jump where the plan
-changes the engine. The growth from one size to the next is divided by that of the operations that the
-fits have counted. Where the engine changes, it is divided by the larger of that and the growth of
-the entries of X.
+changes the engine. The growth from one size to the next is divided by that of the operations that
+the fits have counted. Where the engine changes, it is divided by the larger of that and the growth
+of the entries of X.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def read_model(path):
                 return array(content)[()]
             if kind == "dict":
                 pairs = {value(key): value(item) for key, item in content}
-                return np.array(pairs["floats"]) if set(pairs) == {"floats"} else pairs
+                return np.array(pairs["ling floats"]) if set(pairs) == {"ling floats"} else pairs
             if kind in ("list", "tuple"):
                 return [value(item) for item in content]
             return np.array(content) if kind == "texts" else float(content)

@@ -85,7 +85,8 @@ def bound_coef(
 def cheapest_source(plan: Plan) -> str:
     """The key of the minorant to use.
 
-    "gram" if `direct` is the first choice of the plan or takes at most MAX_DIRECT_SECONDS. Otherwise "row_sample" if that is faster than a pass with the columns of "low_rank", and if it
+    "gram" if `direct` is the first choice of the plan or takes at most MAX_DIRECT_SECONDS.
+    Otherwise "row_sample" if that is faster than a pass with the columns of "low_rank", and if it
     fits the memory budget. Its bound is tighter where alpha is far below the eigenvalues of X'X.
     """
     direct = plan.estimate_for("direct")

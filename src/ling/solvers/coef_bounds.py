@@ -26,8 +26,8 @@ MAX_DIRECTIONS = 8
 # Eigenvalues of a kept direction are capped at this times the smallest alpha. A larger cap hardly
 # changes a bound, and makes rounding U to float32, 6e-8 times the cap, matter beside alpha.
 MAX_VALUE_TO_ALPHA = 1e4
-# A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself only if X'X takes
-# at least this times p^3 FLOPs: 60 times as many. For dense X, that is 20 rows per column.
+# A Cholesky factor is inverted, p^3 / 3 FLOPs, to bound each coefficient by itself, only if X'X
+# takes at least this times p^3 FLOPs: 60 times as many. For dense X, that is 20 rows per column.
 MIN_GRAM_FLOPS_TO_INVERT = 20
 
 
