@@ -100,10 +100,12 @@ def wild_block() -> str:
         head, records = wild(f"wild {task}")
         lines += wild_report.ratio_rows(task, records)
         count = sum("failure" not in record for record in records)
+        n_failed = len(records) - count
         option = "" if task == "ridge" else f" --task {task}"
         commands.append(
             f"`python -m benchmarks.wild{option} --seed {head['seed']}` "
-            f"({head['machine']['date']}, {head['machine']['cores']} cores, {count} problems)"
+            f"({head['machine']['date']}, {head['machine']['cores']} cores, {count} problems, "
+            f"{n_failed} more refused or without a reference)"
         )
     return (
         f"{' and '.join(commands)}. A ratio is the other's time divided by ling's. Problems are "

@@ -129,7 +129,7 @@ def _iterate_without_sketch(
     """Conjugate gradients on sparse X with a diagonal preconditioner, and the remaining budget.
 
     The candidate gives up where a sketch may be faster, and without an iteration if X is dense or
-    if many are expected. A sketch of dense X costs next to nothing, because its rows can be sampled.
+    if many are expected. A sketch of dense X costs next to nothing, as its rows can be sampled.
     """
     costs, n_targets = budget.costs, problem.n_targets
     if problem.design.can_iterate:
