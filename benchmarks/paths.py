@@ -85,7 +85,7 @@ def table(timings: Sequence[Timing]) -> str:
 
 
 def published_table() -> str:
-    """The tables of the last full run."""
+    """The tables of the last run."""
     return table([Timing(**timing) for timing in json.loads(RECORD.read_text())["timings"]])
 
 

@@ -27,10 +27,9 @@ def mapped_gram(
     """Add the upper triangle of M'M to `out`, for the rows lo:hi of the mapped matrix M.
 
     M = diag(post_scale) (diag(row_scale) A diag(column_scale) - left right'), in the dtype of
-    `out`, whose order is the number of columns of A, rounded up to a multiple of TILE_LINES; a
-    `post_scale` of None is 1. The
-    entries of some rows are copied into lines, one for each column, and inner products of lines
-    are formed in tiles of four by four.
+    `out`; a `post_scale` of None is 1. The order of `out` is the number of columns of A, rounded up
+    to a multiple of TILE_LINES. The entries of some rows are copied into lines, one for each
+    column, and inner products of lines are formed in tiles of four by four.
     """
     p, size = A.shape[1], out.shape[0]
     to_dtype = out.dtype.type

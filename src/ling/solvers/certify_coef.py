@@ -147,7 +147,10 @@ def _gram_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Minoran
 
 
 def _row_sample_minorant(problem: Problem, plan: Plan, options: FitOptions) -> Minorant:
-    """The same from the Gram matrix of a sample of rows, which lies below X'X; at most a pass."""
+    """From a Cholesky factor of the Gram matrix of a row sample, which is at most X'X.
+
+    At most one pass.
+    """
     n, p = problem.shape
     n_sampled = _row_sample_size(n, p)
     rows = np.sort(as_generator(options.random_state).choice(n, n_sampled, replace=False))
